@@ -1,0 +1,1 @@
+"""The operators: create topics, deploy, stop, promote, replay. Import them as `airflow_provider.operators`."""

@@ -1,0 +1,1 @@
+"""The sensors: wait on lag and on states. Import them as `airflow_provider.sensors`."""

@@ -1,0 +1,1 @@
+"""Tests of the package. The folders under this one mirror the source tree."""
