@@ -1,0 +1,89 @@
+"""Where copies of tasks should be: a pure function, sorted, without a clock.
+
+It follows Kafka Streams' high-availability assignor (KIP-441) in what it promises: valid (no standby beside its
+active), balanced within one task, sticky, and a task's active moves for balance only onto an instance that is warm.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Set
+
+from airflow_provider.control.assignment import Assignment, TaskAssignment
+
+__all__ = ["assign"]
+
+
+def assign(
+    previous: Assignment,
+    instances: Collection[str],
+    num_standby_replicas: int = 1,
+    warm: Set[tuple[int, str]] = frozenset(),
+) -> tuple[TaskAssignment, ...]:
+    """Who should work for each task, given who is alive.
+
+    Args:
+        previous: what was assigned; its number of tasks is kept.
+        instances: the names of the living instances.
+        num_standby_replicas: wanted standbys a task; fewer where there are not enough instances.
+        warm: pairs (task, instance) whose standby copy has seen the end of its changelog.
+
+    Returns:
+        One `TaskAssignment` a task, in order; ``active_since`` is set by `Assignment.next`.
+    """
+    alive = sorted(set(instances))
+    actives = _actives(previous, alive, warm)
+    return tuple(
+        TaskAssignment(active, standbys)
+        for active, standbys in zip(
+            actives, _standbys(previous, alive, actives, num_standby_replicas), strict=True
+        )
+    )
+
+
+def _actives(previous: Assignment, alive: list[str], warm: Set[tuple[int, str]]) -> list[str | None]:
+    if not alive:
+        return [None] * len(previous.tasks)
+    kept = [task.active if task.active in alive else None for task in previous.tasks]
+    load = Counter({name: 0 for name in alive})
+    load.update(name for name in kept if name)
+    for task, active in enumerate(kept):
+        if active is None:
+            # Any copy is worth more than balance: it costs its lag, a replay costs the size of the state.
+            copies = [name for name in previous.tasks[task].standbys if name in alive]
+            pool = [n for n in copies if (task, n) in warm] or copies or alive
+            kept[task] = chosen = min(pool, key=lambda n: (load[n], n))
+            load[chosen] += 1
+    for task, active in enumerate(kept):
+        # Even out, but never by making a task wait for a restore.
+        warmer = [n for n in previous.tasks[task].standbys if n in alive and (task, n) in warm]
+        target = min(warmer, key=lambda n: (load[n], n), default=None)
+        if active and target and load[active] - load[target] >= 2:
+            kept[task] = target
+            load[active] -= 1
+            load[target] += 1
+    return kept
+
+
+def _standbys(
+    previous: Assignment, alive: list[str], actives: list[str | None], replicas: int
+) -> list[tuple[str, ...]]:
+    load = Counter({name: 0 for name in alive})
+    chosen: list[list[str]] = []
+    for task, active in enumerate(actives):
+        before = previous.tasks[task]
+        # A former active that lives holds the freshest copy of all.
+        sticky = [before.active] if before.active and before.active != active else []
+        sticky += [name for name in before.standbys if name not in sticky]
+        keep = [name for name in sticky if name in alive and name != active][:replicas]
+        load.update(keep)
+        chosen.append(keep)
+    for active, keep in zip(actives, chosen, strict=True):
+        while active is not None and len(keep) < replicas:
+            free = [name for name in alive if name != active and name not in keep]
+            if not free:
+                break
+            name = min(free, key=lambda n: (load[n], n))
+            keep.append(name)
+            load[name] += 1
+    return [tuple(keep) for keep in chosen]

@@ -1,0 +1,156 @@
+"""What to do about an incident: a pure function that keeps its evidence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from airflow_provider.control.assignment import Assignment, TaskAssignment
+from airflow_provider.control.assignor import assign
+from airflow_provider.control.incident import Incident, IncidentKind
+from airflow_provider.control.status import InstanceStatus, Role
+
+__all__ = ["Action", "Decision", "FailoverPlan", "decide"]
+
+# Whoever owns the task meets the same record or the same setting again: moving the task would only spread the failure.
+_FAILS_ANYWHERE = frozenset({"DecodeError", "ProcessError", "RecordError", "ConfigurationError", "ReservedKeyError",
+                             "TopicError", "TopicMissingError", "TopicMismatchError"})  # fmt: skip
+
+
+class Action(Enum):
+    """What becomes of a task."""
+
+    PROMOTE = "promote"
+    """A standby becomes the active one. Costs its lag."""
+    REPLAY = "replay"
+    """An instance without a warm copy becomes the active one and restores it from the changelog."""
+    WAIT = "wait"
+    """No living instance is there: a new one has to be deployed."""
+    HOLD = "hold"
+    """The task would fail anywhere: a person has to mend the record, the function or the setting."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What becomes of one task, and why.
+
+    Args:
+        task: its number.
+        action: see `Action`.
+        to: the instance that is to be active; None for `Action.WAIT` and `Action.HOLD`.
+        evidence: the candidates and what was known of each, in one line.
+    """
+
+    task: int
+    action: Action
+    to: str | None
+    evidence: str
+
+    def __str__(self) -> str:
+        """One line for a log or a report."""
+        where = f" on {self.to}" if self.to else ""
+        return f"task {self.task}: {self.action.value}{where} ({self.evidence})"
+
+
+@dataclass(frozen=True)
+class FailoverPlan:
+    """The answer to an incident.
+
+    Args:
+        decisions: one a task that is concerned, in order; empty when the assignment answers the incident already.
+        assignment: the generation to publish; None when nothing changes.
+    """
+
+    decisions: tuple[Decision, ...]
+    assignment: Assignment | None
+
+
+def decide(
+    incident: Incident,
+    assignment: Assignment,
+    statuses: Mapping[str, InstanceStatus],
+    healthy: Collection[str],
+    num_standby_replicas: int = 1,
+) -> FailoverPlan:
+    """Promote the most caught-up healthy standby; else replay; else wait.
+
+    Args:
+        incident: what went wrong.
+        assignment: the newest one.
+        statuses: the newest status of each instance.
+        healthy: instances heard of within the instance timeout; the incident's own is left out by itself unless only
+            a task of it failed.
+        num_standby_replicas: wanted standbys a task; filled up at once where instances are left.
+    """
+    gone = incident.kind is not IncidentKind.TASK_FAILED
+    if not _still_open(incident, assignment, statuses):
+        return FailoverPlan((), None)
+    alive = sorted(name for name in healthy if not (gone and name == incident.instance))
+    load = Counter(task.active for task in assignment.tasks if task.active in alive)
+    decisions, tasks = [], list(assignment.tasks)
+    concerned = assignment.active_on(incident.instance) if gone else incident.tasks
+    for number in concerned:
+        if not gone and incident.error_kind in _FAILS_ANYWHERE:
+            evidence = f"{incident.evidence}; any owner would fail at the same place"
+            decisions.append(Decision(number, Action.HOLD, None, evidence))
+            continue
+        candidates = [name for name in alive if name != incident.instance]
+        decision = _choose(number, assignment.tasks[number], statuses, candidates, load)
+        if decision.to:
+            load[decision.to] += 1
+        decisions.append(decision)
+        tasks[number] = TaskAssignment(decision.to, assignment.tasks[number].standbys)
+    dropped = {incident.instance} if gone else set()
+    kept = tuple(
+        TaskAssignment(
+            task.active if task.active not in dropped else None,
+            tuple(name for name in task.standbys if name not in dropped and name != task.active),
+        )
+        for task in tasks
+    )
+    if all(d.action is Action.HOLD for d in decisions) and not gone:
+        return FailoverPlan(tuple(decisions), None)
+    reason = f"failover of {incident.instance}: {incident.evidence}"
+    bare = assignment.next(kept, reason)
+    # No instance is new here, so this keeps the actives just chosen and only fills up standbys.
+    filled = assign(bare, alive, num_standby_replicas)
+    keep_waiting = tuple(
+        TaskAssignment(b.active, f.standbys if b.active else b.standbys)
+        for b, f in zip(bare.tasks, filled, strict=True)
+    )
+    return FailoverPlan(tuple(decisions), assignment.next(keep_waiting, reason))
+
+
+def _still_open(incident: Incident, assignment: Assignment, statuses: Mapping[str, InstanceStatus]) -> bool:
+    status = statuses.get(incident.instance)
+    if status is not None and status.incarnation > incident.incarnation:
+        # A newer process took its name. It resumes the tasks itself; the old process is fenced by it.
+        return False
+    if incident.kind is IncidentKind.TASK_FAILED:
+        return any(assignment.tasks[t].active == incident.instance for t in incident.tasks)
+    return incident.instance in assignment.instances
+
+
+def _choose(
+    number: int,
+    task: TaskAssignment,
+    statuses: Mapping[str, InstanceStatus],
+    candidates: Collection[str],
+    load: Mapping[str | None, int],
+) -> Decision:
+    copies = []
+    for name in candidates:
+        seen = statuses[name].task(number) if name in statuses else None
+        if seen is not None and seen.role is Role.STANDBY and seen.position is not None:
+            copies.append((seen.lag_records is None, seen.lag_records or 0, load.get(name, 0), name))
+    known = {name: "lag unknown" if unknown else f"lag {lag}" for unknown, lag, _, name in copies}
+    evidence = ", ".join(f"{name}: {known.get(name, 'no copy')}" for name in candidates) or "no healthy instance"
+    if copies:
+        return Decision(number, Action.PROMOTE, min(copies)[-1], evidence)
+    if candidates:
+        preferred = [name for name in task.standbys if name in candidates] or candidates
+        chosen = min(preferred, key=lambda n: (load.get(n, 0), n))
+        return Decision(number, Action.REPLAY, chosen, evidence)
+    return Decision(number, Action.WAIT, None, evidence)

@@ -1,0 +1,114 @@
+"""The one writer of assignments: fenced, so that two runs of a DAG cannot both win."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from airflow_provider.connection import KafkaConnection
+from airflow_provider.control.assignment import Assignment
+from airflow_provider.control.reader import ControlReader
+from airflow_provider.control.records import Value, to_key, to_value
+from airflow_provider.control.view import ControlView
+from airflow_provider.errors import AssignmentError, BrokerUnreachableError, FencedError
+from airflow_provider.names import assignment_topic, publisher_transactional_id, status_topic
+
+__all__ = ["AssignmentPublisher"]
+
+_FENCED = frozenset(
+    {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
+)
+
+
+class AssignmentPublisher:
+    """Publishes the next generation, or fails because somebody newer does.
+
+    The order is the guarantee:
+
+    1. ``init_transactions`` fences every earlier publisher;
+    2. read the control topics to their end: nobody else can add a generation to what is read now;
+    3. decide from that view (the caller);
+    4. publish in one transaction with the records that explain it.
+
+    Whoever was fenced between 1 and 4 gets `FencedError`, has written nothing, and reads again.
+
+    Args:
+        connection: the cluster.
+        application_id: the application.
+        timeout_s: for each request.
+
+    Raises:
+        BrokerUnreachableError: the coordinator did not answer in time.
+    """
+
+    def __init__(self, connection: KafkaConnection, application_id: str, timeout_s: float = 10.0) -> None:
+        self._application_id = application_id
+        self._timeout_s = timeout_s
+        self._producer = Producer(
+            connection.to_client_config()
+            | {
+                "transactional.id": publisher_transactional_id(application_id),
+                "transaction.timeout.ms": 30_000,
+                "linger.ms": 0,
+                "client.id": f"{application_id}-publisher",
+            }
+        )
+        try:
+            self._producer.init_transactions(timeout_s)
+        except KafkaException as error:
+            raise BrokerUnreachableError(
+                f"The transaction coordinator of {connection.bootstrap_servers} did not answer within {timeout_s:g} s "
+                f"({error.args[0].str()}): check that the brokers answer."
+            ) from error
+        with ControlReader(connection, application_id) as reader:
+            self.view: ControlView = reader.read_to_end(timeout_s)
+
+    def __enter__(self) -> AssignmentPublisher:
+        """Itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing is open: a transaction is begun and ended within `publish`."""
+
+    def publish(self, assignment: Assignment | None, *explaining: Value) -> None:
+        """Publish a generation together with the status records that explain it, all or nothing.
+
+        Args:
+            assignment: the next generation; None publishes the records alone.
+            explaining: records for ``<app>-status``, such as the incident that is answered.
+
+        Raises:
+            AssignmentError: the generation is not the one after the newest.
+            FencedError: a newer publisher exists. Nothing was written.
+        """
+        newest = self.view.assignment.generation if self.view.assignment else 0
+        if assignment is not None and assignment.generation <= newest:
+            raise AssignmentError(
+                f"Generation {assignment.generation} of {self._application_id!r} does not follow the newest, {newest}: "
+                "decide again from the newest view."
+            )
+        try:
+            self._producer.begin_transaction()
+            if assignment is not None:
+                self._produce(assignment_topic(self._application_id), assignment)
+            for value in explaining:
+                self._produce(status_topic(self._application_id), value)
+            self._producer.commit_transaction(self._timeout_s)
+        except KafkaException as error:
+            if error.args[0].code() in _FENCED or error.args[0].fatal():
+                raise FencedError(
+                    f"A newer publisher of assignments of {self._application_id!r} took over; nothing was written. "
+                    "Read the newest assignment and decide again."
+                ) from error
+            raise BrokerUnreachableError(
+                f"Publishing generation {assignment.generation if assignment else '-'} of {self._application_id!r} "
+                f"did not end ({error.args[0].str()}): read the newest assignment to see whether it took effect."
+            ) from error
+        if assignment is not None:
+            self.view.assignment = assignment
+
+    def _produce(self, topic: str, value: Value) -> None:
+        self._producer.produce(topic, to_value(value), to_key(value), partition=0)

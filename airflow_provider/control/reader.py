@@ -1,0 +1,126 @@
+"""Reads and follows the control topics into a view."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from airflow_provider.connection import KafkaConnection
+from airflow_provider.control.records import apply
+from airflow_provider.control.view import ControlView
+from airflow_provider.errors import BrokerUnreachableError, TopicMissingError
+from airflow_provider.names import assignment_topic, status_topic
+
+__all__ = ["ControlReader"]
+
+_FETCH: Final = {
+    "enable.auto.commit": False,
+    "auto.offset.reset": "earliest",
+    "isolation.level": "read_committed",
+    "enable.partition.eof": True,
+    "fetch.wait.max.ms": 100,
+    "allow.auto.create.topics": False,
+}
+
+
+class ControlReader:
+    """The newest state of an application's control topics.
+
+    Not safe for several threads. Close it, or use it as a context manager.
+
+    Args:
+        connection: the cluster.
+        application_id: the application.
+    """
+
+    def __init__(self, connection: KafkaConnection, application_id: str) -> None:
+        self.view = ControlView(application_id)
+        self._topics = (assignment_topic(application_id), status_topic(application_id))
+        self._connection = connection
+        self._consumer = Consumer(
+            connection.to_client_config()
+            | _FETCH
+            | {"group.id": f"{application_id}-control", "client.id": f"{application_id}-control"}
+        )
+        self._consumer.assign([TopicPartition(topic, 0, 0) for topic in self._topics])
+        self._at_end: set[str] = set()
+        self._ends_seen: dict[str, int] = {}
+
+    def __enter__(self) -> ControlReader:
+        """Itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def close(self) -> None:
+        """Leave the cluster."""
+        self._consumer.close()
+
+    def read_to_end(self, timeout_s: float = 10.0) -> ControlView:
+        """Read everything that is in both topics now.
+
+        Raises:
+            TopicMissingError: a control topic does not exist.
+            BrokerUnreachableError: the end was not reached in time.
+        """
+        ends = {topic: self._end_of(topic, timeout_s) for topic in self._topics}
+        deadline = time.monotonic() + timeout_s
+        while any(self._ends_seen.get(topic, -1) < end for topic, end in ends.items()):
+            if time.monotonic() > deadline:
+                raise BrokerUnreachableError(
+                    f"{' and '.join(self._topics)} at {self._connection.bootstrap_servers} could not be read to their "
+                    f"end within {timeout_s:g} s: check that the brokers answer."
+                )
+            self.poll(0.1)
+        return self.view
+
+    def poll(self, timeout_s: float) -> bool:
+        """Apply what has come since, waiting at most `timeout_s` for a first record.
+
+        Returns:
+            Whether the view changed.
+        """
+        changed = False
+        wait = timeout_s
+        while (message := self._consumer.poll(wait)) is not None:
+            error = message.error()
+            if error is None:
+                _, appended_ms = message.timestamp()
+                changed |= apply(self.view, message.key() or b"", message.value(), appended_ms)
+                self._at_end.discard(str(message.topic()))
+                wait = 0.0
+            elif error.code() == KafkaError._PARTITION_EOF:
+                self._at_end.add(str(message.topic()))
+                self._ends_seen[str(message.topic())] = int(message.offset() or 0)
+                if changed or len(self._at_end) == len(self._topics):
+                    wait = 0.0
+            elif error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise _missing(str(message.topic()))
+            elif error.fatal():
+                raise KafkaException(error)
+        return changed
+
+    def _end_of(self, topic: str, timeout_s: float) -> int:
+        try:
+            _, high = self._consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=timeout_s)
+        except KafkaException as error:
+            if error.args[0].code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION):
+                raise _missing(topic) from error
+            raise BrokerUnreachableError(
+                f"No broker of {self._connection.bootstrap_servers} told the end of {topic} within {timeout_s:g} s "
+                f"({error.args[0].str()}): check the address and that the brokers answer."
+            ) from error
+        return int(high)
+
+
+def _missing(topic: str) -> TopicMissingError:
+    return TopicMissingError(
+        f"Control topic {topic!r} does not exist: run the create-changelog-topics operator for this application first."
+    )

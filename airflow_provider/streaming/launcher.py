@@ -1,0 +1,123 @@
+"""Starts spark-submit in a session of its own and tells at once when it ends without a goodbye.
+
+A crashed process is so known in well under a second; only a lost host has to wait for the heartbeat timeout.
+For local and client mode, where the driver is a child of spark-submit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from airflow_provider.control.status import InstanceState, InstanceStatus
+from airflow_provider.control.writer import ControlWriter
+from airflow_provider.errors import BrokerUnreachableError
+from airflow_provider.streaming.settings import INSTANCE_FILE_VARIABLE, InstanceSettings
+
+__all__ = ["Launched", "launch"]
+
+_TAIL_BYTES = 4000
+
+
+@dataclass(frozen=True)
+class Launched:
+    """A process that was started.
+
+    Args:
+        launcher_pid: process id (and session id) of the launcher.
+        run_dir: folder of this incarnation.
+        log_file: where spark-submit's and the job's output go.
+    """
+
+    launcher_pid: int
+    run_dir: str
+    log_file: str
+
+
+def launch(
+    settings: InstanceSettings, command: Sequence[str], env: Mapping[str, str] | None = None
+) -> Launched:
+    """Start `command` under a launcher that outlives the caller.
+
+    Args:
+        settings: for the instance; its ``run_dir`` is made, and the settings are kept in it for this user alone.
+        command: spark-submit with its arguments; nothing secret in it.
+        env: added to this process's environment.
+    """
+    run_dir = Path(settings.run_dir)
+    run_dir.mkdir(parents=True, exist_ok=True)
+    log_file = run_dir / "instance.log"
+    settings = dataclasses.replace(settings, log_file=str(log_file))
+    settings.write(run_dir / "instance.json")
+    (run_dir / "command.json").write_bytes(msgspec.json.encode(list(command)))
+    with log_file.open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "airflow_provider.streaming.launcher", str(run_dir)],
+            env={**os.environ, **(env or {}), INSTANCE_FILE_VARIABLE: str(run_dir / "instance.json")},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    return Launched(process.pid, str(run_dir), str(log_file))
+
+
+def main(run_dir: Path) -> int:
+    """Run the command of a launched folder to its end; tell the end unless it said goodbye itself.
+
+    The instance exits with status 0 only after its goodbye is stored, so any other status means: no goodbye.
+    """
+    settings = InstanceSettings.read(run_dir / "instance.json")
+    command = msgspec.json.decode((run_dir / "command.json").read_bytes(), type=list[str])
+    writer = ControlWriter(settings.connection, settings.application_id)
+    # A group of its own, so that driver, executors and Python workers can be ended together, and only they.
+    process = subprocess.Popen(command, process_group=0)
+    (run_dir / "process_group").write_text(str(process.pid))
+
+    def pass_on(number: int, _: object) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+
+    signal.signal(signal.SIGTERM, pass_on)
+    signal.signal(signal.SIGINT, pass_on)
+    code = process.wait()
+    if code != 0:
+        # The JVM may be gone while its Python workers still hold the stores: a dead instance holds nothing.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        _tell(writer, settings, code)
+    return code
+
+
+def _tell(writer: ControlWriter, settings: InstanceSettings, code: int) -> None:
+    status = InstanceStatus(
+        settings.application_id,
+        settings.instance,
+        settings.incarnation,
+        InstanceState.ENDED,
+        host=os.uname().nodename,
+        state_dir=settings.state_dir,
+        sent_at_ms=time.time_ns() // 1_000_000,
+        exit_code=code,
+        error=f"the process ended with status {code} without a goodbye",
+        log_file=settings.log_file,
+    )
+    try:
+        writer.write(status, timeout_s=30.0)
+    except BrokerUnreachableError as error:
+        # The heartbeat timeout tells it instead.
+        print(f"launcher: {error}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
