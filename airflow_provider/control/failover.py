@@ -10,7 +10,7 @@ from enum import Enum
 from airflow_provider.control.assignment import Assignment, TaskAssignment
 from airflow_provider.control.assignor import assign
 from airflow_provider.control.incident import Incident, IncidentKind
-from airflow_provider.control.status import InstanceStatus, Role
+from airflow_provider.control.status import InstanceState, InstanceStatus, Role
 
 __all__ = ["Action", "Decision", "FailoverPlan", "decide"]
 
@@ -125,7 +125,7 @@ def decide(
 
 def _still_open(incident: Incident, assignment: Assignment, statuses: Mapping[str, InstanceStatus]) -> bool:
     status = statuses.get(incident.instance)
-    if status is not None and status.incarnation > incident.incarnation:
+    if status is not None and status.incarnation > incident.incarnation and status.state is InstanceState.RUNNING:
         # A newer process took its name. It resumes the tasks itself; the old process is fenced by it.
         return False
     if incident.kind is IncidentKind.TASK_FAILED:

@@ -68,6 +68,7 @@ class IncidentRecord:
         generation: of the assignment that answers it.
         decisions: one line of evidence per task.
         resolved_at_ms: epoch ms at which every task had its standbys again; None until then.
+        failed_at_ms: when the instance was last heard of, or its end was told, epoch ms by the broker's clock.
     """
 
     incident: Incident
@@ -77,6 +78,7 @@ class IncidentRecord:
     generation: int
     decisions: tuple[str, ...] = ()
     resolved_at_ms: int | None = None
+    failed_at_ms: int | None = None
 
 
 def detect(
@@ -84,6 +86,7 @@ def detect(
     statuses: Mapping[str, InstanceStatus],
     silent_for_s: Mapping[str, float],
     instance_timeout_s: float,
+    start_timeout_s: float = 120.0,
 ) -> tuple[Incident, ...]:
     """Every incident that the newest assignment has not answered yet, sorted by instance.
 
@@ -95,6 +98,7 @@ def detect(
         statuses: the newest status of each instance.
         silent_for_s: seconds since each instance was last heard of, by the observer's own monotonic clock.
         instance_timeout_s: silence longer than this is a missed heartbeat.
+        start_timeout_s: the same for an instance that is starting: it cannot send one before Spark is up.
     """
     if assignment is None:
         return ()
@@ -103,11 +107,12 @@ def detect(
         status = statuses.get(name)
         if status is None or status.state is InstanceState.STOPPED:
             continue  # never started, or said goodbye: a person or a DAG did that
+        allowed_s = max(instance_timeout_s, start_timeout_s if status.state is InstanceState.STARTING else 0.0)
         if status.state is InstanceState.ENDED:
             kind, evidence = IncidentKind.INSTANCE_ENDED, f"ended without a goodbye, {_how_it_ended(status)}"
-        elif silent_for_s.get(name, 0.0) > instance_timeout_s:
+        elif silent_for_s.get(name, 0.0) > allowed_s:
             kind = IncidentKind.HEARTBEAT_MISSED
-            evidence = f"not heard of for {silent_for_s[name]:.1f} s (instance timeout {instance_timeout_s:g} s)"
+            evidence = f"not heard of for {silent_for_s[name]:.1f} s while {status.state.value} (allowed {allowed_s:g} s)"
         else:
             found.extend(_failed_tasks(assignment, status))
             continue

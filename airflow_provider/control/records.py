@@ -86,7 +86,7 @@ def apply(view: ControlView, key: bytes, value: bytes | None, appended_ms: int) 
             view.assignment = read
         case InstanceStatus():
             known = view.statuses.get(read.instance)
-            if known is not None and read.incarnation < known.incarnation:
+            if known is not None and _outdated(read, known):
                 return False
             view.statuses[read.instance] = read
             view.heard_at_ms[read.instance] = appended_ms
@@ -97,6 +97,13 @@ def apply(view: ControlView, key: bytes, value: bytes | None, appended_ms: int) 
         case IncidentRecord():
             view.incidents[read.incident.id] = read
     return True
+
+
+def _outdated(read: InstanceStatus, known: InstanceStatus) -> bool:
+    if read.incarnation != known.incarnation:
+        return read.incarnation < known.incarnation
+    # A heartbeat on its way when the process ended does not bring it back.
+    return read.state.alive and not known.state.alive
 
 
 def _delete(view: ControlView, kind: str, name: str) -> bool:
