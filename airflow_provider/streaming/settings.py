@@ -34,6 +34,7 @@ class InstanceSettings:
         connection: the Kafka cluster.
         heartbeat_interval_s: how often a status is sent.
         log_file: where the process's output goes; told in the status.
+        fail_points: places to die at, for tests (`airflow_provider.failpoint`).
     """
 
     application_id: str
@@ -44,6 +45,7 @@ class InstanceSettings:
     connection: KafkaConnection
     heartbeat_interval_s: float = 1.0
     log_file: str | None = None
+    fail_points: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse names that cannot be topics and folders."""

@@ -1,0 +1,96 @@
+"""A store that follows its changelog: a standby for ever, a restoring active up to an end. One piece of code."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections import deque
+
+from airflow_provider.changelog.commit_record import COMMIT_KEY
+from airflow_provider.changelog.reader import ChangelogBatch
+from airflow_provider.state.position import RESERVED_PREFIX, Position
+from airflow_provider.state.store import Store
+
+__all__ = ["Replica"]
+
+_RATE_WINDOW_S = 5.0
+# Often enough that a quiet standby is never taken for one that slept past delete.retention.ms.
+_REFRESH_MS = 60_000
+
+
+class Replica:
+    """Applies batches of a changelog to a store and knows how far it is.
+
+    Args:
+        store: the store; its own position is the only one that counts.
+        changelog: the topic.
+        partition: the task's number.
+    """
+
+    def __init__(self, store: Store, changelog: str, partition: int) -> None:
+        self.store = store
+        self.changelog, self.partition = changelog, partition
+        self.end: int | None = None
+        self.restored_records = 0
+        self.reached_end = False
+        self._started = time.monotonic()
+        self._samples: deque[tuple[float, int]] = deque([(self._started, 0)])
+
+    @property
+    def offset(self) -> int:
+        """Of the next changelog record to apply."""
+        position = self.store.position
+        return 0 if position is None else position.offset
+
+    def apply(self, batch: ChangelogBatch) -> None:
+        """Apply consecutive records in one write with the position after them; the last value of a key wins."""
+        before = self.store.position
+        self.reached_end = batch.at_end
+        now_ms = time.time_ns() // 1_000_000
+        if batch.at_end:
+            self.end = batch.next_offset
+        if not batch.changes:
+            if before is None or batch.next_offset > before.offset or now_ms - before.applied_at_ms > _REFRESH_MS:
+                base = before or Position(0, None, self.changelog)
+                self.store.write(
+                    (), dataclasses.replace(base, offset=max(batch.next_offset, base.offset), applied_at_ms=now_ms)
+                )
+            return
+        newest = dict(batch.changes)
+        commit = newest.pop(COMMIT_KEY, before.commit if before else None)
+        changes = newest.items()
+        if any(key.startswith(RESERVED_PREFIX) for key in newest):
+            changes = [(k, v) for k, v in newest.items() if not k.startswith(RESERVED_PREFIX)]  # type: ignore[assignment]
+        self.store.write(changes, Position(batch.next_offset, commit, self.changelog, batch.timestamp_ms, now_ms))
+        self.restored_records += len(batch.changes)
+        self._sample()
+
+    def expect(self, end: int) -> None:
+        """Learn of a newer end of the changelog, as a broker told."""
+        self.end = end if self.end is None else max(end, self.end)
+
+    @property
+    def lag_records(self) -> int | None:
+        """Offsets up to the end as last seen; None before it was seen."""
+        return None if self.end is None else max(0, self.end - self.offset)
+
+    @property
+    def records_per_s(self) -> float:
+        """The recent rate of applying."""
+        (t0, n0), (t1, n1) = self._samples[0], self._samples[-1]
+        return (n1 - n0) / (t1 - t0) if t1 > t0 else 0.0
+
+    @property
+    def caught_up_in_s(self) -> float | None:
+        """Forecast of when the lag is gone, at the recent rate; None when unknown."""
+        lag = self.lag_records
+        if lag == 0:
+            return 0.0
+        rate = self.records_per_s
+        return None if lag is None or rate <= 0 else lag / rate
+
+    def _sample(self) -> None:
+        now = time.monotonic()
+        self._samples.append((now, self.restored_records))
+        while len(self._samples) > 2 and now - self._samples[0][0] > _RATE_WINDOW_S:
+            self._samples.popleft()

@@ -1,0 +1,185 @@
+"""The one producer that may write for a task."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord
+from airflow_provider.connection import KafkaConnection
+from airflow_provider.errors import BrokerUnreachableError, FencedError, StatefulStreamsError
+from airflow_provider.failpoint import FailPoints
+
+__all__ = ["Change", "TransactionalWriter"]
+
+Change = tuple[bytes, bytes | None]
+"""A key and its new value; None deletes."""
+
+_FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
+_CHUNK = 50_000
+
+
+class TransactionalWriter:
+    """Writes a task's changes, outputs, commit record and group offsets in one Kafka transaction (KIP-98, KIP-447).
+
+    Guarantee: once `own` returned, no earlier owner of the same transactional id can write anything, and what it left
+    open is aborted. Once `commit` returned, everything is stored; if it raised, nothing is visible to a reader under
+    ``read_committed`` unless the error says that the outcome is unknown.
+
+    Args:
+        connection: the cluster.
+        transactional_id: of the task.
+        failpoints: for tests.
+        transaction_timeout_ms: after which the brokers abort what a dead owner left open, if nobody takes over.
+        timeout_s: deadline of each request.
+    """
+
+    def __init__(
+        self,
+        connection: KafkaConnection,
+        transactional_id: str,
+        failpoints: FailPoints | None = None,
+        transaction_timeout_ms: int = 60_000,
+        timeout_s: float = 30.0,
+    ) -> None:
+        self.transactional_id = transactional_id
+        self._failpoints = failpoints or FailPoints()
+        self._timeout_s = timeout_s
+        self._delivered_at: int | None = None
+        self._delivery_error: KafkaError | None = None
+        self._producer = Producer(
+            connection.to_client_config()
+            | {
+                "transactional.id": transactional_id,
+                "transaction.timeout.ms": transaction_timeout_ms,
+                "client.id": transactional_id,
+                "linger.ms": 5,
+                "batch.size": 1 << 20,
+                "queue.buffering.max.messages": 2_000_000,
+                "queue.buffering.max.kbytes": 1 << 20,
+                # The Java clients' partitioner, so that output lands where any other producer would put it.
+                "partitioner": "murmur2_random",
+            }
+        )
+
+    def own(self) -> None:
+        """Fence every earlier owner and abort what it left open.
+
+        Raises:
+            BrokerUnreachableError: the coordinator did not answer in time.
+        """
+        try:
+            self._producer.init_transactions(self._timeout_s)
+        except KafkaException as error:
+            raise self._typed(error) from error
+
+    def commit(
+        self,
+        changelog: str,
+        partition: int,
+        changes: Sequence[Change],
+        outputs: Mapping[str, Sequence[Change]],
+        record: CommitRecord,
+        group: Consumer,
+    ) -> int:
+        """Write everything of one micro-batch of a task in one transaction.
+
+        Args:
+            changelog: topic of the store's changes.
+            partition: the task's number.
+            changes: new values by key.
+            outputs: by sink topic, the output records.
+            record: stored last in the changelog, under the reserved key.
+            group: a consumer whose group gets the source offsets, so that ordinary lag tools see the application.
+
+        Returns:
+            The changelog offset after the commit record: the store's next position.
+
+        Raises:
+            FencedError: a newer owner exists.
+            BrokerUnreachableError: the brokers did not answer in time; the transaction was not committed, or its
+                outcome is unknown and the next owner finds it in the changelog.
+        """
+        producer, fail = self._producer, self._failpoints.hit
+        self._delivered_at, self._delivery_error = None, None
+        try:
+            # 4a. begin
+            producer.begin_transaction()
+            fail("commit.begun")
+            # 4b. the changelog records
+            self._produce(changelog, changes, partition)
+            fail("commit.changes")
+            # 4c. the output records
+            for topic, records in outputs.items():
+                self._produce(topic, records, None)
+            fail("commit.outputs")
+            # 4d. the commit record, last of the transaction in this partition
+            producer.produce(changelog, record.to_bytes(), COMMIT_KEY, partition=partition, on_delivery=self._delivered)
+            fail("commit.record")
+            # 4e. the group's offsets
+            offsets = [TopicPartition(topic, partition, offset) for topic, offset in record.source_offsets.items()]
+            producer.send_offsets_to_transaction(offsets, group.consumer_group_metadata(), self._timeout_s)
+            fail("commit.offsets")
+            # 4f. commit: before this returns nobody sees any of it, afterwards everybody sees all of it
+            producer.commit_transaction(self._timeout_s)
+            producer.poll(0)
+        except KafkaException as error:
+            typed = self._typed(error)
+            self._abort(error)
+            raise typed from error
+        fail("commit.done")
+        if self._delivered_at is None:
+            raise BrokerUnreachableError(
+                f"The commit record of {self.transactional_id!r} was committed without an offset: restart the task."
+            )
+        return self._delivered_at + 1
+
+    def close(self) -> None:
+        """Drop the producer; what is open is aborted by the next owner."""
+        del self._producer
+
+    def _produce(self, topic: str, records: Sequence[Change], partition: int | None) -> None:
+        extra = {} if partition is None else {"partition": partition}
+        for start in range(0, len(records), _CHUNK):
+            messages: list[dict[str, Any]] = [
+                {"key": key, "value": value} for key, value in records[start : start + _CHUNK]
+            ]
+            deadline = time.monotonic() + self._timeout_s
+            while self._producer.produce_batch(topic, messages, **extra) < len(messages):
+                # The queue is full: send some, then try those that did not fit.
+                messages = [
+                    {"key": m["key"], "value": m["value"]} for m in messages if m.get("_error") is not None
+                ]
+                if time.monotonic() > deadline:
+                    raise BrokerUnreachableError(
+                        f"{len(messages)} records for {topic} did not fit into the producer's queue for "
+                        f"{self._timeout_s:g} s: the brokers are too slow or do not answer."
+                    )
+                self._producer.poll(0.05)
+            self._producer.poll(0)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        self._delivery_error = error
+        self._delivered_at = None if error is not None else message.offset()
+
+    def _abort(self, error: KafkaException) -> None:
+        if error.args[0].txn_requires_abort():
+            try:
+                self._producer.abort_transaction(self._timeout_s)
+            except KafkaException:  # the next owner aborts it
+                return
+
+    def _typed(self, error: KafkaException) -> StatefulStreamsError:
+        reason: KafkaError = error.args[0]
+        if reason.code() in _FENCED:
+            return FencedError(
+                f"{self.transactional_id!r} was taken over by a newer owner ({reason.str()}): nothing was written. "
+                "Give up the task and read the newest assignment."
+            )
+        return BrokerUnreachableError(
+            f"The transaction of {self.transactional_id!r} did not end ({reason.name()}: {reason.str()}): check that "
+            "the brokers answer. The task is owned again and goes on from its last commit."
+        )

@@ -1,0 +1,133 @@
+"""One store of one task: a RocksDB database whose every write carries its position."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, cast
+
+from rocksdict import Rdict, WriteBatch
+
+from airflow_provider.errors import StateError, StoreCorruptedError, StoreLockedError
+from airflow_provider.state.options import RocksDBOptions
+from airflow_provider.state.position import RESERVED_PREFIX, Position
+
+__all__ = ["Store"]
+
+_POSITION: Final = RESERVED_PREFIX + b"position"
+_LOCKED = ("While lock file", "lock hold by", "No locks available")
+_CORRUPTED = ("Corruption", "No such file or directory", "Invalid argument", "checksum mismatch")
+
+
+class Store:
+    """Keys and values as bytes, and the position they stand for.
+
+    It owns the truth "up to where am I applied": the position is written in the same RocksDB write batch as the data,
+    so that a crash leaves both or neither. Not safe for several threads; one process at a time can have it open.
+
+    Args:
+        path: its folder; made when missing.
+        options: RocksDB's settings.
+
+    Raises:
+        StoreLockedError: another living process has it open.
+        StoreCorruptedError: RocksDB refuses the files.
+        StateError: the folder cannot be used (read-only, disk full).
+    """
+
+    def __init__(self, path: Path, options: RocksDBOptions | None = None) -> None:
+        self.path = path
+        self._options = options or RocksDBOptions()
+        self._write_options = self._options.to_write_options()
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self._db = Rdict(str(path), self._options.to_options())
+        except Exception as error:
+            raise _typed(error, path) from error
+        self._position = self._read_position()
+
+    @property
+    def position(self) -> Position | None:
+        """Up to where it is applied; None while it is empty."""
+        return self._position
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of `keys`, in their order; None where there is none.
+
+        Raises:
+            StoreCorruptedError: a block cannot be read.
+        """
+        if not keys:
+            return []
+        try:
+            return cast("list[bytes | None]", self._db.get(list(keys)))
+        except Exception as error:
+            raise _typed(error, self.path) from error
+
+    def write(self, changes: Iterable[tuple[bytes, bytes | None]], position: Position) -> None:
+        """Apply changes and the position after them, all or nothing.
+
+        Args:
+            changes: pairs of key and new value; None deletes. Later pairs win.
+            position: what the store stands for afterwards.
+
+        Raises:
+            StateError: RocksDB refuses the write; the store stands for what it stood for before.
+        """
+        batch = WriteBatch(raw_mode=True)
+        put, delete = batch.put, batch.delete
+        for key, value in changes:
+            if value is None:
+                delete(key)
+            else:
+                put(key, value)
+        put(_POSITION, position.to_bytes())
+        try:
+            self._db.write(batch, self._write_options)
+        except Exception as error:
+            raise _typed(error, self.path) from error
+        self._position = position
+
+    def items(self) -> Iterator[tuple[bytes, bytes]]:
+        """Every key and value of the user, in the order of the keys' bytes."""
+        for key, value in self._db.items():
+            if not cast(bytes, key).startswith(RESERVED_PREFIX):
+                yield cast(bytes, key), cast(bytes, value)
+
+    def disk_bytes(self) -> int:
+        """Size of its files."""
+        total = 0
+        for file in self.path.iterdir():
+            try:
+                total += file.stat().st_size
+            except FileNotFoundError:  # compacted away meanwhile
+                continue
+        return total
+
+    def close(self) -> None:
+        """Flush and give the lock back."""
+        self._db.close()
+
+    def destroy(self) -> None:
+        """Close it and remove its folder."""
+        self.close()
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def _read_position(self) -> Position | None:
+        raw: Any = self.get_many([_POSITION])[0]
+        return None if raw is None else Position.from_bytes(raw)
+
+
+def _typed(error: Exception, path: Path) -> StateError:
+    text = str(error)
+    if any(sign in text for sign in _LOCKED):
+        return StoreLockedError(
+            f"The store at {path} is open in another living process ({text}): one instance name may run once a host. "
+            "End the other process, or give this instance another state folder."
+        )
+    if any(sign in text for sign in _CORRUPTED):
+        return StoreCorruptedError(
+            f"RocksDB refuses the store at {path} ({text}): it is moved aside and restored from its changelog."
+        )
+    return StateError(f"The store at {path} cannot be used ({text}): check the disk's space and permissions.")

@@ -1,0 +1,110 @@
+"""The active step: what a worker does with one task's rows of a micro-batch.
+
+The order is the guarantee; the numbers are those of the protocol in ``docs/protocol.md``:
+
+1. own the task and restore it (`Task.own`, `Slot`): done before a row gets here
+2. drop rows below the position that the store recorded
+3. read the old values of the batch's distinct keys at once, compute
+4. one Kafka transaction (`TransactionalWriter.commit`)
+5. one RocksDB write batch (`Task.write`)
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from confluent_kafka import Consumer
+
+from airflow_provider.errors import DecodeError, ProcessError, RecordError
+from airflow_provider.state.position import RESERVED_PREFIX
+from airflow_provider.streaming.operation import Changes
+from airflow_provider.streaming.task import Task
+
+__all__ = ["active_step"]
+
+
+def active_step(task: Task, rows: pa.Table, group: Consumer) -> int:
+    """Process one task's rows of a micro-batch, exactly once however often they come.
+
+    Args:
+        task: owned and restored.
+        rows: columns ``__offset``, ``__filtered`` (index of the filter that drops the row, or null), ``__corrupt``,
+            ``__key`` and those of the operation, in the order of the offsets.
+        group: consumer whose group gets the offsets.
+
+    Returns:
+        How many rows were new.
+
+    Raises:
+        RecordError: a record cannot be processed; nothing of the batch was written.
+        FencedError: a newer owner exists; nothing was written.
+    """
+    # 2. what the store stands for already changes nothing
+    recorded = task.source_offset
+    if recorded is not None:
+        rows = rows.filter(pc.greater_equal(rows.column("__offset"), recorded))
+    if rows.num_rows == 0:
+        return 0
+    next_offset = int(rows.column("__offset")[-1].as_py()) + 1
+    kept, filtered = _without_filtered(task, rows)
+    _check(task, kept)
+    # 3. read and compute
+    changes = Changes([], [])
+    if kept.num_rows:
+        try:
+            grouped = task.job.operation.group(task.job.key_name, kept)
+            changes = grouped.apply(task.replica.store.get_many(grouped.keys))
+        except ProcessError as error:
+            raise ProcessError(
+                task.job.source_topic, task.number, error.offset, error.key, error.reason
+            ) from error
+    # 4. and 5.
+    task.write(changes, next_offset, rows.num_rows, filtered, group)
+    return int(rows.num_rows)
+
+
+def _without_filtered(task: Task, rows: pa.Table) -> tuple[pa.Table, dict[str, int]]:
+    column = rows.column("__filtered")
+    if column.null_count == rows.num_rows:
+        return rows, {}
+    counts = pc.value_counts(column.combine_chunks().drop_null()).to_pylist()
+    names = task.job.filters
+    return rows.filter(pc.is_null(column)), {names[c["values"]]: c["counts"] for c in counts}
+
+
+def _check(task: Task, rows: pa.Table) -> None:
+    topic, number = task.job.source_topic, task.number
+    corrupt = rows.filter(rows.column("__corrupt"))
+    if corrupt.num_rows:
+        first = corrupt.slice(0, 1)
+        raise DecodeError(
+            topic,
+            number,
+            first.column("__offset")[0].as_py(),
+            _text(first.column("__source_key")[0].as_py()),
+            "the value is not JSON of the job's schema: mend the schema or the producer, or filter the record out",
+        )
+    keys = rows.column("__key")
+    if keys.null_count:
+        bad = rows.filter(pc.is_null(keys)).slice(0, 1)
+        raise RecordError(
+            topic,
+            number,
+            bad.column("__offset")[0].as_py(),
+            None,
+            f"the key column {task.job.key_name!r} is null: filter such records out, or give them a key",
+        )
+    reserved = pc.starts_with(keys, pattern=RESERVED_PREFIX)
+    if pc.any(reserved).as_py():
+        bad = rows.filter(reserved).slice(0, 1)
+        raise RecordError(
+            topic,
+            number,
+            bad.column("__offset")[0].as_py(),
+            _text(bad.column("__key")[0].as_py()),
+            f"the key begins with {RESERVED_PREFIX!r}, which the changelog keeps for itself: choose another key",
+        )
+
+
+def _text(key: bytes | None) -> str | None:
+    return None if key is None else key.decode("utf-8", "replace")

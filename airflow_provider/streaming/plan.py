@@ -1,0 +1,79 @@
+"""What the driver tells a worker with every call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_provider.control.status import Role
+from airflow_provider.state.options import RocksDBOptions
+from airflow_provider.streaming.operation import Operation
+from airflow_provider.streaming.settings import InstanceSettings
+
+__all__ = ["JobSpec", "SlotPlan", "TaskPlan"]
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """What a worker has to know of the job.
+
+    Args:
+        application_id: the application.
+        source_topic: whose partition *i* task *i* processes.
+        sink_topic: where the output goes; None for none.
+        store: the store's name.
+        key_name: the key column's name.
+        operation: the keyed stateful operation.
+        filters: names of the counting filters, in order.
+        num_tasks: partitions of source and changelog.
+        rocksdb: the stores' settings.
+        delete_retention_ms: of the changelog.
+        transaction_timeout_ms: of the tasks' producers.
+    """
+
+    application_id: str
+    source_topic: str
+    sink_topic: str | None
+    store: str
+    key_name: str
+    operation: Operation
+    filters: tuple[str, ...]
+    num_tasks: int
+    rocksdb: RocksDBOptions
+    delete_retention_ms: int
+    transaction_timeout_ms: int
+
+
+@dataclass(frozen=True)
+class TaskPlan:
+    """What to be for a task.
+
+    Args:
+        task: its number.
+        role: active or standby.
+        generation: an active's ``active_since``.
+        replay: id of the command that asks to restore the store afresh; None for none. Obeyed once.
+    """
+
+    task: int
+    role: Role
+    generation: int
+    replay: str | None = None
+
+
+@dataclass(frozen=True)
+class SlotPlan:
+    """Everything that a call into a worker needs; the newest is the truth, whatever the worker held before.
+
+    Args:
+        settings: of the instance.
+        job: of the job.
+        slot: the worker's slot.
+        tasks: what to be for each task; a task that is not named is let go.
+        budget_s: how long a call may follow changelogs.
+    """
+
+    settings: InstanceSettings
+    job: JobSpec
+    slot: int
+    tasks: tuple[TaskPlan, ...]
+    budget_s: float

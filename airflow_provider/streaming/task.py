@@ -1,0 +1,203 @@
+"""One task in a Python worker: its store, and its producer when it is the active one."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from confluent_kafka import Consumer
+
+from airflow_provider.changelog.commit_record import CommitRecord
+from airflow_provider.changelog.replica import Replica
+from airflow_provider.changelog.writer import TransactionalWriter
+from airflow_provider.control.status import Role, TaskState, TaskStatus
+from airflow_provider.errors import StatefulStreamsError
+from airflow_provider.failpoint import FailPoints
+from airflow_provider.names import changelog_topic, transactional_id
+from airflow_provider.state.position import Position
+from airflow_provider.streaming.operation import Changes
+from airflow_provider.streaming.plan import JobSpec, TaskPlan
+from airflow_provider.streaming.settings import InstanceSettings
+
+__all__ = ["Task"]
+
+
+class Task:
+    """What a worker holds of a task.
+
+    The states are those of `TaskState`. What it is for the task is in `plan`; how far it is, in the store.
+
+    Args:
+        settings: of the instance.
+        job: of the job.
+        plan: what to be.
+        replica: the open store.
+        failpoints: for tests.
+    """
+
+    def __init__(
+        self, settings: InstanceSettings, job: JobSpec, plan: TaskPlan, replica: Replica, failpoints: FailPoints
+    ) -> None:
+        self.settings, self.job, self.plan, self.replica, self._failpoints = settings, job, plan, replica, failpoints
+        self.state = TaskState.OWNING if plan.role is Role.ACTIVE else TaskState.FOLLOWING
+        self.error: StatefulStreamsError | None = None
+        self.owned_at_ms: int | None = None
+        self.first_commit_at_ms: int | None = None
+        self.processed = 0
+        self._writer: TransactionalWriter | None = None
+        self._commit: CommitRecord | None = None
+        self._commit_read: bytes | None = None
+
+    @property
+    def number(self) -> int:
+        """Its number: the partition of source and changelog."""
+        return self.plan.task
+
+    @property
+    def changelog(self) -> str:
+        """Its store's changelog."""
+        return changelog_topic(self.job.application_id, self.job.store)
+
+    @property
+    def path(self) -> Path:
+        """The folder of its store."""
+        return self.replica.store.path
+
+    @property
+    def source(self) -> tuple[str, int]:
+        """Its changelog partition."""
+        return self.changelog, self.number
+
+    @property
+    def commit_record(self) -> CommitRecord | None:
+        """The last commit that the store is applied to; None before the first.
+
+        Raises:
+            TopicMismatchError: it is another application's.
+        """
+        position = self.replica.store.position
+        raw = None if position is None else position.commit
+        if raw is not self._commit_read:
+            self._commit_read = raw
+            self._commit = (
+                None
+                if raw is None
+                else CommitRecord.from_bytes(raw, self.job.application_id, self.number, self.changelog)
+            )
+        return self._commit
+
+    @property
+    def source_offset(self) -> int | None:
+        """Offset of the next input record to process; None before the first commit: from the earliest there is."""
+        record = self.commit_record
+        return None if record is None else record.source_offsets.get(self.job.source_topic)
+
+    def own(self) -> None:
+        """Step 1: fence every earlier owner and abort what it left open.
+
+        After this nobody but this task can add to its changelog, so the end that is asked for next is the last.
+        """
+        if self._writer is None:
+            self._writer = TransactionalWriter(
+                self.settings.connection,
+                transactional_id(self.job.application_id, self.number),
+                self._failpoints,
+                self.job.transaction_timeout_ms,
+            )
+        self._failpoints.hit("own.before")
+        self._writer.own()
+        self._failpoints.hit("own.done")
+        self.owned_at_ms = _now_ms()
+        self.state = TaskState.RESTORING
+
+    def disown(self) -> None:
+        """Forget the producer: the task has to be owned and restored again before it processes anything."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+        if self.plan.role is Role.ACTIVE and self.state is not TaskState.FAILED:
+            self.state = TaskState.OWNING
+
+    def write(self, changes: Changes, source_offset: int, rows: int, filtered: dict[str, int], group: Consumer) -> None:
+        """Steps 4 and 5: one Kafka transaction, then one RocksDB write batch.
+
+        Args:
+            changes: new state and output.
+            source_offset: of the next input record.
+            rows: input records that this commit covers.
+            filtered: how many of them each named filter dropped.
+            group: consumer whose group gets the offsets.
+        """
+        if self._writer is None:
+            raise RuntimeError("write() before own()")
+        before = self.commit_record
+        totals = dict(before.filtered) if before else {}
+        for name, number in filtered.items():
+            totals[name] = totals.get(name, 0) + number
+        record = CommitRecord(
+            self.job.application_id,
+            self.number,
+            self.plan.generation,
+            self.settings.instance,
+            self.settings.incarnation,
+            _now_ms(),
+            {self.job.source_topic: source_offset},
+            (before.processed if before else 0) + rows,
+            totals,
+        )
+        outputs = {self.job.sink_topic: changes.output} if self.job.sink_topic else {}
+        # 4. one transaction in Kafka
+        offset = self._writer.commit(self.changelog, self.number, changes.state, outputs, record, group)
+        # 5. the same in the store, after the commit
+        self._failpoints.hit("store.before")
+        now = _now_ms()
+        self.replica.store.write(
+            changes.state, Position(offset, record.to_bytes(), self.changelog, record.committed_at_ms, now)
+        )
+        self._failpoints.hit("store.done")
+        self.replica.expect(offset)
+        self.first_commit_at_ms = self.first_commit_at_ms or now
+        self.processed += rows
+
+    def fail(self, error: StatefulStreamsError) -> None:
+        """Stop with an error; the state stays as of the last commit."""
+        self.error, self.state = error, TaskState.FAILED
+        self.disown()
+
+    def close(self) -> None:
+        """Give the store's lock back."""
+        self.disown()
+        self.state = TaskState.CLOSED
+        self.replica.store.close()
+
+    def status(self) -> TaskStatus:
+        """For the heartbeat."""
+        replica, running = self.replica, self.state is TaskState.RUNNING
+        position = replica.store.position
+        lag = 0 if running else replica.lag_records
+        lag_s = 0.0 if lag == 0 else None
+        if lag and position is not None and position.timestamp_ms:
+            lag_s = max(0.0, (_now_ms() - position.timestamp_ms) / 1000)
+        return TaskStatus(
+            task=self.number,
+            role=self.plan.role,
+            state=self.state,
+            generation=self.plan.generation,
+            position=None if position is None else position.offset,
+            end=position.offset if running and position is not None else replica.end,
+            lag_records=lag,
+            lag_s=lag_s,
+            caught_up_in_s=0.0 if running else replica.caught_up_in_s,
+            source_offset=self.source_offset,
+            restored_records=replica.restored_records,
+            restore_records_per_s=round(replica.records_per_s, 1),
+            processed_records=self.processed,
+            first_commit_at_ms=self.first_commit_at_ms,
+            owned_at_ms=self.owned_at_ms,
+            error=None if self.error is None else str(self.error),
+            error_kind=None if self.error is None else type(self.error).__name__,
+        )
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
