@@ -74,9 +74,7 @@ class Assignment:
         generation = self.generation + 1
         before = self.tasks + (TaskAssignment(None),) * (len(tasks) - len(self.tasks))
         stamped = tuple(
-            TaskAssignment(
-                new.active, new.standbys, old.active_since if old.active == new.active else generation
-            )
+            TaskAssignment(new.active, new.standbys, old.active_since if old.active == new.active else generation)
             for old, new in zip(before, tasks, strict=True)
         )
         return Assignment(self.application_id, generation, stamped, reason)

@@ -35,9 +35,7 @@ def assign(
     actives = _actives(previous, alive, warm)
     return tuple(
         TaskAssignment(active, standbys)
-        for active, standbys in zip(
-            actives, _standbys(previous, alive, actives, num_standby_replicas), strict=True
-        )
+        for active, standbys in zip(actives, _standbys(previous, alive, actives, num_standby_replicas), strict=True)
     )
 
 
@@ -45,7 +43,7 @@ def _actives(previous: Assignment, alive: list[str], warm: Set[tuple[int, str]])
     if not alive:
         return [None] * len(previous.tasks)
     kept = [task.active if task.active in alive else None for task in previous.tasks]
-    load = Counter({name: 0 for name in alive})
+    load = Counter(dict.fromkeys(alive, 0))
     load.update(name for name in kept if name)
     for task, active in enumerate(kept):
         if active is None:
@@ -68,7 +66,7 @@ def _actives(previous: Assignment, alive: list[str], warm: Set[tuple[int, str]])
 def _standbys(
     previous: Assignment, alive: list[str], actives: list[str | None], replicas: int
 ) -> list[tuple[str, ...]]:
-    load = Counter({name: 0 for name in alive})
+    load = Counter(dict.fromkeys(alive, 0))
     chosen: list[list[str]] = []
     for task, active in enumerate(actives):
         before = previous.tasks[task]

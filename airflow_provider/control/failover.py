@@ -88,7 +88,7 @@ def decide(
     if not _still_open(incident, assignment, statuses):
         return FailoverPlan((), None)
     alive = sorted(name for name in healthy if not (gone and name == incident.instance))
-    load = Counter(task.active for task in assignment.tasks if task.active in alive)
+    load = Counter(task.active for task in assignment.tasks if task.active and task.active in alive)
     decisions, tasks = [], list(assignment.tasks)
     concerned = assignment.active_on(incident.instance) if gone else incident.tasks
     for number in concerned:
@@ -138,7 +138,7 @@ def _choose(
     task: TaskAssignment,
     statuses: Mapping[str, InstanceStatus],
     candidates: Collection[str],
-    load: Mapping[str | None, int],
+    load: Mapping[str, int],
 ) -> Decision:
     copies = []
     for name in candidates:

@@ -112,14 +112,14 @@ def detect(
             kind, evidence = IncidentKind.INSTANCE_ENDED, f"ended without a goodbye, {_how_it_ended(status)}"
         elif silent_for_s.get(name, 0.0) > allowed_s:
             kind = IncidentKind.HEARTBEAT_MISSED
-            evidence = f"not heard of for {silent_for_s[name]:.1f} s while {status.state.value} (allowed {allowed_s:g} s)"
+            evidence = (
+                f"not heard of for {silent_for_s[name]:.1f} s while {status.state.value} (allowed {allowed_s:g} s)"
+            )
         else:
             found.extend(_failed_tasks(assignment, status))
             continue
         active = assignment.active_on(name)
-        found.append(
-            Incident(assignment.application_id, kind, name, status.incarnation, active, evidence)
-        )
+        found.append(Incident(assignment.application_id, kind, name, status.incarnation, active, evidence))
     return tuple(found)
 
 

@@ -16,9 +16,7 @@ from airflow_provider.names import assignment_topic, publisher_transactional_id,
 
 __all__ = ["AssignmentPublisher"]
 
-_FENCED = frozenset(
-    {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
-)
+_FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 
 
 class AssignmentPublisher:

@@ -14,16 +14,18 @@ from airflow_provider.control.view import ControlView
 from airflow_provider.errors import BrokerUnreachableError, TopicMissingError
 from airflow_provider.names import assignment_topic, status_topic
 
-__all__ = ["ControlReader"]
+__all__ = ["FETCH", "ControlReader", "missing"]
 
-_FETCH: Final = {
+FETCH: Final = {
     "enable.auto.commit": False,
     "auto.offset.reset": "earliest",
     "isolation.level": "read_committed",
     "enable.partition.eof": True,
     "fetch.wait.max.ms": 100,
     "allow.auto.create.topics": False,
+    "reconnect.backoff.max.ms": 1000,
 }
+"""How control topics are read: small, soon, committed only, with word of their end."""
 
 
 class ControlReader:
@@ -42,7 +44,7 @@ class ControlReader:
         self._connection = connection
         self._consumer = Consumer(
             connection.to_client_config()
-            | _FETCH
+            | FETCH
             | {"group.id": f"{application_id}-control", "client.id": f"{application_id}-control"}
         )
         self._consumer.assign([TopicPartition(topic, 0, 0) for topic in self._topics])
@@ -102,7 +104,7 @@ class ControlReader:
                 if changed or len(self._at_end) == len(self._topics):
                     wait = 0.0
             elif error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                raise _missing(str(message.topic()))
+                raise missing(str(message.topic()))
             elif error.fatal():
                 raise KafkaException(error)
         return changed
@@ -112,7 +114,7 @@ class ControlReader:
             _, high = self._consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=timeout_s)
         except KafkaException as error:
             if error.args[0].code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION):
-                raise _missing(topic) from error
+                raise missing(topic) from error
             raise BrokerUnreachableError(
                 f"No broker of {self._connection.bootstrap_servers} told the end of {topic} within {timeout_s:g} s "
                 f"({error.args[0].str()}): check the address and that the brokers answer."
@@ -120,7 +122,8 @@ class ControlReader:
         return int(high)
 
 
-def _missing(topic: str) -> TopicMissingError:
+def missing(topic: str) -> TopicMissingError:
+    """The error for a control topic that does not exist."""
     return TopicMissingError(
         f"Control topic {topic!r} does not exist: run the create-changelog-topics operator for this application first."
     )

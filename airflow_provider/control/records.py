@@ -24,7 +24,7 @@ from airflow_provider.control.incident import IncidentRecord
 from airflow_provider.control.status import InstanceStatus
 from airflow_provider.control.view import ControlView
 
-__all__ = ["apply", "to_key", "to_value"]
+__all__ = ["Value", "apply", "instance_of", "to_key", "to_value"]
 
 Value = Assignment | Command | InstanceStatus | Deployment | IncidentRecord
 
@@ -50,6 +50,12 @@ def to_key(value: Value) -> bytes:
             return f"deployment/{value.instance}".encode()
         case IncidentRecord():
             return f"incident/{value.incident.id}".encode()
+
+
+def instance_of(key: bytes) -> str | None:
+    """The instance whose status lies under a key; None for any other key."""
+    kind, _, name = key.decode("utf-8", "replace").partition("/")
+    return name if kind == "instance" else None
 
 
 def to_value(value: Value) -> bytes:

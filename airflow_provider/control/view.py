@@ -51,9 +51,7 @@ class ControlView:
     def healthy(self, instance_timeout_s: float) -> tuple[str, ...]:
         """Instances that live and were heard of within the timeout, sorted."""
         silent = self.silent_for_s
-        return tuple(
-            sorted(n for n, s in self.statuses.items() if s.state.alive and silent[n] <= instance_timeout_s)
-        )
+        return tuple(sorted(n for n, s in self.statuses.items() if s.state.alive and silent[n] <= instance_timeout_s))
 
     def warm(self) -> frozenset[tuple[int, str]]:
         """Pairs (task, instance) of standby copies that have seen the end of their changelog."""

@@ -31,10 +31,11 @@ class ControlWriter:
                 "linger.ms": 0,
                 # A heartbeat that is a minute old tells nothing: drop it rather than send it late.
                 "message.timeout.ms": 60_000,
+                # Known again soon after a broker's outage, before anybody takes the silence for the instance's own.
+                "reconnect.backoff.max.ms": 1000,
                 "client.id": f"{application_id}-control-writer",
             }
         )
-        self._failed: KafkaError | None = None
 
     def send(self, value: Value) -> None:
         """Send without waiting: for heartbeats, the next of which follows anyway."""
@@ -47,12 +48,15 @@ class ControlWriter:
         Raises:
             BrokerUnreachableError: it was not stored within the deadline.
         """
-        self._failed = None
-        self._producer.produce(
-            self._topic(value), to_value(value), to_key(value), partition=0, on_delivery=self._delivered
-        )
-        if self._producer.flush(timeout_s) or self._failed is not None:
-            why = self._failed.str() if self._failed is not None else f"no answer within {timeout_s:g} s"
+        failed: list[KafkaError] = []
+
+        def delivered(error: KafkaError | None, _: Message) -> None:
+            if error is not None:
+                failed.append(error)
+
+        self._producer.produce(self._topic(value), to_value(value), to_key(value), partition=0, on_delivery=delivered)
+        if self._producer.flush(timeout_s) or failed:
+            why = failed[0].str() if failed else f"no answer within {timeout_s:g} s"
             raise BrokerUnreachableError(
                 f"{to_key(value).decode()} was not stored in {self._topic(value)!r} at {self._bootstrap} ({why}): "
                 "check that the topic exists and the brokers answer."
@@ -65,6 +69,3 @@ class ControlWriter:
     def _topic(self, value: Value) -> str:
         to_instances = isinstance(value, Command)
         return assignment_topic(self._application_id) if to_instances else status_topic(self._application_id)
-
-    def _delivered(self, error: KafkaError | None, _: Message) -> None:
-        self._failed = error

@@ -1,0 +1,1 @@
+"""Triggers for the triggerer: they follow the control topics of an application."""
