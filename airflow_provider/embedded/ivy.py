@@ -69,7 +69,7 @@ class Coordinate:
         parts = text.strip().split(":")
         if len(parts) != 3:
             raise JarsError(f"Found the coordinate {text!r}, need group:artifact:version.")
-        return cls(*parts, transitive=transitive)
+        return cls(parts[0], parts[1], parts[2], transitive)
 
     def to_ivy(self) -> str:
         """As an element of an Ivy module file."""
