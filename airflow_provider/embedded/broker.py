@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import base64
 import contextlib
+import logging
 import os
 import shutil
 import signal
@@ -35,6 +36,9 @@ from airflow_provider.embedded.settings import BrokerSettings
 __all__ = ["EmbeddedBroker", "main"]
 
 _PROBE_S = 0.05
+
+# What a client logs about a broker that is only just starting is no news.
+_silent = logging.Logger("airflow_provider.embedded.probe", level=logging.CRITICAL + 1)
 
 
 class EmbeddedBroker:
@@ -188,7 +192,8 @@ class EmbeddedBroker:
                 failed = True
         if failed:
             raise BrokerStartError(
-                f"Kafka could not format {scratch} within {timeout_s:.0f} s. Its last lines:\n{self.folder.last_lines()}"
+                f"Kafka could not format {scratch} within {timeout_s:.0f} s. "
+                f"Its last lines:\n{self.folder.last_lines()}"
             )
         properties.unlink()
         scratch.rename(self.folder.data)
@@ -216,7 +221,7 @@ class EmbeddedBroker:
                 raise self._failed_to_start("was not ready within the deadline")
             # librdkafka backs off longer after each refused connection, so it is asked once somebody listens.
             if admin is None and self._listens():
-                admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "logger": _silent})
+                admin = AdminClient({"bootstrap.servers": self.bootstrap_servers}, logger=_silent)
             if admin is not None and self._is_registered(admin):
                 return
             time.sleep(_PROBE_S)
@@ -236,8 +241,8 @@ class EmbeddedBroker:
         tail = self.folder.last_lines()
         if "Address already in use" in tail:
             return PortBusyError(
-                f"Port {self.settings.port} or {self.settings.controller_port} on {LOOPBACK} was taken by somebody else "
-                "while the embedded broker started. Start it again, or choose other ports."
+                f"Port {self.settings.port} or {self.settings.controller_port} on {LOOPBACK} was taken by "
+                "somebody else while the embedded broker started. Start it again, or choose other ports."
             )
         return BrokerStartError(f"The broker on {self.folder.root} {how}. Its last lines:\n{tail}")
 
@@ -285,10 +290,6 @@ def main(arguments: list[str] | None = None) -> None:
         while not told_to_end.wait(timeout=1.0):
             if not broker.is_running:
                 raise BrokerStartError(f"The broker ended by itself. Its last lines:\n{broker.folder.last_lines()}")
-
-
-def _silent(*_: object) -> None:
-    """Keep a client's log lines about a broker that is only just starting off the console."""
 
 
 if __name__ == "__main__":

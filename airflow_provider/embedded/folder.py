@@ -16,6 +16,7 @@ __all__ = ["BrokerFolder", "Tenant"]
 
 _LOG4J = """\
 status = warn
+shutdownHook = disable
 appender.file.type = RollingFile
 appender.file.name = file
 appender.file.fileName = {file}
