@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -196,7 +196,8 @@ class TopicAdmin:
         for spec in specs:
             if self.describe(spec.name) is None and self._create(spec):
                 created.append(spec.name)
-            self.verify([dataclasses.replace(spec)])
+                self._wait_for(spec.name)
+            self.verify([spec])
         return tuple(created)
 
     def _create(self, spec: TopicSpec) -> bool:
@@ -213,6 +214,17 @@ class TopicAdmin:
                 return False
             raise self._unreachable(error) from error
         return True
+
+    def _wait_for(self, name: str) -> None:
+        # A broker answers "created" before every broker's metadata says so.
+        deadline = time.monotonic() + self._timeout_s
+        while self.describe(name) is None:
+            if time.monotonic() > deadline:
+                raise BrokerUnreachableError(
+                    f"Topic {name!r} was created but is not known to the brokers after {self._timeout_s:g} s: check "
+                    "that all of them answer."
+                )
+            time.sleep(0.05)
 
     def _unreachable(self, error: KafkaException) -> BrokerUnreachableError:
         return BrokerUnreachableError(

@@ -36,11 +36,12 @@ class ControlReader:
     Args:
         connection: the cluster.
         application_id: the application.
+        statuses: whether to read ``<app>-status`` too; an instance needs only what it is told, not what all tell.
     """
 
-    def __init__(self, connection: KafkaConnection, application_id: str) -> None:
+    def __init__(self, connection: KafkaConnection, application_id: str, statuses: bool = True) -> None:
         self.view = ControlView(application_id)
-        self._topics = (assignment_topic(application_id), status_topic(application_id))
+        self._topics = (assignment_topic(application_id), *([status_topic(application_id)] if statuses else []))
         self._connection = connection
         self._consumer = Consumer(
             connection.to_client_config()
@@ -49,7 +50,7 @@ class ControlReader:
         )
         self._consumer.assign([TopicPartition(topic, 0, 0) for topic in self._topics])
         self._at_end: set[str] = set()
-        self._ends_seen: dict[str, int] = {}
+        self._read_up_to: dict[str, int] = {}
 
     def __enter__(self) -> ControlReader:
         """Itself."""
@@ -74,7 +75,7 @@ class ControlReader:
         """
         ends = {topic: self._end_of(topic, timeout_s) for topic in self._topics}
         deadline = time.monotonic() + timeout_s
-        while any(self._ends_seen.get(topic, -1) < end for topic, end in ends.items()):
+        while any(self._read_up_to.get(topic, -1) < end for topic, end in ends.items()):
             if time.monotonic() > deadline:
                 raise BrokerUnreachableError(
                     f"{' and '.join(self._topics)} at {self._connection.bootstrap_servers} could not be read to their "
@@ -97,10 +98,11 @@ class ControlReader:
                 _, appended_ms = message.timestamp()
                 changed |= apply(self.view, message.key() or b"", message.value(), appended_ms)
                 self._at_end.discard(str(message.topic()))
+                self._read_up_to[str(message.topic())] = message.offset() + 1
                 wait = 0.0
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._at_end.add(str(message.topic()))
-                self._ends_seen[str(message.topic())] = int(message.offset() or 0)
+                self._read_up_to[str(message.topic())] = int(message.offset() or 0)
                 if changed or len(self._at_end) == len(self._topics):
                     wait = 0.0
             elif error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -16,7 +17,7 @@ from airflow_provider.streaming.json_rows import json_rows
 from airflow_provider.streaming.operation import Changes
 from airflow_provider.streaming.row import Column, RowCodec
 
-__all__ = ["Aggregate", "Aggregation", "agg_max", "agg_min", "agg_sum", "count", "first", "last", "mean"]
+__all__ = ["Aggregate", "Aggregation", "Function", "GroupedAggregation"]
 
 
 class Function(Enum):
@@ -47,40 +48,9 @@ class Aggregate:
     column: str | None = None
     ignorenulls: bool = False
 
-
-def count(name: str = "count", column: str | None = None) -> Aggregate:
-    """How many rows, or how many values of `column` that are not null."""
-    return Aggregate(name, Function.COUNT, column)
-
-
-def agg_sum(column: str, name: str | None = None) -> Aggregate:
-    """The sum of the values that are not null; null while there is none. Named ``sum(column)`` unless told."""
-    return Aggregate(name or f"sum({column})", Function.SUM, column)
-
-
-def agg_min(column: str, name: str | None = None) -> Aggregate:
-    """The least value."""
-    return Aggregate(name or f"min({column})", Function.MIN, column)
-
-
-def agg_max(column: str, name: str | None = None) -> Aggregate:
-    """The greatest value."""
-    return Aggregate(name or f"max({column})", Function.MAX, column)
-
-
-def mean(column: str, name: str | None = None) -> Aggregate:
-    """The mean of the values that are not null, as a double."""
-    return Aggregate(name or f"mean({column})", Function.MEAN, column)
-
-
-def first(column: str, name: str | None = None, ignorenulls: bool = False) -> Aggregate:
-    """The value of the earliest row, by offset."""
-    return Aggregate(name or f"first({column})", Function.FIRST, column, ignorenulls)
-
-
-def last(column: str, name: str | None = None, ignorenulls: bool = False) -> Aggregate:
-    """The value of the latest row, by offset."""
-    return Aggregate(name or f"last({column})", Function.LAST, column, ignorenulls)
+    def alias(self, name: str) -> Aggregate:
+        """The same under another name."""
+        return dataclasses.replace(self, name=name)
 
 
 class _Kind(Enum):

@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from pathlib import Path
 
 import msgspec
 
+from airflow_provider.control.command import Command, CommandKind
 from airflow_provider.control.status import InstanceState, InstanceStatus
 from airflow_provider.control.writer import ControlWriter
 from airflow_provider.errors import BrokerUnreachableError
@@ -84,12 +86,13 @@ def main(run_dir: Path) -> int:
     process = subprocess.Popen(command, process_group=0)
     (run_dir / "process_group").write_text(str(process.pid))
 
-    def pass_on(number: int, _: object) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
+    def ask_to_stop(*_: object) -> None:
+        # A signal to the group would tear the JVM from under the driver; the command lets it commit and say goodbye.
+        command = Command(f"launcher-{time.time_ns()}", CommandKind.STOP, settings.instance, settings.incarnation)
+        threading.Thread(target=writer.send, args=(command,), daemon=True).start()
 
-    signal.signal(signal.SIGTERM, pass_on)
-    signal.signal(signal.SIGINT, pass_on)
+    signal.signal(signal.SIGTERM, ask_to_stop)
+    signal.signal(signal.SIGINT, ask_to_stop)
     code = process.wait()
     if code != 0:
         # The JVM may be gone while its Python workers still hold the stores: a dead instance holds nothing.

@@ -70,6 +70,8 @@ class SlotPlan:
         slot: the worker's slot.
         tasks: what to be for each task; a task that is not named is let go.
         budget_s: how long a call may follow changelogs.
+        rows_of: tasks whose rows this call may process. A query that skipped rows of a task once, because the task
+            failed, must never process later ones: they would be a gap. A new query begins where the task stopped.
     """
 
     settings: InstanceSettings
@@ -77,3 +79,4 @@ class SlotPlan:
     slot: int
     tasks: tuple[TaskPlan, ...]
     budget_s: float
+    rows_of: tuple[int, ...] = ()

@@ -34,6 +34,7 @@ class InstanceSettings:
         connection: the Kafka cluster.
         heartbeat_interval_s: how often a status is sent.
         log_file: where the process's output goes; told in the status.
+        round_interval_s: how long a slot may be idle before a round follows its standbys' changelogs.
         fail_points: places to die at, for tests (`airflow_provider.failpoint`).
     """
 
@@ -45,6 +46,7 @@ class InstanceSettings:
     connection: KafkaConnection
     heartbeat_interval_s: float = 1.0
     log_file: str | None = None
+    round_interval_s: float = 0.5
     fail_points: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

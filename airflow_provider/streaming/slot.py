@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from airflow_provider.changelog.reader import ChangelogReader
@@ -33,6 +35,7 @@ __all__ = ["Slot"]
 
 _READ_RECORDS = 10_000
 _POLL_S = 0.02
+_CATCH_UP_S = 0.5
 
 
 class Slot:
@@ -71,7 +74,7 @@ class Slot:
         with self._lock:
             failed = self._obey(plan)
             if rows is not None:
-                self._process(rows, attempts_left)
+                self._process(rows, plan.rows_of, attempts_left)
             self._follow(time.monotonic() + plan.budget_s)
             return tuple(task.status() for _, task in sorted(self._tasks.items())) + failed
 
@@ -218,12 +221,16 @@ class Slot:
 
     # -- processing ----------------------------------------------------------------------------------------------
 
-    def _process(self, rows: pa.Table, attempts_left: bool) -> None:
+    def _process(self, rows: pa.Table, rows_of: tuple[int, ...], attempts_left: bool) -> None:
         for number, part in _by_task(rows).items():
             task = self._tasks.get(number)
-            if task is None or task.state is TaskState.FAILED:
+            if number not in rows_of or task is None:
                 continue
-            self._restore_now(task)
+            if task.state is TaskState.RESTORING:
+                # A fresh worker after a crash: what it lacks is most often little.
+                self._follow(time.monotonic() + _CATCH_UP_S)
+            if task.state is not TaskState.RUNNING:
+                continue  # the driver sees it, and a new query begins where the task stopped
             try:
                 active_step(task, part, self._reader.consumer)
             except RecordError as error:
@@ -231,31 +238,23 @@ class Slot:
                 if attempts_left:
                     raise
                 task.fail(error)
-            except FencedError:
-                # Not ours any more; the driver learns it from the state and waits for a newer assignment.
+            except FencedError as error:
+                # Not ours any more: wait for a newer assignment.
                 task.disown()
-                task.state = TaskState.CLOSED
+                task.error, task.state = error, TaskState.CLOSED
             except StatefulStreamsError:
                 # What the commit did is in the changelog, not in the store: own and restore again before going on.
                 task.disown()
                 raise
 
-    def _restore_now(self, task: Task) -> None:
-        """A fresh worker got rows of a task that another one ran: catch up before touching them."""
-        if task.state is TaskState.OWNING:
-            self._obey_task(task.number, task.plan)
-        while task.state is TaskState.RESTORING:
-            self._follow(time.monotonic())
-
 
 def _by_task(rows: pa.Table) -> Mapping[int, pa.Table]:
-    """The rows of each task. Spark reads one partition after the other, so each is one slice."""
+    """The rows of each task. Spark reads one partition after the other, so each is one run of rows."""
     numbers = rows.column("__task").to_numpy()
+    edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
     found: dict[int, pa.Table] = {}
-    begin = 0
-    for end in [*(i + 1 for i in range(len(numbers) - 1) if numbers[i] != numbers[i + 1]), len(numbers)]:
+    for begin, end in itertools.pairwise(edges):
         if end > begin:
             number, part = int(numbers[begin]), rows.slice(begin, end - begin)
             found[number] = pa.concat_tables([found[number], part]) if number in found else part
-        begin = end
     return found

@@ -1,0 +1,205 @@
+"""The job API: what a user writes and submits with spark-submit."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.names import check_name
+from airflow_provider.state.options import RocksDBOptions
+from airflow_provider.streaming.aggregate import Aggregate, Aggregation
+from airflow_provider.streaming.operation import Operation
+from airflow_provider.streaming.process import Process, ProcessFunction
+from airflow_provider.streaming.settings import INSTANCE_FILE_VARIABLE, InstanceSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+__all__ = ["Filter", "StatefulJob", "WithColumn"]
+
+
+@dataclass(frozen=True)
+class Filter:
+    """A step that drops rows and counts them; see `StatefulJob.filter`."""
+
+    condition: str | Column
+    name: str
+
+
+@dataclass(frozen=True)
+class WithColumn:
+    """A step that adds or replaces a column; see `StatefulJob.with_column`."""
+
+    name: str
+    expression: str | Column
+
+
+@dataclass(frozen=True)
+class StatefulJob:
+    """A stateful streaming job over one topic, built step by step; every method returns a new job.
+
+    ::
+
+        job = (
+            StatefulJob("orders-per-customer")
+            .source("orders", schema="customer STRING, amount DOUBLE")
+            .filter("amount IS NOT NULL", name="no_amount")
+            .group_by("customer")
+            .aggregate(F.count().alias("orders"), F.sum("amount").alias("spent"))
+            .sink("spent-per-customer")
+        )
+        if __name__ == "__main__":
+            job.run()
+
+    Args:
+        application_id: names the application: it prefixes its topics, state folder and transactional ids. Changing it
+            starts a new application with empty state.
+    """
+
+    application_id: str
+    source_topic: str | None = None
+    schema: str | None = None
+    steps: tuple[Filter | WithColumn, ...] = ()
+    key: str | None = None
+    operation: Operation | None = None
+    sink_topic: str | None = None
+    store: str = "state"
+    max_offsets_per_trigger: int | None = 200_000
+    rocksdb: RocksDBOptions = field(default_factory=RocksDBOptions)
+    kafka_options: tuple[tuple[str, str], ...] = ()
+    transaction_timeout_ms: int = 60_000
+
+    def __post_init__(self) -> None:
+        """Refuse names that cannot be topics and folders."""
+        check_name("application id", self.application_id)
+        check_name("store", self.store)
+
+    def source(self, topic: str, schema: str | None = None, max_offsets_per_trigger: int | None = 200_000) -> StatefulJob:
+        """Read a topic.
+
+        Besides the value's fields a row has ``_source``: a struct of topic, partition, offset, timestamp and key.
+
+        Args:
+            topic: its partition *i* is task *i*.
+            schema: the JSON value's schema in Spark DDL, such as ``"id STRING, amount DOUBLE"``. None leaves the value
+                as it is: columns ``key`` and ``value``, both BINARY.
+            max_offsets_per_trigger: how many records a micro-batch may hold, over its partitions; None for no bound.
+        """
+        return dataclasses.replace(
+            self, source_topic=topic, schema=schema, max_offsets_per_trigger=max_offsets_per_trigger
+        )
+
+    def filter(self, condition: str | Column, name: str) -> StatefulJob:
+        """Keep the rows for which `condition` is true; count the others under `name`.
+
+        The count is committed with the state, so it is exact through crashes. A value that does not decode is never
+        dropped by a filter: it stops the task.
+
+        Args:
+            condition: Spark SQL, or a Column. Null counts as false.
+            name: of the count, in the commit record.
+        """
+        return dataclasses.replace(self, steps=(*self.steps, Filter(condition, name)))
+
+    def with_column(self, name: str, expression: str | Column) -> StatefulJob:
+        """Add or replace a column, computed from its own row.
+
+        Args:
+            name: of the column.
+            expression: Spark SQL, or a Column.
+        """
+        return dataclasses.replace(self, steps=(*self.steps, WithColumn(name, expression)))
+
+    def group_by(self, key: str) -> StatefulJob:
+        """Keep state by this column. It has to be a function of the record's key: a task sees only its own partition."""
+        return dataclasses.replace(self, key=key)
+
+    def aggregate(self, *aggregates: Aggregate) -> StatefulJob:
+        """Keep aggregates by key; emit them, once a key and micro-batch, as a JSON object."""
+        return dataclasses.replace(self, operation=Aggregation(aggregates))
+
+    def process(self, function: ProcessFunction, columns: tuple[str, ...] | list[str]) -> StatefulJob:
+        """Call a Python function once a key and micro-batch.
+
+        Args:
+            function: ``function(key, rows, state)``; see `airflow_provider.streaming.process.ProcessFunction`.
+            columns: the columns that its rows hold.
+        """
+        return dataclasses.replace(self, operation=Process(function, tuple(columns)))
+
+    def sink(self, topic: str) -> StatefulJob:
+        """Write the output to a topic: the record's key is the key, its value a JSON object."""
+        return dataclasses.replace(self, sink_topic=topic)
+
+    def options(
+        self,
+        rocksdb: RocksDBOptions | None = None,
+        kafka: dict[str, str] | None = None,
+        store: str | None = None,
+        transaction_timeout_ms: int | None = None,
+    ) -> StatefulJob:
+        """Set what has good defaults.
+
+        Args:
+            rocksdb: the stores' settings.
+            kafka: further options of Spark's Kafka source, such as ``kafka.max.poll.records``.
+            store: the store's name; default ``state``.
+            transaction_timeout_ms: after which brokers abort what a dead owner left open; default 60,000.
+        """
+        return dataclasses.replace(
+            self,
+            rocksdb=rocksdb or self.rocksdb,
+            kafka_options=tuple((kafka or dict(self.kafka_options)).items()),
+            store=store or self.store,
+            transaction_timeout_ms=transaction_timeout_ms or self.transaction_timeout_ms,
+        )
+
+    def run(self) -> None:
+        """Run as the instance that the launcher's environment names, until it is asked to stop; then exit.
+
+        Raises:
+            ConfigurationError: the job is not complete, or was not started by a launcher.
+        """
+        from airflow_provider.streaming.instance import Instance
+
+        path = os.environ.get(INSTANCE_FILE_VARIABLE)
+        if not path:
+            raise ConfigurationError(
+                f"{INSTANCE_FILE_VARIABLE} is not set: deploy the job with DeployInstanceOperator, or start it with "
+                "airflow_provider.streaming.launcher."
+            )
+        settings = InstanceSettings.read(Path(path))
+        if settings.application_id != self.application_id:
+            raise ConfigurationError(
+                f"The job's application id is {self.application_id!r}, it was deployed as {settings.application_id!r}: "
+                "use the same in the operator and in the job's file."
+            )
+        sys.exit(Instance(self.checked(), settings).run())
+
+    def checked(self) -> StatefulJob:
+        """Itself.
+
+        Raises:
+            ConfigurationError: a part is missing.
+        """
+        missing = [
+            method
+            for method, part in (("source", self.source_topic), ("group_by", self.key), ("aggregate", self.operation))
+            if part is None
+        ]
+        if missing:
+            raise ConfigurationError(
+                f"Job {self.application_id!r} is not complete: call {', '.join(f'{m}()' for m in missing)} on it"
+                f"{' (or process())' if 'aggregate' in missing else ''} before run()."
+            )
+        return self
+
+    @property
+    def filters(self) -> tuple[str, ...]:
+        """The names of the counting filters, in order."""
+        return tuple(step.name for step in self.steps if isinstance(step, Filter))

@@ -1,0 +1,200 @@
+"""The driver's side of one slot: its lock, its queries, its rounds."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from airflow_provider.control.status import Role, TaskState, TaskStatus
+from airflow_provider.streaming.job import StatefulJob
+from airflow_provider.streaming.plan import JobSpec, SlotPlan, TaskPlan
+from airflow_provider.streaming.settings import InstanceSettings
+from airflow_provider.streaming.source_query import SourceQuery
+from airflow_provider.streaming.worker import REPORT_SCHEMA, ROUND_COLUMN, call, decode_report
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["SlotRunner"]
+
+log = logging.getLogger(__name__)
+
+_BATCH_BUDGET_S = 0.02
+_ROUND_BUDGET_S = 0.25
+_RETRY_S = 1.0
+_POLL_S = 0.02
+# sc.environment is one dict for the whole session, read while a UDF is made.
+_environment = threading.Lock()
+
+
+class SlotRunner:
+    """Runs one slot: one Python worker at a time, through Spark, for batches and for rounds.
+
+    The slot's environment differs from every other slot's, and Spark keeps a pool of workers for each environment: so
+    the same worker gets every call of a slot, with its stores open.
+
+    Args:
+        spark: the session.
+        job: the job.
+        spec: the same for the workers.
+        settings: of the instance.
+        slot: its number.
+        round_interval_s: how long the slot may be idle before a round follows the changelogs.
+        on_report: told the status of the slot's tasks after every call.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        job: StatefulJob,
+        spec: JobSpec,
+        settings: InstanceSettings,
+        slot: int,
+        round_interval_s: float,
+        on_report: Callable[[int, tuple[TaskStatus, ...]], None],
+    ) -> None:
+        self._spark, self._job, self._spec, self._settings, self._slot = spark, job, spec, settings, slot
+        self._round_interval_s, self._on_report = round_interval_s, on_report
+        self._max_failures = _max_failures(spark)
+        self._call_lock = threading.Lock()
+        self._wake = threading.Event()
+        self._tasks: tuple[TaskPlan, ...] = ()
+        self._queries: list[SourceQuery] = []
+        self._started_queries = 0
+        self._statuses: dict[int, TaskStatus] = {}
+        self._paused = False
+        self._stopping = False
+        self._last_call = 0.0
+        self._not_before = 0.0
+        self._thread = threading.Thread(target=self._run, name=f"slot-{slot}", daemon=True)
+
+    def start(self) -> None:
+        """Begin to run rounds."""
+        self._thread.start()
+
+    def obey(self, tasks: Iterable[TaskPlan], paused: bool) -> None:
+        """Take over what to be for each task of this slot; acted upon by the slot's thread at once."""
+        self._tasks, self._paused = tuple(tasks), paused
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Finish the micro-batch, let go of every task, end. Returns when done."""
+        self._tasks, self._stopping = (), True
+        self._wake.set()
+        self._thread.join()
+
+    # -- the slot's thread ---------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._stopping:
+            woken = self._wake.wait(self._round_interval_s / 2)
+            self._wake.clear()
+            self._mind_queries()
+            now = time.monotonic()
+            due = now - self._last_call >= self._round_interval_s or self._settling
+            if now >= self._not_before and (woken or due):
+                self._guarded_round()
+                self._start_query()
+        self._tasks = ()
+        self._mind_queries()
+        self._guarded_round()
+
+    @property
+    def _settling(self) -> bool:
+        """Whether a task is on its way: then rounds follow each other without a pause."""
+        return any(s.state in (TaskState.OWNING, TaskState.RESTORING) for s in self._statuses.values())
+
+    def _guarded_round(self) -> None:
+        try:
+            with self._call_lock:
+                self._round()
+        except Exception as error:
+            # A worker that died or a broker away: the next round begins anew from what is stored.
+            self._not_before = time.monotonic() + _RETRY_S
+            log.warning("slot %d: a round failed, again in %g s: %s", self._slot, _RETRY_S, _first_lines(error))
+
+    def _round(self) -> None:
+        rows = self._spark.range(1).withColumnRenamed("id", ROUND_COLUMN).coalesce(1)
+        self._call(rows, _ROUND_BUDGET_S, ())
+
+    def _call(self, rows: DataFrame, budget_s: float, rows_of: tuple[int, ...]) -> None:
+        plan = SlotPlan(self._settings, self._spec, self._slot, self._tasks, budget_s, rows_of)
+        with _environment:
+            context = self._spark.sparkContext
+            context.environment["STATEFUL_STREAMS_SLOT"] = f"{self._settings.instance}-{self._slot}"
+            reported = rows.mapInArrow(functools.partial(call, plan, self._max_failures), REPORT_SCHEMA)
+        statuses = [s for row in reported.collect() for s in decode_report(bytes(row.report))]
+        self._last_call = time.monotonic()
+        self._statuses = {status.task: status for status in statuses}
+        self._on_report(self._slot, tuple(statuses))
+
+    # -- queries -------------------------------------------------------------------------------------------------
+
+    def _on_batch(self, query: SourceQuery, rows: DataFrame) -> None:
+        # Holding the micro-batch back is what pauses; rounds go on meanwhile.
+        while self._paused or not self._call_lock.acquire(timeout=_POLL_S):
+            if query.leaving:
+                return
+            if self._paused:
+                time.sleep(_POLL_S)
+        try:
+            active = {task.task for task in self._tasks if task.role is Role.ACTIVE}
+            self._call(rows, _BATCH_BUDGET_S, tuple(sorted(query.tasks & active)))
+            query.tasks &= active & {n for n, s in self._statuses.items() if s.state is TaskState.RUNNING}
+        finally:
+            self._call_lock.release()
+        if not query.tasks:
+            query.leave()
+            self._wake.set()
+
+    def _mind_queries(self) -> None:
+        """End queries that have no task left or one too many; forget those that ended."""
+        generations = {task.task: task for task in self._tasks}
+        for query in list(self._queries):
+            wanted = {t for t in query.tasks if t in generations and generations[t].role is Role.ACTIVE}
+            if not query.active:
+                self._queries.remove(query)
+                if (error := query.error) is not None:
+                    log.warning("slot %d: a query ended: %s", self._slot, error[:2000])
+                    self._not_before = time.monotonic() + _RETRY_S
+            elif wanted != query.tasks or not wanted or self._stopping:
+                query.end()
+                self._queries.remove(query)
+
+    def _start_query(self) -> None:
+        """One further query for the tasks that run and that no query reads yet."""
+        read = {task for query in self._queries for task in query.tasks}
+        wanted = {
+            task.task: self._statuses[task.task].source_offset
+            for task in self._tasks
+            if task.role is Role.ACTIVE
+            and task.task not in read
+            and task.task in self._statuses
+            and self._statuses[task.task].state is TaskState.RUNNING
+            and self._statuses[task.task].generation == task.generation
+        }
+        if not wanted or self._stopping:
+            return
+        self._started_queries += 1
+        checkpoint = Path(self._settings.run_dir) / "checkpoint" / f"slot-{self._slot}-{self._started_queries}"
+        query = SourceQuery(self._spark, self._job, self._settings.connection, wanted, checkpoint, self._on_batch)
+        query.start()
+        self._queries.append(query)
+
+
+def _max_failures(spark: SparkSession) -> int:
+    context = spark.sparkContext
+    # local[N] tries once, local[N, F] F times; only a real cluster reads the setting.
+    if context.master.startswith("local"):
+        inside = context.master.partition("[")[2].rstrip("]").split(",")
+        return int(inside[1]) if len(inside) > 1 else 1
+    return int(context.getConf().get("spark.task.maxFailures", "4") or 4)
+
+
+def _first_lines(error: Exception) -> str:
+    return " / ".join(line.strip() for line in str(error).splitlines()[:4])
