@@ -90,7 +90,7 @@ class InstanceRunning:
             return Verdict(Outcome.WAITING, "nothing was heard of it yet")
         if not status.state.alive or seen.missed(status):
             return Verdict(Outcome.FAILED, _end_of(status, seen))
-        if status.state is InstanceState.RUNNING:
+        if status.state is InstanceState.RUNNING and seen.living(self.instance):
             return Verdict(Outcome.MET, _said(status), _handle(status))
         return Verdict(Outcome.WAITING, _said(status))
 
@@ -149,7 +149,8 @@ class InstanceInState:
         state = status.state
         if state.alive and seen.missed(status):
             state = InstanceState.ENDED
-        if state in self.states:
+        known = not state.alive or seen.living(self.instance) is not None
+        if known and state in self.states:
             return Verdict(Outcome.MET, _said(status), _handle(status))
         return Verdict(Outcome.WAITING, _end_of(status, seen) if state is InstanceState.ENDED else _said(status))
 
@@ -349,7 +350,9 @@ class TasksReplayed:
             return accepted
         status = seen.living(self.instance)
         if status is None:
-            return Verdict(Outcome.FAILED, _end_of(seen.view.statuses[self.instance], seen))
+            last = seen.view.statuses[self.instance]
+            gone = not last.state.alive or seen.missed(last)
+            return Verdict(Outcome.FAILED if gone else Outcome.WAITING, _end_of(last, seen))
         waiting, restored = [], {}
         for number in self.tasks:
             task = status.task(number)

@@ -21,6 +21,8 @@ class IncidentKind(Enum):
     """It was not heard of for the instance timeout: its host is lost, or it hangs."""
     TASK_FAILED = "task_failed"
     """It reports that a task stopped with an error."""
+    BY_HAND = "by_hand"
+    """Nothing was found wrong: a person wants everything moved off it."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class Incident:
         tasks: the tasks that it held as the active one, or the failed tasks.
         evidence: what was seen, in one line.
         error_kind: for `IncidentKind.TASK_FAILED`, the name of the first task's error.
+        active_since: for `IncidentKind.TASK_FAILED`, the generation in which the instance got the task.
     """
 
     application_id: str
@@ -44,6 +47,7 @@ class Incident:
     tasks: tuple[int, ...]
     evidence: str
     error_kind: str | None = None
+    active_since: int = 0
 
     @property
     def id(self) -> str:
@@ -52,7 +56,9 @@ class Incident:
         An instance that is gone is one incident, whether its launcher tells or its heartbeat stays away.
         """
         if self.kind is IncidentKind.TASK_FAILED:
-            return f"{self.instance}/{self.incarnation}/failed-{'-'.join(map(str, self.tasks))}"
+            return f"{self.instance}/{self.incarnation}/failed-{'-'.join(map(str, self.tasks))}-{self.active_since}"
+        if self.kind is IncidentKind.BY_HAND:
+            return f"{self.instance}/{self.incarnation}/by-hand"
         return f"{self.instance}/{self.incarnation}/gone"
 
 
@@ -139,6 +145,7 @@ def _failed_tasks(assignment: Assignment, status: InstanceStatus) -> list[Incide
                     (number,),
                     f"task {number} failed: {task.error}",
                     task.error_kind,
+                    assignment.tasks[number].active_since,
                 )
             )
     return found

@@ -29,6 +29,10 @@ class SilenceClock:
         """Seconds of silence of each instance that was ever heard of, none longer than the observer listens."""
         return {name: now - max(heard, self._since) for name, heard in self._heard.items()}
 
+    def heard_since(self) -> frozenset[str]:
+        """Instances that were heard of since the observer listens; what history tells of others may be long past."""
+        return frozenset(name for name, heard in self._heard.items() if heard > self._since)
+
     def longest_s(self, instances: Iterable[str], now: float) -> float:
         """The longest silence among these; 0 when none of them was ever heard of."""
         silent = self.silent_for_s(now)

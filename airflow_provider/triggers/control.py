@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
@@ -21,6 +20,9 @@ from airflow_provider.errors import (
     TopicMissingError,
 )
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
+
+if TYPE_CHECKING:
+    from airflow_provider.control.follower import ControlFollower
 
 __all__ = ["ControlTrigger", "settle"]
 
@@ -54,7 +56,7 @@ class ControlTrigger(BaseTrigger):
         start_timeout_s: float = 120.0,
         stop_on_kill: dict[str, Any] | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.application_id = application_id
         self.condition = from_plain(condition) if isinstance(condition, dict) else condition
         self.kafka_conn_id = kafka_conn_id
@@ -130,21 +132,23 @@ class ControlTrigger(BaseTrigger):
         connection = await KafkaStreamsHook(self.kafka_conn_id).get_connection_async()
         async with ControlFollower(connection, self.application_id) as follower:
             while not self._late():
-                if not follower.hearing and not await follower.confirm():
-                    continue
-                seen = Observation(
-                    follower.view,
-                    follower.silent_for_s(),
-                    instance_timeout_s=self.instance_timeout_s,
-                    start_timeout_s=self.start_timeout_s,
-                )
-                verdict = self.condition.verdict(seen)
-                if verdict.outcome is not Outcome.WAITING and not await follower.confirm():
-                    continue  # an outage must not look like silence
-                if verdict != self.condition.verdict(replace(seen, silent_for_s=follower.silent_for_s())):
-                    continue
-                yield verdict
+                if follower.hearing or await follower.confirm():
+                    verdict = self._judge(follower)
+                    # An outage must not look like a silent instance: ask the brokers before giving up.
+                    if verdict.outcome is not Outcome.FAILED or await follower.confirm():
+                        yield self._judge(follower)
                 await follower.poll(_POLL_S)
+
+    def _judge(self, follower: ControlFollower) -> Verdict:
+        return self.condition.verdict(
+            Observation(
+                follower.view,
+                follower.silent_for_s(),
+                follower.silence.heard_since(),
+                instance_timeout_s=self.instance_timeout_s,
+                start_timeout_s=self.start_timeout_s,
+            )
+        )
 
     def _late(self) -> bool:
         return self.deadline_ms is not None and time.time() * 1000 > self.deadline_ms

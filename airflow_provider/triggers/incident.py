@@ -58,7 +58,7 @@ class IncidentTrigger(BaseEventTrigger):
         refire_after_s: float = 30.0,
         num_standby_replicas: int = 1,
     ) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.application_id = application_id
         self.kafka_conn_id = kafka_conn_id
         self.instance_timeout_s = instance_timeout_s

@@ -1,0 +1,101 @@
+"""What Airflow asks a provider about itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["get_provider_info"]
+
+_NAME = "Stateful Streams"
+_OPERATORS = (
+    "changelog_replay",
+    "changelog_topics",
+    "failover",
+    "failover_report",
+    "instance_deployment",
+    "instance_stop",
+    "promotion",
+    "task_assignment",
+)
+_SENSORS = ("instance_state", "standby_lag", "task_state")
+
+
+def get_provider_info() -> dict[str, Any]:
+    """Of the form that ``airflow/provider_info.schema.json`` describes."""
+    return {
+        "package-name": "airflow-provider-stateful-streams",
+        "name": _NAME,
+        "description": "PySpark stateful streams with the fault tolerance of Kafka Streams.",
+        "integrations": [
+            {
+                "integration-name": _NAME,
+                "external-doc-url": "https://kafka.apache.org/documentation/streams/",
+                "tags": ["software"],
+            }
+        ],
+        "operators": [
+            {
+                "integration-name": _NAME,
+                "python-modules": [f"airflow_provider.operators.{name}" for name in _OPERATORS],
+            }
+        ],
+        "sensors": [
+            {
+                "integration-name": _NAME,
+                "python-modules": [f"airflow_provider.sensors.{name}" for name in _SENSORS],
+            }
+        ],
+        "hooks": [
+            {
+                "integration-name": _NAME,
+                "python-modules": ["airflow_provider.hooks.kafka_streams", "airflow_provider.hooks.spark_instance"],
+            }
+        ],
+        "triggers": [
+            {
+                "integration-name": _NAME,
+                "python-modules": ["airflow_provider.triggers.control", "airflow_provider.triggers.incident"],
+            }
+        ],
+        "connection-types": [
+            {
+                "connection-type": "kafka_streams",
+                "hook-class-name": "airflow_provider.hooks.kafka_streams.KafkaStreamsHook",
+                "hook-name": "Kafka Streams",
+                "ui-field-behaviour": {
+                    "hidden-fields": ["schema", "extra"],
+                    "relabeling": {"login": "SASL user name", "password": "SASL password"},
+                    "placeholders": {"host": "broker.example.com", "port": "9092"},
+                },
+                "conn-fields": {
+                    "bootstrap_servers": {
+                        "label": "Bootstrap servers",
+                        "description": "host:port[,host:port]. Leave it empty to use host and port.",
+                        "schema": {"type": ["string", "null"]},
+                    },
+                    "security_protocol": {
+                        "label": "Security protocol",
+                        "description": "How the brokers are spoken to.",
+                        "schema": {
+                            "type": ["string", "null"],
+                            "enum": ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"],
+                            "default": "PLAINTEXT",
+                        },
+                    },
+                    "sasl_mechanism": {
+                        "label": "SASL mechanism",
+                        "description": "With a SASL protocol: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.",
+                        "schema": {
+                            "type": ["string", "null"],
+                            "enum": ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", None],
+                        },
+                    },
+                    "ssl_ca_location": {
+                        "label": "CA file",
+                        "description": "PEM file on every worker and triggerer. Leave it empty for the system's.",
+                        "schema": {"type": ["string", "null"]},
+                    },
+                },
+            }
+        ],
+    }

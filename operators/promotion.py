@@ -1,0 +1,96 @@
+"""Promotes a standby by a person's or a DAG's choice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from airflow.sdk import Context
+
+from airflow_provider.control.condition import TasksRunning
+from airflow_provider.control.promotion import promote
+from airflow_provider.errors import AssignmentError, FencedError
+from airflow_provider.operators.control import ControlOperator
+
+__all__ = ["PromoteStandbyOperator"]
+
+_TRIES: Final = 5
+
+
+class PromoteStandbyOperator(ControlOperator):
+    """Makes a standby the active one, and waits without a worker until it processes the tasks.
+
+    The former active, when it lives, becomes a standby. A retry goes on waiting for what the first try published.
+
+    Args:
+        application_id: the application.
+        tasks: the task's number, or several.
+        to: the instance to promote; None takes each task's most caught-up healthy standby.
+        kwargs: see `ControlOperator`.
+
+    Returns:
+        ``generation`` and the ``active`` instance by task.
+
+    Raises:
+        AssignmentError: nothing is assigned yet, a task does not exist, or it has no healthy standby to promote.
+        FencedError: other publishers took over again and again.
+        InstanceError: the task failed there, or a newer generation gave it to another.
+        DeadlineError: it did not run in time.
+    """
+
+    template_fields: Sequence[str] = (*ControlOperator.template_fields, "tasks", "to")
+
+    def __init__(
+        self,
+        *,
+        application_id: str,
+        tasks: int | str | Sequence[int],
+        to: str | None = None,
+        deadline_s: float | None = 120.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(application_id=application_id, deadline_s=deadline_s, **kwargs)
+        self.tasks = tasks
+        self.to = to
+
+    def execute(self, context: Context) -> None:
+        """Publish and wait."""
+        numbers = numbers_of(self.tasks)
+        # It names the try's run, so that a retry knows its own generation again.
+        reason = f"promotion of task(s) {', '.join(map(str, numbers))} by {context['run_id']}/{self.task_id}"
+        for _ in range(_TRIES):
+            try:
+                generation = self._publish(numbers, reason)
+            except FencedError:
+                self.log.info("Another run publishes for %s: reading again", self.application_id)
+            else:
+                self.wait_for(TasksRunning(numbers, self.to or None, generation))
+        raise FencedError(
+            f"Promoting tasks of {self.application_id!r} was fenced {_TRIES} times by other publishers: look for DAG "
+            "runs that act on it, then try again."
+        )
+
+    def _publish(self, numbers: tuple[int, ...], reason: str) -> int:
+        with self.hook.publisher(self.application_id) as publisher:
+            view = publisher.view
+            if view.assignment is None:
+                raise AssignmentError(
+                    f"Nothing of {self.application_id!r} is assigned yet: assign its tasks before promoting any."
+                )
+            if view.assignment.reason == reason:
+                return view.assignment.generation
+            healthy = view.healthy(float(self.instance_timeout_s))
+            after = promote(view.assignment, view.statuses, healthy, numbers, self.to or None)
+            following = view.assignment.next(after, reason)
+            publisher.publish(following)
+            self.log.info("Published generation %d: %s", following.generation, reason)
+            return following.generation
+
+
+def numbers_of(tasks: int | str | Sequence[int]) -> tuple[int, ...]:
+    """Task numbers, also from a rendered template such as ``"0, 2"``."""
+    if isinstance(tasks, int):
+        return (tasks,)
+    if isinstance(tasks, str):
+        tasks = [int(number) for number in tasks.strip("[]() ").split(",") if number.strip()]
+    return tuple(int(number) for number in tasks)

@@ -1,0 +1,43 @@
+"""Waits until an instance is in a state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow_provider.control.condition import Condition, InstanceInState
+from airflow_provider.control.status import InstanceState
+from airflow_provider.sensors.control import ControlSensor
+
+__all__ = ["InstanceStateSensor"]
+
+
+class InstanceStateSensor(ControlSensor):
+    """Waits until an instance is in one of some states. One that is not heard of counts as ended.
+
+    Args:
+        application_id: the application.
+        instance: the instance's name.
+        states: ``starting``, ``running``, ``stopping``, ``stopped``, ``ended``: one or several.
+        kwargs: see `ControlSensor`.
+
+    Returns:
+        The instance's handle.
+
+    Raises:
+        DeadlineError: it took too long; says what was last seen.
+    """
+
+    template_fields: Sequence[str] = (*ControlSensor.template_fields, "instance", "states")
+
+    def __init__(
+        self, *, application_id: str, instance: str, states: str | Sequence[str] = ("running",), **kwargs: Any
+    ) -> None:
+        super().__init__(application_id=application_id, **kwargs)
+        self.instance = instance
+        self.states = states
+
+    def condition(self) -> Condition:
+        """What to wait for."""
+        states = self.states.split(",") if isinstance(self.states, str) else self.states
+        return InstanceInState(self.instance, tuple(InstanceState(state.strip()) for state in states))

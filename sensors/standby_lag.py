@@ -1,0 +1,63 @@
+"""Waits until standbys are near the end of their changelogs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow_provider.control.condition import Condition, StandbysWarm
+from airflow_provider.operators.promotion import numbers_of
+from airflow_provider.sensors.control import ControlSensor
+
+__all__ = ["StandbyLagSensor"]
+
+
+class StandbyLagSensor(ControlSensor):
+    """Waits until every task runs and has its standbys, each warm and within the bounds.
+
+    Warm means: it has seen the end of its changelog, its instance lives, and the assignment names it.
+
+    Args:
+        application_id: the application.
+        num_standby_replicas: how many such standbys a task must have.
+        tasks: the tasks' numbers; None for all.
+        max_lag_records: the bound in records; None sets none.
+        max_lag_s: the bound in seconds; None sets none.
+        kwargs: see `ControlSensor`.
+
+    Returns:
+        ``generation``, and ``lag_records`` by task and instance.
+
+    Raises:
+        InstanceError: a task failed.
+        DeadlineError: it took too long; says which task lacks what.
+    """
+
+    template_fields: Sequence[str] = (
+        *ControlSensor.template_fields, "num_standby_replicas", "tasks", "max_lag_records", "max_lag_s"
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        application_id: str,
+        num_standby_replicas: int = 1,
+        tasks: int | str | Sequence[int] | None = None,
+        max_lag_records: int | None = None,
+        max_lag_s: float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(application_id=application_id, **kwargs)
+        self.num_standby_replicas = num_standby_replicas
+        self.tasks = tasks
+        self.max_lag_records = max_lag_records
+        self.max_lag_s = max_lag_s
+
+    def condition(self) -> Condition:
+        """What to wait for."""
+        return StandbysWarm(
+            int(self.num_standby_replicas),
+            None if self.tasks is None else numbers_of(self.tasks),
+            None if self.max_lag_records is None else int(self.max_lag_records),
+            None if self.max_lag_s is None else float(self.max_lag_s),
+        )
