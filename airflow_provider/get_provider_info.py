@@ -12,12 +12,14 @@ _OPERATORS = (
     "changelog_topics",
     "failover",
     "failover_report",
+    "fault_injection",
     "instance_deployment",
     "instance_stop",
     "promotion",
+    "recovery_check",
     "task_assignment",
 )
-_SENSORS = ("instance_state", "standby_lag", "task_state")
+_SENSORS = ("incident_resolution", "instance_state", "standby_lag", "task_state")
 
 
 def get_provider_info() -> dict[str, Any]:

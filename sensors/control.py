@@ -43,7 +43,7 @@ class ControlSensor(BaseSensorOperator):
         application_id: str,
         kafka_conn_id: str = KafkaStreamsHook.default_conn_name,
         instance_timeout_s: float = 5.0,
-        deadline_s: float = 600.0,
+        deadline_s: float | str = 600.0,
         retries: int = 2,
         retry_delay: timedelta = timedelta(seconds=10),
         **kwargs: Any,
