@@ -7,7 +7,6 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 from airflow.sdk import Context
 
 from airflow_provider.control.report import FailoverReport, report
@@ -52,5 +51,4 @@ class ReportFailOverOperator(ControlOperator):
             self.hook.write(self.application_id, record)
         told: FailoverReport = report(record, view)
         self.log.info("Failover of %s\n%s", record.incident.instance, told)
-        plain: dict[str, Any] = msgspec.to_builtins(told)
-        return plain
+        return told.to_plain()

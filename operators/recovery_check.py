@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
 from airflow.sdk import Context, XComArg
 
 from airflow_provider.control.condition import StandbysWarm
@@ -73,5 +72,5 @@ class CheckRecoveryOperator(ControlOperator):
         return {
             "fault": dict(self.fault),
             "progress": {str(task): count for task, count in progress.items()},
-            "failover": msgspec.to_builtins(told),
+            "failover": told.to_plain(),
         }

@@ -53,6 +53,8 @@ class AssignmentPublisher:
             }
         )
         try:
+            # With a connection at hand it takes 5 ms; without, the search for the coordinator may wait out its 500 ms.
+            self._producer.list_topics(timeout=timeout_s)
             self._producer.init_transactions(timeout_s)
         except KafkaException as error:
             raise BrokerUnreachableError(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
 from airflow_provider.control.incident import IncidentRecord
 from airflow_provider.control.status import Role
@@ -45,6 +47,10 @@ class FailoverReport:
     resolved_at_ms: int | None
     restored_records: int
     rto_ms: int | None
+
+    def to_plain(self) -> dict[str, Any]:
+        """As values that JSON knows."""
+        return {**dataclasses.asdict(self), "decisions": list(self.decisions)}
 
     def __str__(self) -> str:
         """A table for a log."""
