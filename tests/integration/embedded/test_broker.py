@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from airflow_provider.embedded.broker import EmbeddedBroker
 from airflow_provider.embedded.errors import BrokerFolderError, BrokerStartError, PortBusyError
