@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider.control.promotion import promote
+from airflow_provider.errors import AssignmentError
+from tests.builders import active, assigned, instance, placed, standby
+
+STATUSES = {
+    status.instance: status
+    for status in (
+        instance("a", active(0), active(1)),
+        instance("b", standby(0, lag_records=9), standby(1)),
+        instance("c", standby(0, lag_records=2)),
+    )
+}
+ASSIGNMENT = assigned("a b c", "a b")
+
+
+def test_most_caught_up_standby_is_taken_and_the_former_active_stays_a_standby() -> None:
+    assert placed(promote(ASSIGNMENT, STATUSES, ["a", "b", "c"], [0])) == ["c a b", "a b"]
+
+
+def test_named_standby_is_taken() -> None:
+    assert placed(promote(ASSIGNMENT, STATUSES, ["a", "b", "c"], [0, 1], "b")) == ["b a c", "b a"]
+
+
+def test_former_active_that_is_gone_is_dropped() -> None:
+    assert placed(promote(ASSIGNMENT, STATUSES, ["b", "c"], [0])) == ["c b", "a b"]
+
+
+def test_task_that_is_there_already_stays() -> None:
+    assert placed(promote(ASSIGNMENT, STATUSES, ["a", "b", "c"], [0], "a")) == placed(ASSIGNMENT)
+
+
+def test_unhealthy_standby_is_refused() -> None:
+    with pytest.raises(AssignmentError, match=r"Task 1 .* has no healthy standby on 'b'"):
+        promote(ASSIGNMENT, STATUSES, ["a", "c"], [1], "b")
+
+
+def test_task_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(AssignmentError, match="has tasks 0 to 1, found 2"):
+        promote(ASSIGNMENT, STATUSES, ["a"], [2])
