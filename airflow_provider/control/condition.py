@@ -219,6 +219,8 @@ class TasksRunning:
         assignment = seen.view.assignment
         if assignment is None or assignment.generation < self.generation:
             return Verdict(Outcome.WAITING, "the generation was not published yet")
+        if (absent := _absent(assignment, self.tasks)) is not None:
+            return absent
         waiting, owners = [], {}
         for number in _numbers(assignment, self.tasks):
             owner = assignment.tasks[number].active
@@ -269,6 +271,8 @@ class StandbysWarm:
         assignment = seen.view.assignment
         if assignment is None or assignment.generation < self.generation:
             return Verdict(Outcome.WAITING, "the generation was not published yet")
+        if (absent := _absent(assignment, self.tasks)) is not None:
+            return absent
         lags, waiting = {}, []
         for number in _numbers(assignment, self.tasks):
             active = _active_task(seen, assignment, number)
@@ -430,8 +434,15 @@ def from_plain(plain: dict[str, Any]) -> Condition:
 
 
 def _numbers(assignment: Assignment, tasks: tuple[int, ...] | None) -> Iterable[int]:
-    everything = range(len(assignment.tasks))
-    return everything if tasks is None else [t for t in tasks if t in everything]
+    return range(len(assignment.tasks)) if tasks is None else tasks
+
+
+def _absent(assignment: Assignment, tasks: tuple[int, ...] | None) -> Verdict | None:
+    last = len(assignment.tasks) - 1
+    absent = [number for number in tasks or () if not 0 <= number <= last]
+    if not absent:
+        return None
+    return Verdict(Outcome.FAILED, f"{_tasks(absent)} of {assignment.application_id} do not exist, only 0 to {last}")
 
 
 def _active_task(seen: Observation, assignment: Assignment, number: int) -> TaskStatus | None:

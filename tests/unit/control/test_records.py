@@ -41,7 +41,8 @@ def test_deleted_value_is_gone(value: Value) -> None:
     put(view, value)
 
     assert apply(view, to_key(value), None, 2)
-    assert not (view.statuses or view.commands or view.deployments or view.incidents or view.heard_at_ms)
+    held = [view.statuses, view.commands, view.deployments, view.incidents, view.heard_at_ms]
+    assert not any(held)
 
 
 def test_older_generation_changes_nothing() -> None:

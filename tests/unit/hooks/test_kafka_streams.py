@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
+
+
+def hook(monkeypatch: pytest.MonkeyPatch, **connection: Any) -> KafkaStreamsHook:
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA", json.dumps({"conn_type": "kafka_streams", **connection}))
+    return KafkaStreamsHook("kafka")
+
+
+@pytest.mark.parametrize(
+    ("connection", "servers"),
+    [
+        ({"host": "h", "port": 9092}, "h:9092"),
+        ({"host": "h:9093"}, "h:9093"),
+        ({"host": "h,i:9093", "port": 9092}, "h:9092,i:9093"),
+        ({"host": "h", "port": 9092, "extra": {"bootstrap_servers": "a:1,b:2"}}, "a:1,b:2"),
+    ],
+    ids=["host and port", "port in host", "several hosts", "extra wins"],
+)
+def test_bootstrap_servers_are_found(monkeypatch: pytest.MonkeyPatch, connection: dict[str, Any], servers: str) -> None:
+    assert hook(monkeypatch, **connection).connection.bootstrap_servers == servers
+
+
+def test_credentials_are_those_of_sasl(monkeypatch: pytest.MonkeyPatch) -> None:
+    extra = {"security_protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-512", "ssl_ca_location": "/ca.pem"}
+
+    found = hook(monkeypatch, host="h", port=1, login="me", password="secret", extra=extra).connection
+
+    assert (found.sasl_username, found.sasl_password, found.ssl_ca_location) == ("me", "secret", "/ca.pem")
+    assert "secret" not in repr(found)
+
+
+def test_connection_without_a_server_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigurationError, match="'kafka' names no bootstrap server"):
+        _ = hook(monkeypatch).connection
+
+
+def test_test_button_says_what_is_wrong_with_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    works, message = hook(monkeypatch, host="h", port=1, extra={"security_protocol": "SASL_SSL"}).test_connection()
+
+    assert not works
+    assert "SASL mechanism" in message

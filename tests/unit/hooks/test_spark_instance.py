@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.hooks.spark_instance import SparkInstanceHook
+
+JARS = {"spark.jars": "/a.jar"}
+
+
+@pytest.fixture
+def spark(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def connect(**connection: Any) -> None:
+        monkeypatch.setenv("AIRFLOW_CONN_SPARK", json.dumps({"conn_type": "spark", "host": "local[2]", **connection}))
+
+    return connect
+
+
+def pairs(command: list[str]) -> set[tuple[str, str]]:
+    return set(zip(command, command[1:], strict=False))
+
+
+def test_command_is_that_of_the_connection_and_the_settings(spark: Any) -> None:
+    spark(extra={"deploy-mode": "client"})
+
+    command = SparkInstanceHook("spark", {**JARS, "spark.x": "1"}, "app a", ["--fast"]).command("/job.py")
+
+    assert Path(command[0]).name == "spark-submit"
+    assert command[-2:] == ["/job.py", "--fast"]
+    assert {("--master", "local[2]"), ("--deploy-mode", "client"), ("--name", "app a")} <= pairs(command)
+    assert {("--conf", "spark.x=1"), ("--conf", "spark.jars=/a.jar")} <= pairs(command)
+
+
+def test_credentials_are_redacted_by_spark(spark: Any) -> None:
+    spark()
+
+    command = SparkInstanceHook("spark", JARS).command("/job.py")
+
+    (redaction,) = [word for word in command if word.startswith("spark.redaction.regex=")]
+    assert "jaas" in redaction
+    assert "sasl" in redaction
+
+
+def test_kafka_connector_is_added_when_nothing_names_it(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    spark()
+    monkeypatch.setattr("airflow_provider.embedded.jars.spark_kafka_jars", lambda: (Path("/k.jar"), Path("/c.jar")))
+
+    assert ("--jars", "/k.jar,/c.jar") in pairs(SparkInstanceHook("spark").command("/job.py"))
+
+
+def test_python_is_the_one_that_launches(spark: Any) -> None:
+    spark()
+
+    environment = SparkInstanceHook("spark", JARS, env_vars={"X": "1"}).environment
+
+    assert environment == {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "X": "1"}
+
+
+def test_python_of_the_settings_wins(spark: Any) -> None:
+    spark()
+
+    hook = SparkInstanceHook("spark", {"spark.pyspark.python": "/p"}, env_vars={"PYSPARK_DRIVER_PYTHON": "/q"})
+
+    assert hook.environment == {"PYSPARK_DRIVER_PYTHON": "/q"}
+
+
+def test_spark_submit_beside_the_interpreter_is_found(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    spark()
+    monkeypatch.setenv("PATH", "/nowhere")
+
+    assert Path(SparkInstanceHook("spark", JARS).command("/job.py")[0]).parent == Path(sys.executable).parent
+
+
+def test_missing_spark_submit_is_an_error(spark: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    spark()
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+
+    with pytest.raises(ConfigurationError, match="'spark-submit' is neither on PATH"):
+        SparkInstanceHook("spark", JARS).command("/job.py")
+
+
+def test_cluster_mode_is_refused(spark: Any) -> None:
+    spark(host="spark://h:7077", extra={"deploy-mode": "cluster"})
+
+    with pytest.raises(ConfigurationError, match="deploy mode 'cluster'"):
+        SparkInstanceHook("spark")
+
+
+def test_missing_connection_is_not_taken_for_yarn() -> None:
+    with pytest.raises(ConfigurationError, match="no Spark connection 'absent'"):
+        SparkInstanceHook("absent")
