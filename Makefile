@@ -66,7 +66,7 @@ $(VENV)/.ready: requirements.lock pyproject.toml | need-python
 	$(PYTHON) -m venv --clear $(VENV)
 	@awk '/^uv==/ {take = 1} take {print} take && !/\\$$/ {exit}' requirements.lock > $(VENV)/uv.lock
 	$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r $(VENV)/uv.lock
-	$(UV) pip install --quiet --no-deps --require-hashes -r requirements.lock || \
+	$(UV) pip install --quiet --no-deps --require-hashes --build-constraints requirements.lock -r requirements.lock || \
 	  $(BIN)/python -m pip install --quiet --no-deps --require-hashes -r requirements.lock
 	$(UV) pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
