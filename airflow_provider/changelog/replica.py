@@ -8,7 +8,7 @@ from collections import deque
 
 from airflow_provider.changelog.commit_record import COMMIT_KEY
 from airflow_provider.changelog.reader import ChangelogBatch
-from airflow_provider.state.position import RESERVED_PREFIX, Position
+from airflow_provider.state.position import Position
 from airflow_provider.state.store import Store
 
 __all__ = ["Replica"]
@@ -16,6 +16,8 @@ __all__ = ["Replica"]
 _RATE_WINDOW_S = 5.0
 # Often enough that a quiet standby is never taken for one that slept past delete.retention.ms.
 _REFRESH_MS = 60_000
+_BULK_FROM = 100_000
+"""Records of lag from which a restore goes the bulk way."""
 
 
 class Replica:
@@ -49,20 +51,22 @@ class Replica:
         now_ms = time.time_ns() // 1_000_000
         if batch.at_end:
             self.end = batch.next_offset
-        if not batch.changes:
+            self.store.set_bulk(False)
+        if not batch.records:
             if before is None or batch.next_offset > before.offset or now_ms - before.applied_at_ms > _REFRESH_MS:
                 base = before or Position(0, None, self.changelog)
                 self.store.write(
                     (), dataclasses.replace(base, offset=max(batch.next_offset, base.offset), applied_at_ms=now_ms)
                 )
             return
-        newest = dict(batch.changes)
+        lag = self.lag_records
+        self.store.set_bulk(lag is not None and lag > (_BULK_FROM if not self.store.bulk else 0) and not batch.at_end)
+        newest = batch.newest
         commit = newest.pop(COMMIT_KEY, before.commit if before else None)
-        changes = newest.items()
-        if any(key.startswith(RESERVED_PREFIX) for key in newest):
-            changes = [(k, v) for k, v in newest.items() if not k.startswith(RESERVED_PREFIX)]  # type: ignore[assignment]
-        self.store.write(changes, Position(batch.next_offset, commit, self.changelog, batch.timestamp_ms, now_ms))
-        self.restored_records += len(batch.changes)
+        self.store.write(
+            newest.items(), Position(batch.next_offset, commit, self.changelog, batch.timestamp_ms, now_ms)
+        )
+        self.restored_records += batch.records
         self._sample()
 
     def expect(self, end: int) -> None:

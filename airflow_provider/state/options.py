@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options, WriteOptions
+from rocksdict import BlockBasedOptions, Cache, DBCompressionType, MemtableFactory, Options, WriteOptions
 
 __all__ = ["RocksDBOptions"]
 
@@ -29,12 +29,17 @@ class RocksDBOptions:
     bloom_bits_per_key: int = 10
     max_background_jobs: int = 2
 
-    def to_options(self) -> Options:
-        """As rocksdict wants them; keys and values stay raw bytes."""
+    def to_options(self, bulk: bool = False) -> Options:
+        """As rocksdict wants them; keys and values stay raw bytes.
+
+        Args:
+            bulk: for a large restore, in which nothing is read: the memtable is an unsorted vector, sorted once when
+                it is flushed, and nothing is compacted meanwhile.
+        """
         table = BlockBasedOptions()
         table.set_block_cache(Cache(self.block_cache_bytes))
         table.set_block_size(self.block_bytes)
-        table.set_bloom_filter(float(self.bloom_bits_per_key), False)  # type: ignore[arg-type]
+        table.set_bloom_filter(self.bloom_bits_per_key, False)
         options = Options(raw_mode=True)
         options.create_if_missing(True)
         options.set_block_based_table_factory(table)
@@ -45,11 +50,25 @@ class RocksDBOptions:
         options.set_keep_log_file_num(2)
         options.set_max_log_file_size(1 << 20)
         options.set_stats_dump_period_sec(0)
+        if bulk:
+            options.set_write_buffer_size(2 * self.write_buffer_bytes)
+            options.set_max_write_buffer_number(self.max_write_buffers + 1)
+            options.set_memtable_factory(MemtableFactory.vector())
+            options.set_allow_concurrent_memtable_write(False)
+            options.set_disable_auto_compactions(True)
+            options.set_level_zero_slowdown_writes_trigger(1 << 20)
+            options.set_level_zero_stop_writes_trigger(1 << 20)
         return options
 
     @staticmethod
-    def to_write_options() -> WriteOptions:
-        """Through the WAL, not synced: it outlives a killed process, and the changelog outlives a lost host."""
+    def to_write_options(bulk: bool = False) -> WriteOptions:
+        """Through the WAL, not synced: it outlives a killed process, and the changelog outlives a lost host.
+
+        Args:
+            bulk: without the WAL. A crash then loses the newest writes together with the position after them, and the
+                restore goes on from an earlier one.
+        """
         options = WriteOptions()
         options.sync = False
+        options.disable_wal = bulk
         return options

@@ -39,12 +39,7 @@ class Store:
     def __init__(self, path: Path, options: RocksDBOptions | None = None) -> None:
         self.path = path
         self._options = options or RocksDBOptions()
-        self._write_options = self._options.to_write_options()
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-            self._db = Rdict(str(path), self._options.to_options())
-        except Exception as error:
-            raise _typed(error, path) from error
+        self._open(bulk=False)
         self._position = self._read_position()
 
     @property
@@ -89,6 +84,26 @@ class Store:
             raise _typed(error, self.path) from error
         self._position = position
 
+    @property
+    def bulk(self) -> bool:
+        """Whether it is opened for a large restore."""
+        return self._bulk
+
+    def set_bulk(self, bulk: bool) -> None:
+        """Open it again for a large restore, in which nothing is read, or for work.
+
+        Raises:
+            StateError: it cannot be flushed or opened.
+        """
+        if bulk is self._bulk:
+            return
+        try:
+            self._db.flush()
+        except Exception as error:
+            raise _typed(error, self.path) from error
+        self._db.close()
+        self._open(bulk)
+
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         """Every key and value of the user, in the order of the keys' bytes."""
         for key, value in self._db.items():
@@ -113,6 +128,14 @@ class Store:
         """Close it and remove its folder."""
         self.close()
         shutil.rmtree(self.path, ignore_errors=True)
+
+    def _open(self, bulk: bool) -> None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._db = Rdict(str(self.path), self._options.to_options(bulk))
+        except Exception as error:
+            raise _typed(error, self.path) from error
+        self._bulk, self._write_options = bulk, self._options.to_write_options(bulk)
 
     def _read_position(self) -> Position | None:
         raw: Any = self.get_many([_POSITION])[0]

@@ -178,6 +178,8 @@ def _session(application_id: str, instance: str) -> SparkSession:
         SparkSession.builder.appName(f"{application_id}-{instance}")
         .config("spark.python.worker.reuse", "true")
         .config("spark.sql.execution.arrow.maxRecordsPerBatch", "200000")
+        # Spark's word for no bound: else it adds up the size of the batch with every row, a tenth of all its work.
+        .config("spark.sql.execution.arrow.maxBytesPerBatch", str(2**31 - 1))
         .config("spark.sql.streaming.minBatchesToRetain", "2")
         .config("spark.sql.streaming.pollingDelay", "10ms")
         .config("spark.sql.streaming.noDataMicroBatches.enabled", "false")

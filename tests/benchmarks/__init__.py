@@ -1,0 +1,1 @@
+"""Measurements that anyone can run again: ``make bench``. They print figures and assert no absolute time."""

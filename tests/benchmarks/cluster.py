@@ -1,0 +1,124 @@
+"""A broker and an instance to measure on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import psutil
+from confluent_kafka import Producer
+
+from airflow_provider.connection import KafkaConnection
+from airflow_provider.control.assignment import Assignment
+from airflow_provider.control.assignor import assign
+from airflow_provider.control.publisher import AssignmentPublisher
+from airflow_provider.control.reader import ControlReader
+from airflow_provider.control.status import InstanceState
+from airflow_provider.embedded.broker import EmbeddedBroker
+from airflow_provider.embedded.jars import spark_kafka_jars
+from airflow_provider.embedded.settings import BrokerSettings
+from airflow_provider.streaming.launcher import Launched, launch
+from airflow_provider.streaming.settings import InstanceSettings
+from airflow_provider.topics import TopicAdmin, TopicSpec, changelog_spec, control_specs
+
+_CHUNK = 50_000
+
+
+@contextlib.contextmanager
+def broker(directory: Path) -> Iterator[KafkaConnection]:
+    """A broker of its own for one measurement."""
+    settings = BrokerSettings.on_free_ports(directory, die_with_parent=True, heap_bytes=1 << 30)
+    with EmbeddedBroker(settings) as running:
+        yield KafkaConnection(running.bootstrap_servers)
+
+
+def make_topics(connection: KafkaConnection, application_id: str, tasks: int, *others: str) -> None:
+    """The topics of an application and its source and sink."""
+    plain = [TopicSpec(name, tasks, config={}, required=frozenset()) for name in others]
+    TopicAdmin(connection).ensure(
+        [*plain, changelog_spec(application_id, "state", tasks), *control_specs(application_id)]
+    )
+
+
+def publish_orders(connection: KafkaConnection, topic: str, orders: int, customers: int) -> None:
+    """JSON orders of customers drawn at random, about 70 bytes each."""
+    producer = Producer(
+        connection.to_client_config() | {"linger.ms": 50, "queue.buffering.max.messages": 4 * _CHUNK}
+    )
+    random = np.random.default_rng(1)
+    ids = random.integers(0, customers, orders)
+    amounts, quantities = np.round(random.random(orders) * 100, 2), random.integers(1, 9, orders)
+    for at in range(0, orders, _CHUNK):
+        rows = zip(ids[at : at + _CHUNK], amounts[at : at + _CHUNK], quantities[at : at + _CHUNK], strict=True)
+        producer.produce_batch(
+            topic,
+            [
+                {
+                    "key": f"customer-{customer:08d}",
+                    "value": f'{{"customer":"customer-{customer:08d}","amount":{amount},"quantity":{quantity}}}',
+                }
+                for customer, amount, quantity in rows
+            ],
+        )
+        producer.flush()
+
+
+@contextlib.contextmanager
+def instance(
+    connection: KafkaConnection, application_id: str, job: Path, folder: Path, master: str, options: Sequence[str] = ()
+) -> Iterator[tuple[Launched, ControlReader]]:
+    """One running instance with every task assigned to it as the active one."""
+    settings = InstanceSettings(
+        application_id, "bench", time.time_ns() // 1_000_000, str(folder / "state"), str(folder / "run"), connection
+    )
+    command = [
+        str(Path(sys.executable).parent / "spark-submit"),
+        *("--master", master, "--driver-memory", "2g", "--conf", "spark.ui.enabled=false"),
+        *("--jars", ",".join(map(str, spark_kafka_jars()))),
+        *options,
+        str(job),
+    ]
+    launched = launch(settings, command, {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_DRIVER_PYTHON": sys.executable})
+    reader = ControlReader(connection, application_id)
+    try:
+        _until_running(reader)
+        with AssignmentPublisher(connection, application_id) as publisher:
+            tasks = TopicAdmin(connection).partitions(f"{application_id}-state-changelog")
+            empty = Assignment.empty(application_id, tasks)
+            publisher.publish(empty.next(assign(empty, ["bench"], 0), "for a measurement"))
+        yield launched, reader
+    finally:
+        os.kill(launched.launcher_pid, 15)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            psutil.Process(launched.launcher_pid).wait(30)
+        reader.close()
+
+
+def _until_running(reader: ControlReader) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        reader.poll(0.2)
+        status = reader.view.statuses.get("bench")
+        if status is not None and status.state is InstanceState.RUNNING:
+            return
+        if status is not None and not status.state.alive:
+            raise RuntimeError(f"the instance ended: {status.error}; its log is {status.log_file}")
+    raise RuntimeError("the instance did not run within 120 s")
+
+
+def cpu_seconds(pid: int) -> dict[str, float]:
+    """CPU time of all descendants, by what they are."""
+    seconds = {"jvm": 0.0, "driver": 0.0, "worker": 0.0}
+    for process in psutil.Process(pid).children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            times = process.cpu_times()
+            kind = "jvm" if process.name() == "java" else "driver"
+            if "pyspark.daemon" in " ".join(process.cmdline()):
+                kind = "worker"
+            seconds[kind] += times.user + times.system
+    return seconds

@@ -1,0 +1,15 @@
+"""Aggregates per customer: the job that is measured."""
+
+from airflow_provider.streaming import functions as F
+from airflow_provider.streaming.job import StatefulJob
+
+job = (
+    StatefulJob("orders")
+    .source("orders", schema="customer STRING, amount DOUBLE, quantity INT", max_offsets_per_trigger=400_000)
+    .group_by("customer")
+    .aggregate(F.count().alias("orders"), F.sum("amount").alias("amount"), F.max("amount").alias("largest"))
+    .sink("spent")
+)
+
+if __name__ == "__main__":
+    job.run()
