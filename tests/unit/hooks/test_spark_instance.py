@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ def spark(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def pairs(command: list[str]) -> set[tuple[str, str]]:
-    return set(zip(command, command[1:], strict=False))
+    return set(pairwise(command))
 
 
 def test_command_is_that_of_the_connection_and_the_settings(spark: Any) -> None:
