@@ -23,7 +23,7 @@ class TopicSpec:
     Args:
         name: its name.
         partitions: exact number; None accepts any (only for topics that exist).
-        replication_factor: at least this many replicas; None takes the cluster's default on creation, accepts any later.
+        replication_factor: at least this many replicas; None creates with the cluster's default and accepts any.
         config: settings to create it with.
         required: the settings among them that make it correct; others are a matter of taste and not verified.
     """

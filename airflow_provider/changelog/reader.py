@@ -54,10 +54,10 @@ class ChangelogBatch:
 
     def add(self, messages: Sequence[Message]) -> None:
         """Add consecutive records; a million a second pass here, so what is the same for all is asked of the last."""
-        self.newest.update({message.key(): message.value() for message in messages})
+        self.newest.update({message.key() or b"": message.value() for message in messages})
         self.records += len(messages)
         last = messages[-1]
-        self.next_offset, self.timestamp_ms, self.at_end = last.offset() + 1, last.timestamp()[1], False
+        self.next_offset, self.timestamp_ms, self.at_end = (last.offset() or 0) + 1, last.timestamp()[1], False
 
 
 class ChangelogReader:

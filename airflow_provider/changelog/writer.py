@@ -48,8 +48,6 @@ class TransactionalWriter:
         self.transactional_id = transactional_id
         self._failpoints = failpoints or FailPoints()
         self._timeout_s = timeout_s
-        self._delivered_at: int | None = None
-        self._delivery_error: KafkaError | None = None
         self._producer = Producer(
             connection.to_client_config()
             | {
@@ -104,7 +102,12 @@ class TransactionalWriter:
                 outcome is unknown and the next owner finds it in the changelog.
         """
         producer, fail = self._producer, self._failpoints.hit
-        self._delivered_at, self._delivery_error = None, None
+        stored_at: list[int] = []
+
+        def note(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                stored_at.append(message.offset() or 0)
+
         try:
             # 4a. begin
             producer.begin_transaction()
@@ -117,7 +120,7 @@ class TransactionalWriter:
                 self._produce(topic, records, None)
             fail("commit.outputs")
             # 4d. the commit record, last of the transaction in this partition
-            producer.produce(changelog, record.to_bytes(), COMMIT_KEY, partition=partition, on_delivery=self._delivered)
+            producer.produce(changelog, record.to_bytes(), COMMIT_KEY, partition=partition, on_delivery=note)
             fail("commit.record")
             # 4e. the group's offsets
             offsets = [TopicPartition(topic, partition, offset) for topic, offset in record.source_offsets.items()]
@@ -131,28 +134,27 @@ class TransactionalWriter:
             self._abort(error)
             raise typed from error
         fail("commit.done")
-        if self._delivered_at is None:
+        if not stored_at:
             raise BrokerUnreachableError(
                 f"The commit record of {self.transactional_id!r} was committed without an offset: restart the task."
             )
-        return self._delivered_at + 1
+        return stored_at[-1] + 1
 
     def close(self) -> None:
         """Drop the producer; what is open is aborted by the next owner."""
         del self._producer
 
     def _produce(self, topic: str, records: Sequence[Change], partition: int | None) -> None:
-        extra = {} if partition is None else {"partition": partition}
+        # -1 leaves the choice to the partitioner.
+        to = -1 if partition is None else partition
         for start in range(0, len(records), _CHUNK):
             messages: list[dict[str, Any]] = [
                 {"key": key, "value": value} for key, value in records[start : start + _CHUNK]
             ]
             deadline = time.monotonic() + self._timeout_s
-            while self._producer.produce_batch(topic, messages, **extra) < len(messages):
+            while self._producer.produce_batch(topic, messages, to) < len(messages):
                 # The queue is full: send some, then try those that did not fit.
-                messages = [
-                    {"key": m["key"], "value": m["value"]} for m in messages if m.get("_error") is not None
-                ]
+                messages = [{"key": m["key"], "value": m["value"]} for m in messages if m.get("_error") is not None]
                 if time.monotonic() > deadline:
                     raise BrokerUnreachableError(
                         f"{len(messages)} records for {topic} did not fit into the producer's queue for "
@@ -160,10 +162,6 @@ class TransactionalWriter:
                     )
                 self._producer.poll(0.05)
             self._producer.poll(0)
-
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        self._delivery_error = error
-        self._delivered_at = None if error is not None else message.offset()
 
     def _abort(self, error: KafkaException) -> None:
         if error.args[0].txn_requires_abort():

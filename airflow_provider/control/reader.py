@@ -98,7 +98,7 @@ class ControlReader:
                 _, appended_ms = message.timestamp()
                 changed |= apply(self.view, message.key() or b"", message.value(), appended_ms)
                 self._at_end.discard(str(message.topic()))
-                self._read_up_to[str(message.topic())] = message.offset() + 1
+                self._read_up_to[str(message.topic())] = (message.offset() or 0) + 1
                 wait = 0.0
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._at_end.add(str(message.topic()))

@@ -70,5 +70,5 @@ class RocksDBOptions:
         """
         options = WriteOptions()
         options.sync = False
-        options.disable_wal = bulk
+        options.disable_wal = bulk  # type: ignore[method-assign, assignment]  # a property, whatever its stub says
         return options

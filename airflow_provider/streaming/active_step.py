@@ -55,9 +55,7 @@ def active_step(task: Task, rows: pa.Table, group: Consumer) -> int:
             grouped = task.job.operation.group(task.job.key_name, kept)
             changes = grouped.apply(task.replica.store.get_many(grouped.keys))
         except ProcessError as error:
-            raise ProcessError(
-                task.job.source_topic, task.number, error.offset, error.key, error.reason
-            ) from error
+            raise ProcessError(task.job.source_topic, task.number, error.offset, error.key, error.reason) from error
     # 4. and 5.
     task.write(changes, next_offset, rows.num_rows, filtered, group)
     return int(rows.num_rows)

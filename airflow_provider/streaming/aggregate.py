@@ -88,7 +88,7 @@ class Aggregation:
         names = [a.name for a in self.aggregates]
         if not names or len(set(names)) != len(names):
             raise ConfigurationError(
-                f"aggregate() got the names {names}: it needs at least one, each different. Give each a name of its own."
+                f"aggregate() got the names {names}: it needs at least one, each another. Name them with alias()."
             )
 
     @property
@@ -260,15 +260,11 @@ def _old_wins(accumulator: _Accumulator, old: Column, new: Column) -> npt.NDArra
     wants_max = accumulator.function is Function.MAX
     if old.texts is not None and new.texts is not None:
         # UTF-8 orders as its code points do.
-        better = np.fromiter(
-            (
-                a is not None and (b is None or (a > b) is wants_max)
-                for a, b in zip(old.texts, new.texts, strict=True)
-            ),
+        return np.fromiter(
+            (a is not None and (b is None or (a > b) is wants_max) for a, b in zip(old.texts, new.texts, strict=True)),
             bool,
             len(old.texts),
         )
-        return better
     if accumulator.kind is _Kind.DOUBLE:
         a, b = old.values.view(np.float64), new.values.view(np.float64)
         # NaN is the greatest of all numbers, as in Spark.

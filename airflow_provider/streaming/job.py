@@ -79,7 +79,9 @@ class StatefulJob:
         check_name("application id", self.application_id)
         check_name("store", self.store)
 
-    def source(self, topic: str, schema: str | None = None, max_offsets_per_trigger: int | None = 200_000) -> StatefulJob:
+    def source(
+        self, topic: str, schema: str | None = None, max_offsets_per_trigger: int | None = 200_000
+    ) -> StatefulJob:
         """Read a topic.
 
         Besides the value's fields a row has ``_source``: a struct of topic, partition, offset, timestamp and key.
@@ -116,7 +118,7 @@ class StatefulJob:
         return dataclasses.replace(self, steps=(*self.steps, WithColumn(name, expression)))
 
     def group_by(self, key: str) -> StatefulJob:
-        """Keep state by this column. It has to be a function of the record's key: a task sees only its own partition."""
+        """Keep state by this column: a function of the record's key, because a task sees only its own partition."""
         return dataclasses.replace(self, key=key)
 
     def aggregate(self, *aggregates: Aggregate) -> StatefulJob:

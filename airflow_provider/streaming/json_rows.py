@@ -38,7 +38,9 @@ def _texts(column: pa.Array) -> pa.Array:
         texts = column.cast(pa.string())
         strange = pc.invert(pc.is_finite(column))
         if pc.any(strange).as_py():
-            named = pc.if_else(pc.is_nan(column), '"NaN"', pc.if_else(pc.greater(column, 0.0), '"Infinity"', '"-Infinity"'))
+            named = pc.if_else(
+                pc.is_nan(column), '"NaN"', pc.if_else(pc.greater(column, 0.0), '"Infinity"', '"-Infinity"')
+            )
             texts = pc.if_else(strange, named, texts)
         return texts
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
@@ -47,5 +49,7 @@ def _texts(column: pa.Array) -> pa.Array:
     if pa.types.is_timestamp(kind):
         texts = pc.replace_substring(texts, " ", "T", max_replacements=1)
     if pc.any(pc.match_substring_regex(texts, _NEEDS_ESCAPE)).as_py():
-        return pa.array([None if t is None else json.dumps(t, ensure_ascii=False) for t in texts.to_pylist()], pa.string())
+        return pa.array(
+            [None if t is None else json.dumps(t, ensure_ascii=False) for t in texts.to_pylist()], pa.string()
+        )
     return pc.binary_join_element_wise('"', texts, '"', "")

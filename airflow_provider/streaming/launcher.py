@@ -46,9 +46,7 @@ class Launched:
     log_file: str
 
 
-def launch(
-    settings: InstanceSettings, command: Sequence[str], env: Mapping[str, str] | None = None
-) -> Launched:
+def launch(settings: InstanceSettings, command: Sequence[str], env: Mapping[str, str] | None = None) -> Launched:
     """Start `command` under a launcher that outlives the caller.
 
     Args:

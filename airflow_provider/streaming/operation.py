@@ -21,8 +21,8 @@ class Changes:
         output: pairs of key and value for the sink.
     """
 
-    state: list[tuple[bytes, bytes | None]]
-    output: list[tuple[bytes, bytes | None]]
+    state: Sequence[tuple[bytes, bytes | None]]
+    output: Sequence[tuple[bytes, bytes | None]]
 
 
 class GroupedRows(Protocol):

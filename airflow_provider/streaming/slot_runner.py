@@ -190,8 +190,9 @@ class SlotRunner:
 def _max_failures(spark: SparkSession) -> int:
     context = spark.sparkContext
     # local[N] tries once, local[N, F] F times; only a real cluster reads the setting.
-    if context.master.startswith("local"):
-        inside = context.master.partition("[")[2].rstrip("]").split(",")
+    master = context.master or ""
+    if master.startswith("local"):
+        inside = master.partition("[")[2].rstrip("]").split(",")
         return int(inside[1]) if len(inside) > 1 else 1
     return int(context.getConf().get("spark.task.maxFailures", "4") or 4)
 
