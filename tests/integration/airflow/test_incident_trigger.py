@@ -208,21 +208,19 @@ def test_blocked_event_loop_is_no_silence(application: Application, pair: tuple[
         async with heartbeats(application, *pair), watching(application) as watch:
             await asyncio.sleep(1.0)
             for _ in range(2):
-                time.sleep(2 * TIMEOUT_S)  # noqa: ASYNC251  # what another trigger must not do, and does
+                time.sleep(2 * TIMEOUT_S)  # what another trigger must not do, and does
                 await asyncio.sleep(0.7)
             assert not watch.fired
 
     asyncio.run(run())
 
 
-def test_death_behind_a_blocked_event_loop_is_found(
-    application: Application, pair: tuple[InstanceStatus, ...]
-) -> None:
+def test_death_behind_a_blocked_event_loop_is_found(application: Application, pair: tuple[InstanceStatus, ...]) -> None:
     async def run() -> None:
         async with heartbeats(application, *pair) as silence, watching(application) as watch:
             await asyncio.sleep(1.0)
             silence("a")
-            time.sleep(2 * TIMEOUT_S)  # noqa: ASYNC251
+            time.sleep(2 * TIMEOUT_S)
             await watch.until(1)
             assert watch.ids == ["a"]
 
