@@ -1,0 +1,211 @@
+"""An application on a real broker without Spark: its topics, its plans, and workers that are driven call by call."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import multiprocessing
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from airflow_provider.connection import KafkaConnection
+from airflow_provider.control.status import Role, TaskState, TaskStatus
+from airflow_provider.names import changelog_topic
+from airflow_provider.state.directory import StateDirectory
+from airflow_provider.state.options import RocksDBOptions
+from airflow_provider.state.store import Store
+from airflow_provider.streaming.operation import Operation
+from airflow_provider.streaming.plan import JobSpec, SlotPlan, TaskPlan
+from airflow_provider.streaming.process import Process
+from airflow_provider.streaming.settings import InstanceSettings
+from airflow_provider.streaming.slot import Slot
+from airflow_provider.topics import TopicAdmin, TopicSpec, changelog_spec
+from tests.integration.streaming.orders import running_totals
+
+ACTIVE, STANDBY = Role.ACTIVE, Role.STANDBY
+RESTORE_S = 20.0
+"""How long a call may follow changelogs: it returns as soon as it is at their ends."""
+
+_SMALL = RocksDBOptions(block_cache_bytes=4 << 20, write_buffer_bytes=4 << 20)
+
+
+def active(task: int, generation: int = 1, replay: str | None = None) -> TaskPlan:
+    return TaskPlan(task, ACTIVE, generation, replay)
+
+
+def standby(task: int, generation: int = 1, replay: str | None = None) -> TaskPlan:
+    return TaskPlan(task, STANDBY, generation, replay)
+
+
+@dataclass(frozen=True)
+class Application:
+    """What the tests of one application share."""
+
+    connection: KafkaConnection
+    folder: Path
+    spec: JobSpec
+
+    @classmethod
+    def create(
+        cls,
+        bootstrap_servers: str,
+        application_id: str,
+        folder: Path,
+        operation: Operation | None = None,
+        num_tasks: int = 1,
+        changelog_config: Mapping[str, str] | None = None,
+        filters: tuple[str, ...] = (),
+    ) -> Application:
+        """Make its topics."""
+        connection = KafkaConnection(bootstrap_servers)
+        changelog = changelog_spec(application_id, "state", num_tasks)
+        changelog = dataclasses.replace(changelog, config={**changelog.config, **(changelog_config or {})})
+        plain = [TopicSpec(f"{application_id}-{name}", num_tasks) for name in ("source", "sink")]
+        TopicAdmin(connection).ensure([changelog, *plain])
+        spec = JobSpec(
+            application_id,
+            f"{application_id}-source",
+            f"{application_id}-sink",
+            "state",
+            "customer",
+            operation or Process(running_totals, ("amount",)),
+            filters,
+            num_tasks,
+            _SMALL,
+            24 * 3_600_000,
+            60_000,
+        )
+        return cls(connection, folder, spec)
+
+    @property
+    def changelog(self) -> str:
+        return changelog_topic(self.spec.application_id, self.spec.store)
+
+    def instance(self, name: str, fail_points: tuple[str, ...] = (), state_dir: str | None = None) -> InstancePlans:
+        run_dir = self.folder / f"run-{name}"
+        run_dir.mkdir(parents=True, exist_ok=True)
+        settings = InstanceSettings(
+            self.spec.application_id,
+            name,
+            1,
+            str(self.folder / (state_dir or f"state-{name}")),
+            str(run_dir),
+            self.connection,
+            fail_points=fail_points,
+        )
+        return InstancePlans(self.spec, settings)
+
+
+@dataclass(frozen=True)
+class InstancePlans:
+    """What the driver of one instance tells its workers."""
+
+    spec: JobSpec
+    settings: InstanceSettings
+
+    def plan(self, *tasks: TaskPlan, budget_s: float = RESTORE_S) -> SlotPlan:
+        rows_of = tuple(t.task for t in tasks if t.role is ACTIVE)
+        return SlotPlan(self.settings, self.spec, 0, tasks, budget_s, rows_of)
+
+    @property
+    def directory(self) -> StateDirectory:
+        return StateDirectory(Path(self.settings.state_dir), self.spec.application_id)
+
+    @property
+    def quarantined(self) -> list[Path]:
+        return sorted((self.directory.path / "quarantine").glob("*"))
+
+    def stored(self, task: int = 0) -> dict[bytes, bytes]:
+        """What lies in the store of a task that no worker holds."""
+        store = Store(self.directory.store(task, self.spec.store), self.spec.rocksdb)
+        try:
+            return dict(store.items())
+        finally:
+            store.close()
+
+
+class WorkerDiedError(Exception):
+    """The worker's process ended in the middle of a call."""
+
+
+@dataclass
+class WorkerProcess:
+    """A worker in a process of its own, as Spark's daemon forks them: the same `call`, and it can die."""
+
+    first: SlotPlan
+    _process: Any = field(init=False)
+    _pipe: Connection = field(init=False)
+
+    def __post_init__(self) -> None:
+        context = multiprocessing.get_context("forkserver")
+        # pyarrow would import pandas in every worker, at its first conversion.
+        context.set_forkserver_preload(["pandas", "tests.integration.streaming.application"])
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_work, args=(self.first, theirs), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def call(self, plan: SlotPlan, rows: pa.Table | None, attempts_left: bool = False) -> tuple[TaskStatus, ...]:
+        """As `Slot.call`.
+
+        Raises:
+            WorkerDiedError: the process died.
+        """
+        try:
+            self._pipe.send((plan, rows, attempts_left))
+            answer = self._pipe.recv()
+        except (EOFError, ConnectionError) as error:
+            raise WorkerDiedError from error
+        if isinstance(answer, Exception):
+            raise answer
+        statuses: tuple[TaskStatus, ...] = answer
+        return statuses
+
+    @property
+    def exit_status(self) -> int | None:
+        """After it ended: negative for the signal that ended it."""
+        self._process.join(10)
+        status: int | None = self._process.exitcode
+        return status
+
+    def close(self) -> None:
+        """Let go of everything and end."""
+        if self._process.is_alive():
+            self._pipe.send(None)
+        self._process.join(10)
+        self._pipe.close()
+
+    def kill(self) -> None:
+        """With SIGKILL, if it still lives."""
+        self._process.kill()
+        self._process.join(10)
+
+
+def _work(first: SlotPlan, pipe: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    slot = Slot(first)
+    while (asked := pipe.recv()) is not None:
+        try:
+            pipe.send(slot.call(*asked))
+        except Exception as error:
+            pipe.send(error)
+    slot.close()
+
+
+def the_only(statuses: Sequence[TaskStatus]) -> TaskStatus:
+    (status,) = statuses
+    return status
+
+
+def state_of(statuses: Sequence[TaskStatus]) -> dict[int, TaskState]:
+    return {status.task: status.state for status in statuses}
+
+
+def json_state(stored: Mapping[bytes, bytes]) -> dict[str, Any]:
+    return {key.decode(): json.loads(value) for key, value in stored.items()}

@@ -1,0 +1,108 @@
+"""What anybody sees of a topic: an ordinary consumer under ``read_committed`` that shares no code with the product."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Consumer, TopicPartition
+
+from tests.waiting import wait_until
+
+RESERVED = b"\xff\xfe"
+COMMIT = b"\xff\xfestateful-streams/commit"
+
+
+@dataclass(frozen=True)
+class Record:
+    partition: int
+    offset: int
+    key: bytes
+    value: bytes | None
+
+
+def records_of(bootstrap_servers: str, topic: str) -> list[Record]:
+    """Every committed record of a topic, up to its ends now."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": "independent-reader",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,
+        }
+    )
+    partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
+    consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+    found: list[Record] = []
+    at_end: set[int] = set()
+
+    def read() -> bool:
+        for message in consumer.consume(10_000, 0.1):
+            if message.error() is not None:
+                at_end.add(message.partition() or 0)
+            else:
+                key, value = message.key(), message.value()
+                assert isinstance(key, bytes)
+                assert value is None or isinstance(value, bytes)
+                found.append(Record(message.partition() or 0, message.offset() or 0, key, value))
+        return len(at_end) == len(partitions)
+
+    try:
+        wait_until(read, 60, f"the ends of {topic}")
+    finally:
+        consumer.close()
+    return found
+
+
+def newest_by_key(records: list[Record], partition: int | None = None) -> dict[bytes, bytes]:
+    """What a compacted topic stands for, without the records that the product keeps for itself."""
+    newest: dict[bytes, bytes] = {}
+    for record in records:
+        if record.key.startswith(RESERVED) or partition not in (None, record.partition):
+            continue
+        if record.value is None:
+            newest.pop(record.key, None)
+        else:
+            newest[record.key] = record.value
+    return newest
+
+
+def commits(records: list[Record], partition: int) -> list[dict[str, Any]]:
+    """The commit records of one task, in order."""
+    return [
+        json.loads(record.value)
+        for record in records
+        if record.key == COMMIT and record.partition == partition and record.value is not None
+    ]
+
+
+def outputs_by_key(records: list[Record]) -> dict[str, list[dict[str, Any]]]:
+    """The JSON objects of a sink, by key, in order."""
+    outputs: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for record in records:
+        assert record.value is not None
+        outputs[record.key.decode()].append(json.loads(record.value))
+    return dict(outputs)
+
+
+def accumulators(row: bytes, number: int) -> tuple[int | None, ...]:
+    """The integers that an aggregate's state holds; None for null."""
+    version, *fields = struct.unpack_from(f"<B{number}B{number}q", row)
+    assert version == 1
+    return tuple(value if ok else None for ok, value in zip(fields[:number], fields[number:], strict=True))
+
+
+def group_offset(bootstrap_servers: str, group: str, topic: str, partition: int) -> int:
+    """What an ordinary lag tool sees of a consumer group; negative when there is nothing."""
+    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": group})
+    try:
+        (found,) = consumer.committed([TopicPartition(topic, partition)], timeout=30)
+        return int(found.offset)
+    finally:
+        consumer.close()
