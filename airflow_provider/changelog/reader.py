@@ -10,7 +10,7 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from airflow_provider.connection import KafkaConnection
-from airflow_provider.errors import BrokerUnreachableError, StoreOutdatedError, TopicMissingError
+from airflow_provider.errors import BrokerUnreachableError, StatefulStreamsError, StoreOutdatedError, TopicMissingError
 
 __all__ = ["ChangelogBatch", "ChangelogReader", "Source"]
 
@@ -44,6 +44,7 @@ class ChangelogBatch:
         next_offset: offset after the last record, control records included when the end was reached.
         timestamp_ms: of the last record, epoch ms; 0 when there is none.
         at_end: whether the end of the log was reached.
+        error: why the partition cannot be read further; None otherwise.
     """
 
     newest: dict[bytes, bytes | None] = field(default_factory=dict)
@@ -51,6 +52,7 @@ class ChangelogBatch:
     next_offset: int = 0
     timestamp_ms: int = 0
     at_end: bool = False
+    error: StatefulStreamsError | None = None
 
     def add(self, messages: Sequence[Message]) -> None:
         """Add consecutive records; a million a second pass here, so what is the same for all is asked of the last."""
@@ -116,9 +118,8 @@ class ChangelogReader:
     def read(self, max_records: int, timeout_s: float) -> Mapping[Source, ChangelogBatch]:
         """What has come, by partition; at most `max_records` in all, waiting at most `timeout_s`.
 
-        Raises:
-            StoreOutdatedError: an offset is not in the log any more.
-            TopicMissingError: a changelog is gone.
+        A partition that cannot be read has the reason in its batch's ``error``: `StoreOutdatedError` when the offset
+        is not in the log any more, `TopicMissingError` when the changelog is gone.
         """
         batches: dict[Source, ChangelogBatch] = {}
         messages = self.consumer.consume(max_records, timeout_s)
@@ -147,12 +148,12 @@ class ChangelogReader:
             batch.next_offset = max(batch.next_offset, event.offset() or 0)
             batch.at_end = True
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-            raise StoreOutdatedError(
+            batch.error = StoreOutdatedError(
                 f"The position in {source[0]}[{source[1]}] is not in the log any more ({error.str()}): the store "
                 "is restored afresh."
             )
         elif error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION):
-            raise TopicMissingError(
+            batch.error = TopicMissingError(
                 f"Changelog {source[0]}[{source[1]}] is gone ({error.str()}): it was deleted while in use."
             )
         elif error.fatal():

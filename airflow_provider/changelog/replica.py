@@ -45,7 +45,16 @@ class Replica:
         return 0 if position is None else position.offset
 
     def apply(self, batch: ChangelogBatch) -> None:
-        """Apply consecutive records in one write with the position after them; the last value of a key wins."""
+        """Apply consecutive records in one write with the position after them; the last value of a key wins.
+
+        Raises:
+            StatefulStreamsError: the batch's error, after what came before it was applied, or the store's.
+        """
+        self._apply(batch)
+        if batch.error is not None:
+            raise batch.error
+
+    def _apply(self, batch: ChangelogBatch) -> None:
         before = self.store.position
         self.reached_end = batch.at_end
         now_ms = time.time_ns() // 1_000_000

@@ -52,7 +52,7 @@ def launch(settings: InstanceSettings, command: Sequence[str], env: Mapping[str,
     Args:
         settings: for the instance; its ``run_dir`` is made, and the settings are kept in it for this user alone.
         command: spark-submit with its arguments; nothing secret in it.
-        env: added to this process's environment.
+        env: added to this process's environment, less what is Airflow's own.
     """
     run_dir = Path(settings.run_dir)
     run_dir.mkdir(parents=True, exist_ok=True)
@@ -63,13 +63,18 @@ def launch(settings: InstanceSettings, command: Sequence[str], env: Mapping[str,
     with log_file.open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "airflow_provider.streaming.launcher", str(run_dir)],
-            env={**os.environ, **(env or {}), INSTANCE_FILE_VARIABLE: str(run_dir / "instance.json")},
+            env={**_inherited(), **(env or {}), INSTANCE_FILE_VARIABLE: str(run_dir / "instance.json")},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
     return Launched(process.pid, str(run_dir), str(log_file))
+
+
+def _inherited() -> dict[str, str]:
+    # A task of Airflow carries connections with their passwords there; the job needs none of them.
+    return {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "_AIRFLOW"))}
 
 
 def main(run_dir: Path) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider.errors import ProcessError, StateError
+from airflow_provider.errors import ConfigurationError, ProcessError
 from airflow_provider.streaming.operation import Changes
 
 __all__ = ["Process", "ProcessFunction", "ValueState"]
@@ -117,7 +117,7 @@ def _decoded(value: bytes, key: str) -> Any:
     try:
         return msgspec.json.decode(value)
     except msgspec.DecodeError as error:
-        raise StateError(
+        raise ConfigurationError(
             f"The state of key {key!r} is not JSON ({error}): the store was written by another operation. A changed "
             "job needs a new application id or store name."
         ) from error

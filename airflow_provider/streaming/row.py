@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from airflow_provider.errors import StateError
+from airflow_provider.errors import ConfigurationError
 
 __all__ = ["Column", "RowCodec"]
 
@@ -80,7 +80,7 @@ class RowCodec:
         """The inverse of `encode`; a missing row is null in every accumulator.
 
         Raises:
-            StateError: a row was written with other accumulators or by another version.
+            ConfigurationError: a row was written with other accumulators or by another version.
         """
         width = self.dtype.itemsize
         empty = bytes([_VERSION]) + bytes(width - 1)
@@ -107,8 +107,8 @@ class RowCodec:
                 start = end
         return columns
 
-    def _other_layout(self) -> StateError:
-        return StateError(
+    def _other_layout(self) -> ConfigurationError:
+        return ConfigurationError(
             f"The state was written with other aggregates than the {len(self.texts)} accumulators of this job: "
             "a changed job needs a new application id or store name, or its old state would be misread."
         )

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import itertools
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from airflow_provider.changelog.reader import ChangelogReader
-from airflow_provider.changelog.replica import Replica
-from airflow_provider.changelog.start import start
 from airflow_provider.control.status import Role, TaskState, TaskStatus
 from airflow_provider.errors import (
+    BrokerUnreachableError,
     FencedError,
-    RecordError,
     StatefulStreamsError,
     StoreCorruptedError,
     StoreOutdatedError,
 )
 from airflow_provider.failpoint import FailPoints
-from airflow_provider.names import changelog_topic
 from airflow_provider.state.directory import StateDirectory
-from airflow_provider.state.store import Store
 from airflow_provider.streaming.active_step import active_step
-from airflow_provider.streaming.handover import Handover, open_store
+from airflow_provider.streaming.handover import Handover
 from airflow_provider.streaming.plan import SlotPlan, TaskPlan
+from airflow_provider.streaming.replica_opening import open_replica
 from airflow_provider.streaming.task import Task
 
 __all__ = ["Slot"]
@@ -51,6 +51,7 @@ class Slot:
         self._settings, self._job = plan.settings, plan.job
         self._tasks: dict[int, Task] = {}
         self._replayed: dict[int, str] = {}
+        self._troubles: dict[int, StatefulStreamsError] = {}
         self._lock = threading.RLock()
         self._directory = StateDirectory(Path(plan.settings.state_dir), plan.job.application_id)
         self._failpoints = FailPoints(plan.settings.fail_points, Path(plan.settings.run_dir))
@@ -72,11 +73,11 @@ class Slot:
             StatefulStreamsError: something that another attempt may mend.
         """
         with self._lock:
-            failed = self._obey(plan)
+            self._obey(plan)
             if rows is not None:
                 self._process(rows, plan.rows_of, attempts_left)
             self._follow(time.monotonic() + plan.budget_s)
-            return tuple(task.status() for _, task in sorted(self._tasks.items())) + failed
+            return tuple(self._status(task) for task in plan.tasks)
 
     def close(self) -> None:
         """Let go of everything."""
@@ -88,37 +89,43 @@ class Slot:
 
     # -- obeying a plan ------------------------------------------------------------------------------------------
 
-    def _obey(self, plan: SlotPlan) -> tuple[TaskStatus, ...]:
+    def _obey(self, plan: SlotPlan) -> None:
         self._settings, self._job = plan.settings, plan.job
         wanted = {task.task: task for task in plan.tasks}
         for number in [n for n in self._tasks if n not in wanted]:
             self._let_go(number)
-        failed: list[TaskStatus] = []
-        for number, task_plan in wanted.items():
-            try:
-                self._obey_task(number, task_plan)
-            except StatefulStreamsError as error:
-                # One task's trouble is its own: the others go on.
-                failed.append(self._failed_status(task_plan, error))
-        return tuple(failed)
+        self._troubles = {number: error for number, error in self._troubles.items() if number in wanted}
+        for task_plan in plan.tasks:
+            with self._own_trouble(task_plan.task):
+                self._hold(task_plan)
+        self._own([task for task in self._tasks.values() if task.state is TaskState.OWNING])
 
-    def _obey_task(self, number: int, plan: TaskPlan) -> None:
+    def _hold(self, plan: TaskPlan) -> None:
+        number = plan.task
         asked = plan.replay is not None and self._replayed.get(number) != plan.replay
         if asked:
             self._let_go(number)
         if number not in self._tasks:
-            self._tasks[number] = self._open(plan, fresh=asked)
+            replica = open_replica(self._job, number, self._directory, self._reader, self._handover.address, asked)
+            self._tasks[number] = Task(self._settings, self._job, plan, replica, self._failpoints)
             if plan.replay is not None:
                 self._replayed[number] = plan.replay
-        task = self._tasks[number]
-        if plan != task.plan:
-            self._change_role(task, plan)
-        if task.state is TaskState.OWNING:
-            # 1. own, then restore to the end: `_follow` does the rest
-            task.own()
-            _, end = self._reader.bounds(task.source)
-            task.replica.expect(end)
-            self._seek(task)
+        if plan != self._tasks[number].plan:
+            self._change_role(self._tasks[number], plan)
+
+    def _own(self, tasks: list[Task]) -> None:
+        """Step 1, for several tasks at once: each waits for the brokers to abort what a dead owner left open."""
+        if not tasks:
+            return
+        with ThreadPoolExecutor(len(tasks)) as pool:
+            owned = [(task, pool.submit(task.own)) for task in tasks]
+        for task, done in owned:
+            with self._own_trouble(task.number):
+                done.result()
+                # Nobody else can add to the changelog now: the end that is asked for here is the last.
+                _, end = self._reader.bounds(task.source)
+                task.replica.expect(end)
+                self._seek(task)
 
     def _change_role(self, task: Task, plan: TaskPlan) -> None:
         before, task.plan = task.plan, plan
@@ -132,43 +139,16 @@ class Slot:
             task.error, task.state, task.owned_at_ms = None, TaskState.FOLLOWING, None
             self._seek(task)
 
-    def _open(self, plan: TaskPlan, fresh: bool) -> Task:
-        name, store = changelog_topic(self._job.application_id, self._job.store), self._job.store
-        path = self._directory.store(plan.task, store)
-
-        def open_() -> Store:
-            return Store(path, self._job.rocksdb)
-
-        if fresh:
-            self._directory.quarantine(plan.task, store)
-        try:
-            opened = open_store(open_, path, self._handover.address)
-        except StoreCorruptedError:
-            # Moved aside, never destroyed in place; its successor is restored from the changelog.
-            self._directory.quarantine(plan.task, store)
-            opened = open_store(open_, path, self._handover.address)
-        low, high = self._reader.bounds((name, plan.task))
-        now_ms = time.time_ns() // 1_000_000
-        verdict = start(opened.position, name, low, high, now_ms, self._job.delete_retention_ms)
-        if verdict.fresh:
-            opened.close()
-            self._directory.quarantine(plan.task, store)
-            opened = open_store(open_, path, self._handover.address)
-        replica = Replica(opened, name, plan.task)
-        replica.expect(high)
-        task = Task(self._settings, self._job, plan, replica, self._failpoints)
-        self._reader.add(task.source, verdict.offset)
-        return task
-
     def _seek(self, task: Task) -> None:
         task.replica.reached_end = False
         low, _ = self._reader.bounds(task.source)
         self._reader.add(task.source, max(low, task.replica.offset))
 
     def _let_go(self, number: int) -> None:
-        task = self._tasks.pop(number)
-        self._reader.remove(task.source)
-        task.close()
+        task = self._tasks.pop(number, None)
+        if task is not None:
+            self._reader.remove(task.source)
+            task.close()
 
     def _release(self, folder: str) -> bool:
         with self._lock:
@@ -178,20 +158,32 @@ class Slot:
             self._let_go(number)
             return True
 
-    def _failed_status(self, plan: TaskPlan, error: StatefulStreamsError) -> TaskStatus:
-        task = self._tasks.get(plan.task)
+    @contextlib.contextmanager
+    def _own_trouble(self, number: int) -> Iterator[None]:
+        """One task's trouble is its own: told in its status, tried again by the next call; the others go on."""
+        try:
+            yield
+        except StatefulStreamsError as error:
+            self._troubles[number] = error
+            if number in self._tasks:
+                self._tasks[number].disown()
+            if isinstance(error, (StoreCorruptedError, StoreOutdatedError)):
+                # Not destroyed in place; the next call restores an empty one.
+                self._let_go(number)
+                self._directory.quarantine(number, self._job.store)
+        else:
+            self._troubles.pop(number, None)
+
+    def _status(self, plan: TaskPlan) -> TaskStatus:
+        task, trouble = self._tasks.get(plan.task), self._troubles.get(plan.task)
         if task is not None:
-            task.disown()
-        if isinstance(error, (StoreCorruptedError, StoreOutdatedError)) and task is not None:
-            self._let_go(plan.task)  # opened again, or restored afresh, by the next call
-        return TaskStatus(
-            plan.task,
-            plan.role,
-            TaskState.OWNING if plan.role is Role.ACTIVE else TaskState.FOLLOWING,
-            plan.generation,
-            error=str(error),
-            error_kind=type(error).__name__,
-        )
+            status = task.status()
+        else:
+            state = TaskState.OWNING if plan.role is Role.ACTIVE else TaskState.FOLLOWING
+            status = TaskStatus(plan.task, plan.role, state, plan.generation)
+        if trouble is None or status.error is not None:
+            return status
+        return dataclasses.replace(status, error=str(trouble), error_kind=type(trouble).__name__)
 
     # -- restoring and following: one loop -----------------------------------------------------------------------
 
@@ -202,7 +194,9 @@ class Slot:
             batches = self._reader.read(_READ_RECORDS, _POLL_S)
             by_source = {task.source: task for task in self._tasks.values()}
             for source, batch in batches.items():
-                by_source[source].replica.apply(batch)
+                task = by_source[source]
+                with self._own_trouble(task.number):
+                    task.replica.apply(batch)
             self._finish_restored()
             behind = any(not task.replica.reached_end for task in self._following())
             if time.monotonic() >= until or not behind:
@@ -215,9 +209,9 @@ class Slot:
         for task in self._tasks.values():
             # Owned, so the end cannot move: at the end means all of it.
             if task.state is TaskState.RESTORING and task.replica.reached_end and task.replica.lag_records == 0:
-                task.commit_record  # noqa: B018 - raises when the changelog is another application's
-                task.state = TaskState.RUNNING
-                self._reader.remove(task.source)
+                with self._own_trouble(task.number):
+                    task.begin()
+                    self._reader.remove(task.source)
 
     # -- processing ----------------------------------------------------------------------------------------------
 
@@ -231,21 +225,24 @@ class Slot:
                 self._follow(time.monotonic() + _CATCH_UP_S)
             if task.state is not TaskState.RUNNING:
                 continue  # the driver sees it, and a new query begins where the task stopped
-            try:
-                active_step(task, part, self._reader.consumer)
-            except RecordError as error:
-                task.disown()
-                if attempts_left:
-                    raise
-                task.fail(error)
-            except FencedError as error:
-                # Not ours any more: wait for a newer assignment.
-                task.disown()
-                task.error, task.state = error, TaskState.CLOSED
-            except StatefulStreamsError:
-                # What the commit did is in the changelog, not in the store: own and restore again before going on.
-                task.disown()
+            self._step(task, part, attempts_left)
+
+    def _step(self, task: Task, rows: pa.Table, attempts_left: bool) -> None:
+        try:
+            active_step(task, rows, self._reader.consumer)
+        except FencedError as error:
+            # Not ours any more: wait for a newer assignment.
+            task.disown()
+            task.error, task.state = error, TaskState.CLOSED
+        except StoreCorruptedError as error:
+            with self._own_trouble(task.number):
+                raise error
+        except Exception as error:
+            # What the commit did is in the changelog, not in the store: own and restore again before going on.
+            task.disown()
+            if attempts_left or isinstance(error, BrokerUnreachableError):
                 raise
+            task.fail(error)
 
 
 def _by_task(rows: pa.Table) -> Mapping[int, pa.Table]:

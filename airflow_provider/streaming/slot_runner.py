@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 import threading
@@ -117,6 +118,19 @@ class SlotRunner:
             # A worker that died or a broker away: the next round begins anew from what is stored.
             self._not_before = time.monotonic() + _RETRY_S
             log.warning("slot %d: a round failed, again in %g s: %s", self._slot, _RETRY_S, _first_lines(error))
+            self._tell_trouble(error)
+
+    def _tell_trouble(self, error: Exception) -> None:
+        known = self._statuses
+        self._statuses = {
+            plan.task: dataclasses.replace(
+                known.get(plan.task, TaskStatus(plan.task, plan.role, TaskState.OWNING, plan.generation)),
+                error=_first_lines(error),
+                error_kind=type(error).__name__,
+            )
+            for plan in self._tasks
+        }
+        self._on_report(self._slot, tuple(self._statuses.values()))
 
     def _round(self) -> None:
         rows = self._spark.range(1).withColumnRenamed("id", ROUND_COLUMN).coalesce(1)

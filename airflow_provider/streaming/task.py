@@ -11,7 +11,6 @@ from airflow_provider.changelog.commit_record import CommitRecord
 from airflow_provider.changelog.replica import Replica
 from airflow_provider.changelog.writer import TransactionalWriter
 from airflow_provider.control.status import Role, TaskState, TaskStatus
-from airflow_provider.errors import StatefulStreamsError
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.names import changelog_topic, transactional_id
 from airflow_provider.state.position import Position
@@ -40,7 +39,7 @@ class Task:
     ) -> None:
         self.settings, self.job, self.plan, self.replica, self._failpoints = settings, job, plan, replica, failpoints
         self.state = TaskState.OWNING if plan.role is Role.ACTIVE else TaskState.FOLLOWING
-        self.error: StatefulStreamsError | None = None
+        self.error: Exception | None = None
         self.owned_at_ms: int | None = None
         self.first_commit_at_ms: int | None = None
         self.processed = 0
@@ -159,7 +158,16 @@ class Task:
         self.first_commit_at_ms = self.first_commit_at_ms or now
         self.processed += rows
 
-    def fail(self, error: StatefulStreamsError) -> None:
+    def begin(self) -> None:
+        """The store is owned and restored to the end: rows may come.
+
+        Raises:
+            TopicMismatchError: the changelog is another application's.
+        """
+        self.commit_record  # noqa: B018 - reading it is the check
+        self.state = TaskState.RUNNING
+
+    def fail(self, error: Exception) -> None:
         """Stop with an error; the state stays as of the last commit."""
         self.error, self.state = error, TaskState.FAILED
         self.disown()
