@@ -8,7 +8,7 @@ from typing import Any
 from airflow.sdk import Context
 
 from airflow_provider.control.command import Command, CommandKind
-from airflow_provider.control.condition import TasksReplayed
+from airflow_provider.control.conditions import TasksReplayed
 from airflow_provider.errors import AssignmentError, InstanceError
 from airflow_provider.operators.control import ControlOperator
 from airflow_provider.operators.promotion import numbers_of

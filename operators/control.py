@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from airflow.sdk import BaseOperator, Context
 
-from airflow_provider.control.condition import Condition
+from airflow_provider.control.conditions import Condition
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.triggers.control import ControlTrigger, settle
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from airflow.sdk import Context
 
 from airflow_provider.control.command import CommandKind
-from airflow_provider.control.condition import InstanceEnded, InstanceRunning
+from airflow_provider.control.conditions import InstanceEnded, InstanceRunning
 from airflow_provider.control.deployment import Deployment
 from airflow_provider.control.observation import Observation
 from airflow_provider.control.status import InstanceState, InstanceStatus

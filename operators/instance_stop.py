@@ -8,7 +8,7 @@ from typing import Any
 from airflow.sdk import Context
 
 from airflow_provider.control.command import Command, CommandKind
-from airflow_provider.control.condition import InstanceEnded
+from airflow_provider.control.conditions import InstanceEnded
 from airflow_provider.errors import InstanceError
 from airflow_provider.operators.control import ControlOperator
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from airflow.sdk import Context
 
-from airflow_provider.control.condition import TasksRunning
+from airflow_provider.control.conditions import TasksRunning
 from airflow_provider.control.promotion import promote
 from airflow_provider.errors import AssignmentError, FencedError
 from airflow_provider.operators.control import ControlOperator

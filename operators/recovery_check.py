@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow.sdk import Context, XComArg
 
-from airflow_provider.control.condition import StandbysWarm
+from airflow_provider.control.conditions import StandbysWarm
 from airflow_provider.control.drill import check_progress, source_offsets
 from airflow_provider.control.report import report
 from airflow_provider.errors import InstanceError

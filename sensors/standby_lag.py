@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from airflow_provider.control.condition import Condition, StandbysWarm
+from airflow_provider.control.conditions import Condition, StandbysWarm
 from airflow_provider.operators.promotion import numbers_of
 from airflow_provider.sensors.control import ControlSensor
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from airflow_provider.control.condition import Condition, TaskInState
+from airflow_provider.control.conditions import Condition, TaskInState
 from airflow_provider.control.status import TaskState
 from airflow_provider.sensors.control import ControlSensor
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider.control.command import Command, CommandKind
-from airflow_provider.control.condition import Condition, Outcome, Verdict, from_plain, to_plain
+from airflow_provider.control.conditions import Condition, Outcome, Verdict, from_plain, to_plain
 from airflow_provider.control.observation import Observation
 from airflow_provider.errors import (
     BrokerUnreachableError,

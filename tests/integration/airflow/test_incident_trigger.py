@@ -61,7 +61,7 @@ async def watching(application: Application, **settings: Any) -> AsyncIterator[W
 
 
 @asynccontextmanager
-async def heartbeats(application: Application, *statuses: InstanceStatus) -> AsyncIterator[Callable[[str], None]]:
+async def heartbeats(application: Application, *statuses: InstanceStatus) -> AsyncIterator[Callable[[str], object]]:
     """Sends them from a thread of its own, as other processes would; gives a way to silence one."""
     beating = {status.instance: status for status in statuses}
     stop = asyncio.Event()
@@ -77,7 +77,7 @@ async def heartbeats(application: Application, *statuses: InstanceStatus) -> Asy
 
     future = loop.run_in_executor(None, beat)
     try:
-        yield lambda name: beating.pop(name) and None
+        yield beating.pop
     finally:
         stop.set()
         await future

@@ -12,9 +12,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider.control.publisher import AssignmentPublisher
-from airflow_provider.control.status import InstanceState
+from airflow_provider.control.status import InstanceState, InstanceStatus
 from airflow_provider.errors import (
     AssignmentError,
     ConfigurationError,
@@ -40,7 +41,7 @@ from airflow_provider.sensors.task_state import TaskStateSensor
 from airflow_provider.topics import TopicAdmin
 from airflow_provider.triggers.control import ControlTrigger
 from airflow_provider.triggers.incident import IncidentTrigger
-from tests.builders import assigned, placed
+from tests.builders import active, assigned, placed, standby
 from tests.integration.airflow.conftest import FAKE_INSTANCE, Application
 from tests.integration.airflow.running import context, deferral, run, wait
 from tests.waiting import wait_until
@@ -51,7 +52,7 @@ Deploy = Callable[..., DeployInstanceOperator]
 @pytest.fixture
 def deploy(application: Application, spark_submit: Path, tmp_path: Path) -> Deploy:
     def make(instance: str, **more: Any) -> DeployInstanceOperator:
-        arguments = {
+        arguments: dict[str, Any] = {
             "application": str(FAKE_INSTANCE),
             "state_dir": str(tmp_path / instance),
             "run_dir": str(spark_submit),
@@ -66,7 +67,7 @@ def deploy(application: Application, spark_submit: Path, tmp_path: Path) -> Depl
 @pytest.fixture
 def pair(application: Application, deploy: Deploy) -> list[dict[str, Any]]:
     """Topics, two running instances, and the first assignment."""
-    create = {"source_topics": f"{application.id}-source", "application_id": application.id}
+    create: dict[str, Any] = {"source_topics": f"{application.id}-source", "application_id": application.id}
     CreateChangelogTopicsOperator(task_id="topics", **create).execute(context())
     handles = [run(deploy(name)) for name in ("a", "b")]
     run(AssignTasksOperator(task_id="assign", application_id=application.id))
@@ -98,7 +99,7 @@ def caused_by(*payloads: dict[str, Any], run_id: str = "failover-1") -> Any:
 
 class TestCreateChangelogTopics:
     def make(self, application: Application, **more: Any) -> CreateChangelogTopicsOperator:
-        given = {"source_topics": f"{application.id}-source", **more}
+        given: dict[str, Any] = {"source_topics": f"{application.id}-source", **more}
         return CreateChangelogTopicsOperator(task_id="topics", application_id=application.id, **given)
 
     def test_changelog_has_the_sources_partitions_and_is_compacted(self, application: Application) -> None:
@@ -239,7 +240,7 @@ class TestAssignTasks:
         assert (again["generation"], again["changed"]) == (1, False)
 
     def test_nobody_to_assign_to_is_an_error(self, application: Application) -> None:
-        create = {"source_topics": f"{application.id}-source", "application_id": application.id}
+        create: dict[str, Any] = {"source_topics": f"{application.id}-source", "application_id": application.id}
         CreateChangelogTopicsOperator(task_id="topics", **create).execute(context())
 
         with pytest.raises(AssignmentError, match="No instance"):
@@ -453,11 +454,7 @@ class TestSensors:
             run(sensor)
 
     def test_words_of_dead_instances_are_not_taken_for_life(self, application: Application) -> None:
-        from tests.builders import active, standby
-
         application.publish(assigned("a b", application_id=application.id))
-        from airflow_provider.control.status import InstanceStatus
-
         application.write(
             InstanceStatus(application.id, "a", 1, InstanceState.RUNNING, tasks=(active(0),)),
             InstanceStatus(application.id, "b", 1, InstanceState.RUNNING, tasks=(standby(0),)),
@@ -467,8 +464,6 @@ class TestSensors:
             run(StandbyLagSensor(task_id="warm", application_id=application.id, deadline_s=2.0))
 
     def test_soft_fail_skips(self, application: Application) -> None:
-        from airflow.sdk.exceptions import AirflowSkipException
-
         sensor = InstanceStateSensor(
             task_id="state", application_id=application.id, instance="z", deadline_s=1.0, soft_fail=True
         )

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.incident import Incident, IncidentKind, detect
-from airflow_provider.control.status import InstanceState, TaskState
+from airflow_provider.control.status import InstanceState, InstanceStatus, TaskState
 from tests.builders import active, assigned, instance, standby
 
 ASSIGNMENT = assigned("a b", "b a")
@@ -11,9 +11,9 @@ B = instance("b", active(1), standby(0))
 
 
 def found(
-    *statuses: object, silent: dict[str, float] | None = None, assignment: Assignment | None = ASSIGNMENT
+    *statuses: InstanceStatus, silent: dict[str, float] | None = None, assignment: Assignment | None = ASSIGNMENT
 ) -> list[Incident]:
-    by_name = {status.instance: status for status in statuses}  # type: ignore[attr-defined]
+    by_name = {status.instance: status for status in statuses}
     return list(detect(assignment, by_name, silent or {}, instance_timeout_s=5.0))
 
 

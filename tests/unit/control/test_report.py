@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.report import report
 from tests.builders import APPLICATION, active, assigned, instance, view_of
@@ -8,7 +10,7 @@ INCIDENT = Incident(APPLICATION, IncidentKind.INSTANCE_ENDED, "a", 1, (0, 1), "k
 RECORD = IncidentRecord(
     INCIDENT, "run", 1_100, 2_000, 2, ("task 0: promote on b",), resolved_at_ms=9_000, failed_at_ms=1_000
 )
-OWNED = {"generation": 2, "restored_records": 4}
+OWNED: dict[str, Any] = {"generation": 2, "restored_records": 4}
 
 
 def test_last_task_counts() -> None:

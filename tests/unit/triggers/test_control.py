@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from airflow.serialization.encoders import encode_trigger
 
-from airflow_provider.control.condition import StandbysWarm
+from airflow_provider.control.conditions import StandbysWarm
 from airflow_provider.errors import DeadlineError, InstanceError, StatefulStreamsError
 from airflow_provider.triggers.control import ControlTrigger, settle
 from airflow_provider.triggers.incident import IncidentTrigger
@@ -34,7 +34,9 @@ def test_incident_trigger_is_rebuilt_from_its_arguments() -> None:
 
 
 def test_airflow_can_store_the_arguments() -> None:
-    assert encode_trigger(ControlTrigger("app", StandbysWarm(2, (0, 1))))
+    path, arguments = ControlTrigger("app", StandbysWarm(2, (0, 1))).serialize()
+
+    assert encode_trigger({"classpath": path, "kwargs": arguments})
 
 
 def test_met_condition_gives_its_result() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider.control.condition import (
+from airflow_provider.control.conditions import (
     CommandObeyed,
     Condition,
     IncidentResolved,

@@ -1,0 +1,41 @@
+"""What can be waited for of an incident."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_provider.control.conditions.verdict import Outcome, Verdict
+from airflow_provider.control.conditions.words import end_of
+from airflow_provider.control.observation import Observation
+
+__all__ = ["IncidentResolved"]
+
+
+@dataclass(frozen=True)
+class IncidentResolved:
+    """The failure of one process of an instance was answered, and redundancy is back.
+
+    Args:
+        instance: its name.
+        incarnation: the process.
+    """
+
+    instance: str
+    incarnation: int
+
+    def __str__(self) -> str:
+        """What is waited for."""
+        return f"the failure of {self.instance} (incarnation {self.incarnation}) to be answered and resolved"
+
+    def verdict(self, seen: Observation) -> Verdict:
+        """Looks at the records of incidents alone."""
+        for record in seen.view.incidents.values():
+            incident = record.incident
+            if (incident.instance, incident.incarnation) != (self.instance, self.incarnation):
+                continue
+            if record.resolved_at_ms is None:
+                line = f"answered by {record.answered_by} with generation {record.generation}, not resolved yet"
+                return Verdict(Outcome.WAITING, line)
+            return Verdict(Outcome.MET, "resolved", {"incident_id": incident.id, "generation": record.generation})
+        status = seen.view.statuses.get(self.instance)
+        return Verdict(Outcome.WAITING, f"no record of it; {end_of(status, seen) if status else 'never heard of'}")
