@@ -33,10 +33,13 @@ class Replica:
         self.store = store
         self.changelog, self.partition = changelog, partition
         self.end: int | None = None
+        self.begin()
+
+    def begin(self) -> None:
+        """A restore begins here: what is counted from now on is its own."""
         self.restored_records = 0
         self.reached_end = False
-        self._started = time.monotonic()
-        self._samples: deque[tuple[float, int]] = deque([(self._started, 0)])
+        self._samples: deque[tuple[float, int]] = deque([(time.monotonic(), 0)])
 
     @property
     def offset(self) -> int:

@@ -134,6 +134,7 @@ class Slot:
         if plan.role is Role.ACTIVE:
             task.error, task.state = None, TaskState.OWNING
             task.processed, task.first_commit_at_ms = 0, None
+            task.replica.begin()
         elif before.role is Role.ACTIVE:
             task.disown()
             task.error, task.state, task.owned_at_ms = None, TaskState.FOLLOWING, None
