@@ -47,9 +47,7 @@ def make_topics(connection: KafkaConnection, application_id: str, tasks: int, *o
 
 def publish_orders(connection: KafkaConnection, topic: str, orders: int, customers: int) -> None:
     """JSON orders of customers drawn at random, about 70 bytes each."""
-    producer = Producer(
-        connection.to_client_config() | {"linger.ms": 50, "queue.buffering.max.messages": 4 * _CHUNK}
-    )
+    producer = Producer(connection.to_client_config() | {"linger.ms": 50, "queue.buffering.max.messages": 4 * _CHUNK})
     random = np.random.default_rng(1)
     ids = random.integers(0, customers, orders)
     amounts, quantities = np.round(random.random(orders) * 100, 2), random.integers(1, 9, orders)

@@ -41,7 +41,9 @@ def fill(connection: KafkaConnection, records: int, keys: int, record_bytes: int
     for at in range(0, records, _TRANSACTION):
         part = order[at : at + _TRANSACTION]
         filler = random.bytes(record_bytes)
-        changes = [(b"key-%012d" % key, b"%012d" % (at + i) + filler[: record_bytes - 28]) for i, key in enumerate(part)]
+        changes = [
+            (b"key-%012d" % key, b"%012d" % (at + i) + filler[: record_bytes - 28]) for i, key in enumerate(part)
+        ]
         record = CommitRecord(_APPLICATION, 0, 1, "bench", 1, 0, {"source": at + len(part)}, at + len(part))
         writer.commit(changelog_topic(_APPLICATION, "state"), 0, changes, {}, record, group)
     group.close()
@@ -51,7 +53,17 @@ def restore(connection: KafkaConnection, folder: Path) -> tuple[int, float, floa
     """Restore into an empty folder; records, seconds, CPU seconds of the process."""
     settings = InstanceSettings(_APPLICATION, "bench", 1, str(folder / "state"), str(folder / "run"), connection)
     spec = JobSpec(
-        _APPLICATION, "source", None, "state", "key", Aggregation((count(),)), (), 1, RocksDBOptions(), 86_400_000, 60_000
+        _APPLICATION,
+        "source",
+        None,
+        "state",
+        "key",
+        Aggregation((count(),)),
+        (),
+        1,
+        RocksDBOptions(),
+        86_400_000,
+        60_000,
     )
     plan = SlotPlan(settings, spec, 0, (TaskPlan(0, Role.STANDBY, 1),), budget_s=0.25)
     begun, cpu = time.monotonic(), time.process_time()
