@@ -1,0 +1,121 @@
+"""The demo's folder: what is in it, and whether a demo is up on it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from airflow_provider.demo.errors import DemoFolderError
+from airflow_provider.demo.instance_processes import launchers_under
+from airflow_provider.embedded.folder import BrokerFolder
+from airflow_provider.embedded.process import GroupLeader
+
+__all__ = ["DemoFolder"]
+
+
+@dataclass(frozen=True, slots=True)
+class DemoFolder:
+    """Owns the truth of which demo is up.
+
+    ::
+
+        lock            held by a demo while it works, and by `down`
+        demo.json       Airflow's processes and address
+        kafka/          the broker's folder
+        airflow/        AIRFLOW_HOME
+        logs/           a log for each of Airflow's components
+        run/            a folder for each launch of an instance, with its log
+        state/          a folder for each instance, with its stores
+
+    Args:
+        root: the folder; it need not exist yet.
+    """
+
+    root: Path
+
+    @property
+    def kafka(self) -> Path:
+        """The broker's folder."""
+        return self.root / "kafka"
+
+    @property
+    def airflow(self) -> Path:
+        """AIRFLOW_HOME."""
+        return self.root / "airflow"
+
+    @property
+    def logs(self) -> Path:
+        """Logs of Airflow's components."""
+        return self.root / "logs"
+
+    @property
+    def run(self) -> Path:
+        """Folders of the instances' launches."""
+        return self.root / "run"
+
+    @property
+    def state(self) -> Path:
+        """Folders of the instances' stores."""
+        return self.root / "state"
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other demos off the folder. A dead holder holds nothing.
+
+        Raises:
+            DemoFolderError: another one works on it.
+        """
+        self.root.mkdir(parents=True, exist_ok=True)
+        with (self.root / "lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise DemoFolderError(
+                    f"Another demo works on {self.root}: wait for its end, or interrupt it where it runs."
+                ) from None
+            yield
+
+    def clear(self) -> None:
+        """Remove what an earlier demo left.
+
+        Raises:
+            DemoFolderError: it is still up.
+        """
+        if self.is_up():
+            raise DemoFolderError(f"A demo is up on {self.root}: end it with 'make down' first.")
+        for path in (self.kafka, self.airflow, self.logs, self.run, self.state):
+            shutil.rmtree(path, ignore_errors=True)
+        (self.root / "demo.json").unlink(missing_ok=True)
+
+    def is_up(self) -> bool:
+        """Whether a process of a demo lives."""
+        return bool(self.airflow_leaders() or self.has_broker() or launchers_under(self.run))
+
+    def has_broker(self) -> bool:
+        """Whether its broker lives."""
+        return BrokerFolder(self.kafka).living_tenant() is not None
+
+    def write(self, address: str, leaders: Sequence[GroupLeader]) -> None:
+        """Note what runs, for `down`."""
+        note = {"airflow": address, "processes": [[leader.pid, leader.started] for leader in leaders]}
+        scratch = self.root / "demo.json.new"
+        scratch.write_text(json.dumps(note), encoding="utf-8")
+        scratch.replace(self.root / "demo.json")
+
+    def airflow_leaders(self) -> list[GroupLeader]:
+        """Airflow's processes that live."""
+        leaders = [GroupLeader(pid, started) for pid, started in self._note().get("processes", [])]
+        return [leader for leader in leaders if leader.is_alive()]
+
+    def _note(self) -> dict[str, Any]:
+        try:
+            note: dict[str, Any] = json.loads((self.root / "demo.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        return note

@@ -1,0 +1,99 @@
+"""Publishes the flights at a steady pace."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from airflow_provider.connection import KafkaConnection
+from airflow_provider.demo.errors import DemoError
+
+__all__ = ["Publisher"]
+
+_TICK_S: Final = 0.05
+
+
+class Publisher:
+    """A thread that puts records into a topic, evenly over a time.
+
+    It keeps to the clock: held up, it publishes what it is behind with at once.
+
+    Args:
+        connection: the cluster.
+        topic: where to.
+        records: key and value of each, in the order of publication.
+        duration_s: how long all of them take.
+    """
+
+    def __init__(
+        self, connection: KafkaConnection, topic: str, records: Sequence[tuple[bytes | None, bytes]], duration_s: float
+    ) -> None:
+        self._topic, self._records, self._duration_s = topic, records, duration_s
+        self._producer = Producer(
+            connection.to_client_config()
+            | {
+                "enable.idempotence": True,
+                "linger.ms": 20,
+                # The Java clients' partitioner, so that the job's output lands in the partition of its input.
+                "partitioner": "murmur2_random",
+                "client.id": "demo-publisher",
+            }
+        )
+        self._published = 0
+        self._error: str | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
+
+    @property
+    def total(self) -> int:
+        """How many records there are."""
+        return len(self._records)
+
+    @property
+    def published(self) -> int:
+        """How many were published so far."""
+        return self._published
+
+    @property
+    def done(self) -> bool:
+        """Whether all of them are stored.
+
+        Raises:
+            DemoError: one could not be stored.
+        """
+        if self._error is not None:
+            raise DemoError(f"The flights could not be published into {self._topic!r}: {self._error}.")
+        return not self._thread.is_alive() and self._published == self.total
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Publish no more; returns when the thread has ended."""
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join(timeout=10.0)
+
+    def _run(self) -> None:
+        began = time.monotonic()
+        sent = 0
+        while sent < self.total and not self._stop.is_set() and self._error is None:
+            due = min(self.total, int(self.total * (time.monotonic() - began) / self._duration_s))
+            for key, value in self._records[sent:due]:
+                self._producer.produce(self._topic, value, key, on_delivery=self._delivered)
+            sent = due
+            self._producer.poll(0)
+            self._stop.wait(_TICK_S)
+        if self._producer.flush(30.0) and self._error is None and not self._stop.is_set():
+            self._error = "the broker did not take them in time"
+
+    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+        if error is None:
+            self._published += 1
+        else:
+            self._error = error.str()

@@ -1,0 +1,58 @@
+"""The settings of one demo."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["DemoSettings"]
+
+
+@dataclass(frozen=True)
+class DemoSettings:
+    """What a demo does.
+
+    Args:
+        folder: where everything of it lies.
+        keep: whether all stays up after it.
+        kill_at: the instance is killed when this part of the flights is published.
+        victim: the instance to kill.
+        publish_s: how long the flights take.
+        flights: only so many of them; None for all.
+        limit_s: after this it gives up.
+        spark_master: of both instances.
+        spark_conf: of both instances. Two Java machines share two cores with a broker and an Airflow, for two minutes:
+            so one compiler that is quick to be ready, one thread to collect garbage, and no pages.
+    """
+
+    folder: Path = Path(".demo")
+    keep: bool = False
+    kill_at: float = 1 / 3
+    victim: str = "i1"
+    publish_s: float = 110.0
+    flights: int | None = None
+    limit_s: float = 330.0
+    spark_master: str = "local[2]"
+    spark_conf: Mapping[str, str] = field(
+        default_factory=lambda: MappingProxyType(
+            {
+                "spark.ui.enabled": "false",
+                "spark.driver.host": "127.0.0.1",
+                "spark.driver.bindAddress": "127.0.0.1",
+                "spark.driver.memory": "512m",
+                "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+            }
+        )
+    )
+
+    @staticmethod
+    def random_kill(seed: int) -> tuple[float, str]:
+        """A moment between 20 % and 70 % of the flights and an instance, the same for the same seed."""
+        chance = random.Random(seed)
+        return chance.uniform(0.2, 0.7), chance.choice(["i1", "i2"])
