@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from airflow.sdk import BaseOperator, Context
 
 from airflow_provider.control.conditions import Condition
+from airflow_provider.errors import FencedError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.triggers.control import ControlTrigger, settle
 
+if TYPE_CHECKING:
+    from airflow_provider.control.publisher import AssignmentPublisher
+
 __all__ = ["ControlOperator"]
+
+T = TypeVar("T")
+_TRIES: Final = 5
 
 
 class ControlOperator(BaseOperator):
@@ -65,6 +72,37 @@ class ControlOperator(BaseOperator):
     def hook(self) -> KafkaStreamsHook:
         """Over the application's topics and its control plane."""
         return KafkaStreamsHook(self.kafka_conn_id)
+
+    def publish_by(
+        self,
+        act: Callable[[AssignmentPublisher], T],
+        application_id: str | None = None,
+        kafka_conn_id: str | None = None,
+    ) -> T:
+        """Let `act` read and publish; when another publisher took over meanwhile, let it read and publish again.
+
+        Args:
+            act: called with a publisher that has just read the newest state.
+            application_id: another application than the operator's.
+            kafka_conn_id: another cluster than the operator's.
+
+        Raises:
+            FencedError: others took over again and again.
+            TopicMissingError: the application's topics do not exist.
+            BrokerUnreachableError: no broker answered.
+        """
+        application_id = application_id or self.application_id
+        hook = KafkaStreamsHook(kafka_conn_id or self.kafka_conn_id)
+        for _ in range(_TRIES):
+            try:
+                with hook.publisher(application_id) as publisher:
+                    return act(publisher)
+            except FencedError:
+                self.log.info("Another task publishes for %s: reading again", application_id)
+        raise FencedError(
+            f"{self.task_id} was fenced {_TRIES} times by other publishers of {application_id!r}: look for DAG runs "
+            "that act on it, then try again."
+        )
 
     def wait_for(self, condition: Condition, stop_on_kill: dict[str, Any] | None = None) -> NoReturn:
         """Free the worker until a condition is met; go on in `execute_complete`."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from airflow.sdk import Context
@@ -15,8 +15,7 @@ from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.failover import decide
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord, detect
 from airflow_provider.control.status import InstanceState
-from airflow_provider.errors import ConfigurationError, FencedError
-from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
+from airflow_provider.errors import ConfigurationError
 from airflow_provider.operators.control import ControlOperator
 
 if TYPE_CHECKING:
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from airflow_provider.control.view import ControlView
 
 __all__ = ["FailOverOperator"]
-
-_TRIES: Final = 5
 
 
 @dataclass(frozen=True)
@@ -124,21 +121,12 @@ class FailOverOperator(ControlOperator):
         ]
 
     def _answer(self, case: _Case, run_id: str) -> list[dict[str, Any]]:
-        hook = KafkaStreamsHook(case.kafka_conn_id)
-        for _ in range(_TRIES):
-            answers: list[dict[str, Any]] = []
-            try:
-                with hook.publisher(case.application_id) as publisher:
-                    for incident in case.incidents or self._found(publisher.view, case):
-                        answer = self._answer_one(publisher, case, incident, run_id)
-                        answers += [] if answer is None else [answer]
-                    return answers
-            except FencedError:
-                self.log.info("Another run publishes for %s: reading again", case.application_id)
-        raise FencedError(
-            f"Answering incidents of {case.application_id!r} was fenced {_TRIES} times by other publishers: look for "
-            "DAG runs that act on it; the trigger fires again while an incident is open."
-        )
+        def answer(publisher: AssignmentPublisher) -> list[dict[str, Any]]:
+            incidents = case.incidents or self._found(publisher.view, case)
+            answers = [self._answer_one(publisher, case, incident, run_id) for incident in incidents]
+            return [answer for answer in answers if answer is not None]
+
+        return self.publish_by(answer, case.application_id, case.kafka_conn_id)
 
     def _answer_one(
         self, publisher: AssignmentPublisher, case: _Case, incident: Incident, run_id: str

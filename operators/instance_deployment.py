@@ -14,7 +14,7 @@ from airflow_provider.control.conditions import InstanceEnded, InstanceRunning
 from airflow_provider.control.deployment import Deployment
 from airflow_provider.control.observation import Observation
 from airflow_provider.control.status import InstanceState, InstanceStatus
-from airflow_provider.errors import ConfigurationError, FencedError, InstanceError
+from airflow_provider.errors import ConfigurationError, InstanceError
 from airflow_provider.names import check_name
 from airflow_provider.operators.control import ControlOperator
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DeployInstanceOperator"]
 
-_TRIES: Final = 5
 _TAIL_BYTES: Final = 4000
 
 
@@ -102,7 +101,7 @@ class DeployInstanceOperator(ControlOperator):
         """Attach or launch, then wait."""
         check_name("instance", self.instance)
         self._await_goodbye()
-        incarnation = self._attach_or_launch()
+        incarnation = self.publish_by(self._attach_or_launch)
         end_with = {"instance": self.instance, "incarnation": incarnation}
         if self.until == "ended":
             self.wait_for(InstanceEnded(self.instance, incarnation), stop_on_kill=end_with)
@@ -118,22 +117,13 @@ class DeployInstanceOperator(ControlOperator):
             raise
         return handle
 
-    def _attach_or_launch(self) -> int:
+    def _attach_or_launch(self, publisher: AssignmentPublisher) -> int:
         """The living incarnation, or a new one. Whoever is fenced meanwhile reads again and finds the other's."""
-        for _ in range(_TRIES):
-            try:
-                with self.hook.publisher(self.application_id) as publisher:
-                    living = self._living(publisher.view)
-                    if living is not None:
-                        self.log.info("Attached to incarnation %d, which is %s", living.incarnation, living.state.value)
-                        return living.incarnation
-                    return self._launch(publisher)
-            except FencedError:
-                self.log.info("Another task published at the same moment: reading again")
-        raise FencedError(
-            f"Deploying {self.instance!r} of {self.application_id!r} was fenced {_TRIES} times by other publishers: "
-            "look for DAG runs that act on it, then try again."
-        )
+        living = self._living(publisher.view)
+        if living is None:
+            return self._launch(publisher)
+        self.log.info("Attached to incarnation %d, which is %s", living.incarnation, living.state.value)
+        return living.incarnation
 
     def _living(self, view: ControlView) -> InstanceStatus | None:
         status = view.statuses.get(self.instance)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context
 
 from airflow_provider.control.conditions import TasksRunning
 from airflow_provider.control.promotion import promote
-from airflow_provider.errors import AssignmentError, FencedError
+from airflow_provider.errors import AssignmentError
 from airflow_provider.operators.control import ControlOperator
 
-__all__ = ["PromoteStandbyOperator"]
+if TYPE_CHECKING:
+    from airflow_provider.control.publisher import AssignmentPublisher
 
-_TRIES: Final = 5
+__all__ = ["PromoteStandbyOperator"]
 
 
 class PromoteStandbyOperator(ControlOperator):
@@ -58,33 +59,23 @@ class PromoteStandbyOperator(ControlOperator):
         numbers = numbers_of(self.tasks)
         # It names the try's run, so that a retry knows its own generation again.
         reason = f"promotion of task(s) {', '.join(map(str, numbers))} by {context['run_id']}/{self.task_id}"
-        for _ in range(_TRIES):
-            try:
-                generation = self._publish(numbers, reason)
-            except FencedError:
-                self.log.info("Another run publishes for %s: reading again", self.application_id)
-            else:
-                self.wait_for(TasksRunning(numbers, self.to or None, generation))
-        raise FencedError(
-            f"Promoting tasks of {self.application_id!r} was fenced {_TRIES} times by other publishers: look for DAG "
-            "runs that act on it, then try again."
-        )
+        generation = self.publish_by(lambda publisher: self._publish(publisher, numbers, reason))
+        self.wait_for(TasksRunning(numbers, self.to or None, generation))
 
-    def _publish(self, numbers: tuple[int, ...], reason: str) -> int:
-        with self.hook.publisher(self.application_id) as publisher:
-            view = publisher.view
-            if view.assignment is None:
-                raise AssignmentError(
-                    f"Nothing of {self.application_id!r} is assigned yet: assign its tasks before promoting any."
-                )
-            if view.assignment.reason == reason:
-                return view.assignment.generation
-            healthy = view.healthy(float(self.instance_timeout_s))
-            after = promote(view.assignment, view.statuses, healthy, numbers, self.to or None)
-            following = view.assignment.next(after, reason)
-            publisher.publish(following)
-            self.log.info("Published generation %d: %s", following.generation, reason)
-            return following.generation
+    def _publish(self, publisher: AssignmentPublisher, numbers: tuple[int, ...], reason: str) -> int:
+        view = publisher.view
+        if view.assignment is None:
+            raise AssignmentError(
+                f"Nothing of {self.application_id!r} is assigned yet: assign its tasks before promoting any."
+            )
+        if view.assignment.reason == reason:
+            return view.assignment.generation
+        healthy = view.healthy(float(self.instance_timeout_s))
+        after = promote(view.assignment, view.statuses, healthy, numbers, self.to or None)
+        following = view.assignment.next(after, reason)
+        publisher.publish(following)
+        self.log.info("Published generation %d: %s", following.generation, reason)
+        return following.generation
 
 
 def numbers_of(tasks: int | str | Sequence[int]) -> tuple[int, ...]:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context
 
 from airflow_provider.control.assignment import Assignment, TaskAssignment
 from airflow_provider.control.assignor import assign
 from airflow_provider.control.status import InstanceState
-from airflow_provider.errors import AssignmentError, FencedError
+from airflow_provider.errors import AssignmentError
 from airflow_provider.operators.control import ControlOperator
 
 if TYPE_CHECKING:
+    from airflow_provider.control.publisher import AssignmentPublisher
     from airflow_provider.control.view import ControlView
 
 __all__ = ["AssignTasksOperator"]
-
-_TRIES: Final = 5
 
 
 class AssignTasksOperator(ControlOperator):
@@ -69,35 +68,26 @@ class AssignTasksOperator(ControlOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Publish, or find that nothing has to change."""
-        for _ in range(_TRIES):
-            try:
-                return self._publish()
-            except FencedError as error:
-                self.log.info("%s", error)
-        raise FencedError(
-            f"Assigning tasks of {self.application_id!r} was fenced {_TRIES} times by other publishers: look for DAG "
-            "runs that act on it, then try again."
-        )
+        return self.publish_by(self._publish)
 
-    def _publish(self) -> dict[str, Any]:
-        with self.hook.publisher(self.application_id) as publisher:
-            view = publisher.view
-            previous = view.assignment or Assignment.empty(
-                self.application_id, self.hook.number_of_tasks(self.application_id, self.store)
-            )
-            wanted = assign(
-                previous,
-                self._instances(view),
-                int(self.num_standby_replicas),
-                view.warm() if self.balance else frozenset(),
-            )
-            if _places(wanted) == _places(previous.tasks):
-                self.log.info("Generation %d is as it should be", previous.generation)
-                return _told(previous, changed=False)
-            following = previous.next(wanted, self.reason)
-            publisher.publish(following)
-            self.log.info("Published generation %d", following.generation)
-            return _told(following, changed=True)
+    def _publish(self, publisher: AssignmentPublisher) -> dict[str, Any]:
+        view = publisher.view
+        previous = view.assignment or Assignment.empty(
+            self.application_id, self.hook.number_of_tasks(self.application_id, self.store)
+        )
+        wanted = assign(
+            previous,
+            self._instances(view),
+            int(self.num_standby_replicas),
+            view.warm() if self.balance else frozenset(),
+        )
+        if _places(wanted) == _places(previous.tasks):
+            self.log.info("Generation %d is as it should be", previous.generation)
+            return _told(previous, changed=False)
+        following = previous.next(wanted, self.reason)
+        publisher.publish(following)
+        self.log.info("Published generation %d", following.generation)
+        return _told(following, changed=True)
 
     def _instances(self, view: ControlView) -> Sequence[str]:
         if self.instances is not None:

@@ -286,6 +286,22 @@ class TestStopInstance:
         wait_until(lambda: not Path(f"/proc/{pair[0]['pid']}").exists(), 5.0, "the process to end")
         assert application.view().statuses["a"].exit_code is None
 
+    def test_its_tasks_are_handed_over_first(self, application: Application, pair: list[dict[str, Any]]) -> None:
+        run(StopInstanceOperator(task_id="stop", application_id=application.id, instance="a"))
+
+        view = application.view()
+        assert view.assignment is not None
+        assert placed(view.assignment) == ["b", "b"]
+
+    def test_without_a_hand_over_the_assignment_stays(
+        self, application: Application, pair: list[dict[str, Any]]
+    ) -> None:
+        run(StopInstanceOperator(task_id="stop", application_id=application.id, instance="a", hand_over=False))
+
+        view = application.view()
+        assert view.assignment is not None
+        assert placed(view.assignment) == ["a b", "b a"]
+
     def test_stopped_instance_may_be_stopped_again(self, application: Application, deploy: Deploy) -> None:
         run(deploy("a"))
         for _ in range(2):
