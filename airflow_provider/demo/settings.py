@@ -43,6 +43,7 @@ class DemoSettings:
         default_factory=lambda: MappingProxyType(
             {
                 "spark.ui.enabled": "false",
+                "spark.log.level": "WARN",
                 "spark.driver.host": "127.0.0.1",
                 "spark.driver.bindAddress": "127.0.0.1",
                 "spark.driver.memory": "512m",
