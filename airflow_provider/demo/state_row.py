@@ -1,4 +1,4 @@
-"""The demo's own reading of the changelog, from the documented layout alone: it shares no code with what wrote it.
+"""The demo's own reading of the changelog, from ``docs/formats.md`` alone: it shares no code with what wrote it.
 
 An aggregate's row, little-endian: a version byte; a byte for each accumulator, 1 where it has a value; a 64-bit
 number for each, being an integer, a double's bits or a text's length; then the texts. The job keeps five.

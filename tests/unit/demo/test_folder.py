@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_provider.demo.errors import DemoFolderError
+from airflow_provider.demo.folder import DemoFolder
+from airflow_provider.embedded.process import GroupLeader
+
+
+@pytest.fixture
+def living() -> Iterator[GroupLeader]:
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True)
+    yield GroupLeader.of(process.pid)
+    process.communicate()
+
+
+def test_second_demo_at_once_is_told_in_one_line(tmp_path: Path) -> None:
+    folder = DemoFolder(tmp_path)
+
+    with folder.held(), pytest.raises(DemoFolderError, match="Another demo works on") as caught, folder.held():
+        pass
+    assert "\n" not in str(caught.value)
+
+
+def test_folder_that_was_let_go_can_be_held_again(tmp_path: Path) -> None:
+    folder = DemoFolder(tmp_path / "new")
+
+    with folder.held():
+        pass
+    with folder.held():
+        pass
+
+
+def test_what_an_earlier_demo_left_is_removed(tmp_path: Path) -> None:
+    folder = DemoFolder(tmp_path)
+    for path in (folder.kafka, folder.airflow, folder.logs, folder.run, folder.state):
+        path.mkdir()
+        (path / "old").touch()
+    folder.write("http://127.0.0.1:1", [GroupLeader(2**22 - 1, "long gone")])
+
+    folder.clear()
+
+    assert not folder.is_up()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_living_demo_is_not_removed(tmp_path: Path, living: GroupLeader) -> None:
+    folder = DemoFolder(tmp_path)
+    folder.logs.mkdir()
+    folder.write("http://127.0.0.1:1", [living])
+
+    with pytest.raises(DemoFolderError, match="make down"):
+        folder.clear()
+
+    assert folder.logs.is_dir()
+    assert folder.airflow_leaders() == [living]
+
+
+def test_what_lies_beside_it_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").touch()
+
+    DemoFolder(tmp_path).clear()
+
+    assert (tmp_path / "notes.txt").exists()

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from airflow_provider.changelog.commit_record import COMMIT_KEY as PRODUCT_COMMIT_KEY
+from airflow_provider.changelog.commit_record import CommitRecord
+from airflow_provider.demo.aircraft import Aircraft
+from airflow_provider.demo.state_row import COMMIT_KEY, Commit, decode_commit, decode_state
+from airflow_provider.streaming.row import Column, RowCodec
+
+
+def encoded(*aircraft: Aircraft) -> list[bytes]:
+    """As the product writes it."""
+
+    def numbers(values: list[float | None]) -> Column:
+        ok = np.array([value is not None for value in values])
+        return Column(ok, np.array([value or 0.0 for value in values], np.float64).view(np.int64))
+
+    texts = [None if a.last_dest is None else a.last_dest.encode() for a in aircraft]
+    present = np.array([text is not None for text in texts])
+    lengths = np.array([len(text or b"") for text in texts], np.int64)
+    return RowCodec((False, False, False, False, True)).encode(
+        [
+            Column(np.ones(len(aircraft), bool), np.array([a.flights for a in aircraft], np.int64)),
+            numbers([a.distance for a in aircraft]),
+            numbers([a.dep_delay_sum for a in aircraft]),
+            numbers([a.dep_delay_max for a in aircraft]),
+            Column(present, lengths, texts),
+        ]
+    )
+
+
+def test_own_decoder_reads_what_the_product_writes() -> None:
+    aircraft = [
+        Aircraft(3, 4_200.0, -7.5, 12.0, "SEA"),
+        Aircraft(1, 100.0, None, None, "Zürich"),
+        Aircraft(2, None, 0.0, 0.0, None),
+    ]
+
+    assert [decode_state(row) for row in encoded(*aircraft)] == aircraft
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda row: row[:-1], id="cut short"),
+        pytest.param(lambda row: row + b"x", id="too long"),
+        pytest.param(lambda row: row[:10], id="no row"),
+        pytest.param(lambda row: b"\x02" + row[1:], id="another version"),
+    ],
+)
+def test_other_bytes_are_refused(damage: object) -> None:
+    (row,) = encoded(Aircraft(3, 4_200.0, -7.5, 12.0, "SEA"))
+    assert callable(damage)
+
+    with pytest.raises(ValueError, match="row"):
+        decode_state(damage(row))
+
+
+def test_commit_record_is_read_by_its_documented_names() -> None:
+    record = CommitRecord("flights", 2, 4, "i2", 17, 99, {"flights": 123}, 124, {"no_tail_number": 5})
+
+    assert PRODUCT_COMMIT_KEY == COMMIT_KEY
+    assert decode_commit(record.to_bytes(), "flights") == Commit(123, 124, 5, 4, "i2")
