@@ -44,6 +44,7 @@ class ChangelogBatch:
         next_offset: offset after the last record, control records included when the end was reached.
         timestamp_ms: of the last record, epoch ms; 0 when there is none.
         at_end: whether the end of the log was reached.
+        known_end: end of the log as the broker told with the last fetch; None when unknown.
         error: why the partition cannot be read further; None otherwise.
     """
 
@@ -52,6 +53,7 @@ class ChangelogBatch:
     next_offset: int = 0
     timestamp_ms: int = 0
     at_end: bool = False
+    known_end: int | None = None
     error: StatefulStreamsError | None = None
 
     def add(self, messages: Sequence[Message]) -> None:
@@ -72,9 +74,10 @@ class ChangelogReader:
 
     def __init__(self, connection: KafkaConnection, group: str) -> None:
         self._bootstrap = connection.bootstrap_servers
-        self.consumer = Consumer(
+        self._config = (
             connection.to_client_config() | _FETCH | {"group.id": group, "client.id": f"{group}-changelog-reader"}
         )
+        self.consumer = Consumer(self._config)
         self._assigned: set[Source] = set()
 
     def add(self, source: Source, offset: int) -> None:
@@ -95,15 +98,33 @@ class ChangelogReader:
         self.consumer.resume([TopicPartition(*s) for s in wanted])
         self.consumer.pause([TopicPartition(*s) for s in self._assigned - wanted])
 
-    def bounds(self, source: Source, timeout_s: float = 10.0) -> tuple[int, int]:
+    def bounds(self, source: Source, position: int | None = None, timeout_s: float = 10.0) -> tuple[int, int]:
         """First offset that the log still has, and the one after its last, as the broker tells now.
+
+        The last is the last of those transactions that have their end marker. A commit returns before its marker is
+        written, so a store may stand beyond for a moment.
+
+        Args:
+            source: topic and partition.
+            position: of a store. If it lies beyond, the second bound is the end of all that lies there instead.
+            timeout_s: deadline.
 
         Raises:
             TopicMissingError: there is no such partition.
             BrokerUnreachableError: no broker answered in time.
         """
+        low, high = self._watermarks(self.consumer, source, timeout_s)
+        if position is not None and position > high:
+            everything = Consumer(self._config | {"isolation.level": "read_uncommitted"})
+            try:
+                low, high = self._watermarks(everything, source, timeout_s)
+            finally:
+                everything.close()
+        return low, high
+
+    def _watermarks(self, consumer: Consumer, source: Source, timeout_s: float) -> tuple[int, int]:
         try:
-            low, high = self.consumer.get_watermark_offsets(TopicPartition(*source), timeout=timeout_s)
+            low, high = consumer.get_watermark_offsets(TopicPartition(*source), timeout=timeout_s)
         except KafkaException as error:
             if error.args[0].code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION):
                 raise TopicMissingError(
@@ -138,6 +159,10 @@ class ChangelogReader:
                 if at < len(run):
                     self._take_event(source, run[at], batch)
                 begin = at + 1
+        for source, batch in batches.items():
+            # Known without asking: it comes with every fetch.
+            _, end = self.consumer.get_watermark_offsets(TopicPartition(*source), cached=True)
+            batch.known_end = end if end >= 0 else None
         return batches
 
     def _take_event(self, source: Source, event: Message, batch: ChangelogBatch) -> None:

@@ -64,6 +64,8 @@ class Replica:
         if batch.at_end:
             self.end = batch.next_offset
             self.store.set_bulk(False)
+        elif batch.known_end is not None:
+            self.expect(batch.known_end)
         if not batch.records:
             if before is None or batch.next_offset > before.offset or now_ms - before.applied_at_ms > _REFRESH_MS:
                 base = before or Position(0, None, self.changelog)

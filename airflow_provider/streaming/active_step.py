@@ -56,6 +56,10 @@ def active_step(task: Task, rows: pa.Table, group: Consumer) -> int:
             changes = grouped.apply(task.replica.store.get_many(grouped.keys))
         except ProcessError as error:
             raise ProcessError(task.job.source_topic, task.number, error.offset, error.key, error.reason) from error
+        except pa.ArrowInvalid as error:
+            if (culprit := _without_text(task, kept)) is None:
+                raise
+            raise culprit from error
     # 4. and 5.
     task.write(changes, next_offset, rows.num_rows, filtered, group)
     return int(rows.num_rows)
@@ -102,6 +106,17 @@ def _check(task: Task, rows: pa.Table) -> None:
             _text(bad.column("__key")[0].as_py()),
             f"the key begins with {RESERVED_PREFIX!r}, which the changelog keeps for itself: choose another key",
         )
+
+
+def _without_text(task: Task, rows: pa.Table) -> RecordError | None:
+    """The error of the first key that is no text; looked for when something failed, because a cast tests them all."""
+    for offset, key in zip(rows.column("__offset").to_pylist(), rows.column("__key").to_pylist(), strict=True):
+        try:
+            key.decode()
+        except UnicodeDecodeError:
+            reason = "the key is not UTF-8, so no output can name it: group by hex(key) or another text"
+            return RecordError(task.job.source_topic, task.number, offset, _text(key), reason)
+    return None
 
 
 def _text(key: bytes | None) -> str | None:

@@ -7,7 +7,7 @@ import time
 from airflow_provider.changelog.reader import ChangelogReader
 from airflow_provider.changelog.replica import Replica
 from airflow_provider.changelog.start import start
-from airflow_provider.errors import StoreCorruptedError
+from airflow_provider.errors import StatefulStreamsError, StoreCorruptedError
 from airflow_provider.names import changelog_topic
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.state.store import Store
@@ -53,6 +53,12 @@ def open_replica(
         store = open_afresh() if fresh else open_()
     except StoreCorruptedError:
         store = open_afresh()
+    try:
+        if store.position is not None and store.position.offset > high:
+            low, high = reader.bounds((changelog, task), store.position.offset)
+    except StatefulStreamsError:
+        store.close()
+        raise
     verdict = start(store.position, changelog, low, high, time.time_ns() // 1_000_000, job.delete_retention_ms)
     if verdict.fresh:
         store.close()

@@ -74,10 +74,9 @@ class Slot:
         """
         with self._lock:
             self._obey(plan)
-            if rows is not None:
-                self._process(rows, plan.rows_of, attempts_left)
+            passed_over = set() if rows is None else self._process(rows, plan.rows_of, attempts_left)
             self._follow(time.monotonic() + plan.budget_s)
-            return tuple(self._status(task) for task in plan.tasks)
+            return tuple(self._status(task, task.task in passed_over) for task in plan.tasks)
 
     def close(self) -> None:
         """Let go of everything."""
@@ -132,6 +131,7 @@ class Slot:
         if before.role is plan.role and before.generation == plan.generation:
             return
         if plan.role is Role.ACTIVE:
+            task.disown()  # a producer owns once
             task.error, task.state = None, TaskState.OWNING
             task.processed, task.first_commit_at_ms = 0, None
             task.replica.begin()
@@ -142,8 +142,14 @@ class Slot:
 
     def _seek(self, task: Task) -> None:
         task.replica.reached_end = False
-        low, _ = self._reader.bounds(task.source)
-        self._reader.add(task.source, max(low, task.replica.offset))
+        position = task.replica.store.position
+        low, high = self._reader.bounds(task.source, None if position is None else position.offset)
+        if position is not None and not low <= position.offset <= high:
+            raise StoreOutdatedError(
+                f"Position {position.offset} lies outside of {task.changelog}[{task.number}], which holds {low} to "
+                f"{high}: records were deleted, or it was recreated. The store is restored afresh."
+            )
+        self._reader.add(task.source, low if position is None else position.offset)
 
     def _let_go(self, number: int) -> None:
         task = self._tasks.pop(number, None)
@@ -175,10 +181,13 @@ class Slot:
         else:
             self._troubles.pop(number, None)
 
-    def _status(self, plan: TaskPlan) -> TaskStatus:
+    def _status(self, plan: TaskPlan, passed_over: bool) -> TaskStatus:
         task, trouble = self._tasks.get(plan.task), self._troubles.get(plan.task)
         if task is not None:
             status = task.status()
+            if passed_over and status.state is TaskState.RUNNING:
+                # Restored just after its rows were passed over: if it were told as running, the next would be a gap.
+                status = dataclasses.replace(status, state=TaskState.RESTORING)
         else:
             state = TaskState.OWNING if plan.role is Role.ACTIVE else TaskState.FOLLOWING
             status = TaskStatus(plan.task, plan.role, state, plan.generation)
@@ -216,17 +225,21 @@ class Slot:
 
     # -- processing ----------------------------------------------------------------------------------------------
 
-    def _process(self, rows: pa.Table, rows_of: tuple[int, ...], attempts_left: bool) -> None:
+    def _process(self, rows: pa.Table, rows_of: tuple[int, ...], attempts_left: bool) -> set[int]:
+        """Process what can be; returns the tasks whose rows were passed over."""
+        passed_over = set()
         for number, part in _by_task(rows).items():
             task = self._tasks.get(number)
-            if number not in rows_of or task is None:
+            if number not in rows_of:
                 continue
-            if task.state is TaskState.RESTORING:
+            if task is not None and task.state is TaskState.RESTORING:
                 # A fresh worker after a crash: what it lacks is most often little.
                 self._follow(time.monotonic() + _CATCH_UP_S)
-            if task.state is not TaskState.RUNNING:
-                continue  # the driver sees it, and a new query begins where the task stopped
-            self._step(task, part, attempts_left)
+            if task is not None and task.state is TaskState.RUNNING:
+                self._step(task, part, attempts_left)
+            else:
+                passed_over.add(number)  # the driver sees it, and a new query begins where the task stopped
+        return passed_over
 
     def _step(self, task: Task, rows: pa.Table, attempts_left: bool) -> None:
         try:

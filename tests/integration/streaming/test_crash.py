@@ -102,11 +102,6 @@ def successor_kind(request: pytest.FixtureRequest) -> type[Successor]:
 
 
 @pytest.fixture
-def application(bootstrap_servers: str, application_id: str, tmp_path: Path) -> Application:
-    return Application.create(bootstrap_servers, application_id, tmp_path)
-
-
-@pytest.fixture
 def successor(successor_kind: type[Successor], application: Application) -> Iterator[Successor]:
     successor = successor_kind(application)
     yield successor
