@@ -70,10 +70,11 @@ class Stage:
 
     def stop(self) -> None:
         """End all of it. Airflow first, or it would answer the end of the instances; the broker last."""
-        self.airflow.stop()
-        end_launchers(self.folder.run.absolute(), _GOODBYE_S)
-        self.broker.stop()
-        (self.folder.root / "demo.json").unlink(missing_ok=True)
+        with contextlib.ExitStack() as steps:  # the last one first, and each whatever became of the others
+            steps.callback((self.folder.root / "demo.json").unlink, missing_ok=True)
+            steps.callback(self.broker.stop)
+            steps.callback(end_launchers, self.folder.run.absolute(), _GOODBYE_S)
+            steps.callback(self.airflow.stop)
 
 
 def strike(folder: DemoFolder) -> bool:

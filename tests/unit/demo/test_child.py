@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import psutil
+
+from airflow_provider.demo.child import Child, last_lines
+from tests.waiting import wait_until
+
+# Starts a child of its own that does not listen to SIGTERM, and tells its pid.
+STUBBORN = """
+import signal, subprocess, sys, time
+code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
+print(subprocess.Popen([sys.executable, "-c", code]).pid, flush=True)
+time.sleep(60)
+"""
+
+
+def start(tmp_path: Path, code: str) -> Child:
+    return Child.start("thing", [sys.executable, "-c", code], os.environ, tmp_path / "logs")
+
+
+def test_output_goes_to_its_log(tmp_path: Path) -> None:
+    child = start(tmp_path, "print('hello'); raise SystemExit(3)")
+
+    assert child.wait(10.0) == 3
+    assert child.exit_status == 3
+    assert last_lines(child.log_file) == "hello"
+    child.end(1.0)
+
+
+def test_end_takes_its_whole_group_along(tmp_path: Path) -> None:
+    child = start(tmp_path, STUBBORN)
+    wait_until(lambda: "deaf" in child.log_file.read_text(), 10.0, "its child")
+    lines = child.log_file.read_text().split()
+    stubborn = psutil.Process(next(int(line) for line in lines if line.isdigit()))
+
+    child.end(5.0)
+
+    assert child.exit_status is not None
+    wait_until(lambda: not stubborn.is_running() or stubborn.status() == "zombie", 5.0, "the end of the group")
+
+
+def test_last_lines_of_a_log_that_is_not_there(tmp_path: Path) -> None:
+    assert last_lines(tmp_path / "none.log") == "(nothing was logged)"
