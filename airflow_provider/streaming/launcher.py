@@ -19,11 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+from confluent_kafka import KafkaException
 
 from airflow_provider.control.command import Command, CommandKind
+from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import InstanceState, InstanceStatus
 from airflow_provider.control.writer import ControlWriter
-from airflow_provider.errors import BrokerUnreachableError
+from airflow_provider.errors import BrokerUnreachableError, StatefulStreamsError
 from airflow_provider.streaming.settings import INSTANCE_FILE_VARIABLE, InstanceSettings
 
 __all__ = ["Launched", "launch"]
@@ -80,7 +82,8 @@ def _inherited() -> dict[str, str]:
 def main(run_dir: Path) -> int:
     """Run the command of a launched folder to its end; tell the end unless it said goodbye itself.
 
-    The instance exits with status 0 only after its goodbye is stored, so any other status means: no goodbye.
+    The instance exits with status 0 only after its goodbye is stored, so any other status means: no goodbye. A job's
+    file that ends with 0 and never said it (it forgot to call ``run()``) is told as well.
     """
     settings = InstanceSettings.read(run_dir / "instance.json")
     command = msgspec.json.decode((run_dir / "command.json").read_bytes(), type=list[str])
@@ -96,13 +99,43 @@ def main(run_dir: Path) -> int:
 
     signal.signal(signal.SIGTERM, ask_to_stop)
     signal.signal(signal.SIGINT, ask_to_stop)
+    threading.Thread(target=_end_when_replaced, args=(settings, process.pid), daemon=True).start()
     code = process.wait()
     if code != 0:
         # The JVM may be gone while its Python workers still hold the stores: a dead instance holds nothing.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
+    if code != 0 or not _said_goodbye(settings):
         _tell(writer, settings, code)
     return code
+
+
+def _end_when_replaced(settings: InstanceSettings, process_group: int) -> None:
+    """Kill an instance that hangs once a newer incarnation took its name: it holds locks that the newer one needs."""
+    while True:
+        try:
+            with ControlReader(settings.connection, settings.application_id) as reader:
+                while not (newest := reader.view.statuses.get(settings.instance)) or (
+                    newest.incarnation <= settings.incarnation
+                ):
+                    reader.poll(1.0)
+        except (StatefulStreamsError, KafkaException):
+            time.sleep(1.0)
+            continue
+        print(f"launcher: incarnation {newest.incarnation} took over, ending this one", file=sys.stderr, flush=True)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process_group, signal.SIGKILL)
+        return
+
+
+def _said_goodbye(settings: InstanceSettings) -> bool:
+    """Whether the instance's last word is its goodbye; taken for granted when no broker tells."""
+    try:
+        with ControlReader(settings.connection, settings.application_id) as reader:
+            status = reader.read_to_end().statuses.get(settings.instance)
+    except (StatefulStreamsError, KafkaException):
+        return True
+    return status is not None and (status.incarnation > settings.incarnation or not status.state.alive)
 
 
 def _tell(writer: ControlWriter, settings: InstanceSettings, code: int) -> None:
@@ -115,7 +148,8 @@ def _tell(writer: ControlWriter, settings: InstanceSettings, code: int) -> None:
         state_dir=settings.state_dir,
         sent_at_ms=time.time_ns() // 1_000_000,
         exit_code=code,
-        error=f"the process ended with status {code} without a goodbye",
+        error=f"the process ended with status {code} without a goodbye"
+        + ("" if code else ": the job's file has to call run()"),
         log_file=settings.log_file,
     )
     try:
