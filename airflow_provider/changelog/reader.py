@@ -146,8 +146,8 @@ class ChangelogReader:
         messages = self.consumer.consume(max_records, timeout_s)
         # Records of one partition come in runs. In a large restore all are of one and none is an event: two tests a
         # record would be a tenth of its cost.
-        alone = len(self._assigned) == 1
-        for source, run in [(_source(messages[0]), messages)] if alone and messages else _runs(messages):
+        alone = len(self._assigned) == 1 and {_source(m) for m in messages[:1] + messages[-1:]} == self._assigned
+        for source, run in [(_source(messages[0]), messages)] if alone else _runs(messages):
             if source not in self._assigned:
                 continue
             batch = batches.setdefault(source, ChangelogBatch())

@@ -60,14 +60,14 @@ class Replica:
     def _apply(self, batch: ChangelogBatch) -> None:
         before = self.store.position
         self.reached_end = batch.at_end
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = _now_ms()
         if batch.at_end:
             self.end = batch.next_offset
             self.store.set_bulk(False)
         elif batch.known_end is not None:
             self.expect(batch.known_end)
         if not batch.records:
-            if before is None or batch.next_offset > before.offset or now_ms - before.applied_at_ms > _REFRESH_MS:
+            if before is None or batch.next_offset > before.offset:
                 base = before or Position(0, None, self.changelog)
                 self.store.write(
                     (), dataclasses.replace(base, offset=max(batch.next_offset, base.offset), applied_at_ms=now_ms)
@@ -82,6 +82,18 @@ class Replica:
         )
         self.restored_records += batch.records
         self._sample()
+
+    @property
+    def quiet(self) -> bool:
+        """Whether it stood at the end and nothing was applied for a minute."""
+        position = self.store.position
+        return self.reached_end and position is not None and _now_ms() - position.applied_at_ms > _REFRESH_MS
+
+    def refresh(self) -> None:
+        """Note that everything is applied as of now; the caller knows that the changelog holds nothing more."""
+        position = self.store.position
+        if position is not None:
+            self.store.write((), dataclasses.replace(position, applied_at_ms=_now_ms()))
 
     def expect(self, end: int) -> None:
         """Learn of a newer end of the changelog, as a broker told."""
@@ -112,3 +124,7 @@ class Replica:
         self._samples.append((now, self.restored_records))
         while len(self._samples) > 2 and now - self._samples[0][0] > _RATE_WINDOW_S:
             self._samples.popleft()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -45,7 +45,7 @@ class TaskState(Enum):
         OWNING ──> RESTORING ──> RUNNING ──> CLOSED        active
            │           │            │
            └───────────┴────────────┴──────> FAILED        stopped with an error; the state stays as last committed
-        FOLLOWING ─────────────────────────> CLOSED        standby
+        FOLLOWING ───────────> FAILED, CLOSED              standby
     """
 
     OWNING = "owning"

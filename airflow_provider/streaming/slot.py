@@ -36,6 +36,7 @@ __all__ = ["Slot"]
 _READ_RECORDS = 10_000
 _POLL_S = 0.02
 _CATCH_UP_S = 0.5
+_REFRESH_TIMEOUT_S = 1.0
 
 
 class Slot:
@@ -199,6 +200,9 @@ class Slot:
 
     def _follow(self, until: float) -> None:
         """Apply what the changelogs hold, for standbys for ever and for actives up to their end."""
+        for task in list(self._tasks.values()):
+            with self._own_trouble(task.number):
+                self._refresh(task)
         while any(task.state in (TaskState.FOLLOWING, TaskState.RESTORING) for task in self._tasks.values()):
             self._finish_restored()
             batches = self._reader.read(_READ_RECORDS, _POLL_S)
@@ -207,6 +211,9 @@ class Slot:
                 task = by_source[source]
                 with self._own_trouble(task.number):
                     task.replica.apply(batch)
+                    task.check()
+                    if task.state is TaskState.FAILED:
+                        self._reader.remove(source)
             self._finish_restored()
             behind = any(not task.replica.reached_end for task in self._following())
             if time.monotonic() >= until or not behind:
@@ -219,9 +226,18 @@ class Slot:
         for task in self._tasks.values():
             # Owned, so the end cannot move: at the end means all of it.
             if task.state is TaskState.RESTORING and task.replica.reached_end and task.replica.lag_records == 0:
-                with self._own_trouble(task.number):
-                    task.begin()
-                    self._reader.remove(task.source)
+                task.state = TaskState.RUNNING
+                self._reader.remove(task.source)
+
+    def _refresh(self, task: Task) -> None:
+        """Tell a quiet store from one that slept: while its changelog holds nothing more, it is as if just applied."""
+        if not task.replica.quiet:
+            return
+        with contextlib.suppress(BrokerUnreachableError):
+            _, end = self._reader.bounds(task.source, timeout_s=_REFRESH_TIMEOUT_S)
+            # Behind the last commit of a running task lies that commit's marker.
+            if end <= task.replica.offset + (task.state is TaskState.RUNNING):
+                task.replica.refresh()
 
     # -- processing ----------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from airflow_provider.changelog.commit_record import CommitRecord
 from airflow_provider.changelog.replica import Replica
 from airflow_provider.changelog.writer import TransactionalWriter
 from airflow_provider.control.status import Role, TaskState, TaskStatus
+from airflow_provider.errors import TopicMismatchError
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.names import changelog_topic, transactional_id
 from airflow_provider.state.position import Position
@@ -77,12 +78,13 @@ class Task:
         position = self.replica.store.position
         raw = None if position is None else position.commit
         if raw is not self._commit_read:
-            self._commit_read = raw
             self._commit = (
                 None
                 if raw is None
                 else CommitRecord.from_bytes(raw, self.job.application_id, self.number, self.changelog)
             )
+            # Only now: what was refused is refused again.
+            self._commit_read = raw
         return self._commit
 
     @property
@@ -158,14 +160,12 @@ class Task:
         self.first_commit_at_ms = self.first_commit_at_ms or now
         self.processed += rows
 
-    def begin(self) -> None:
-        """The store is owned and restored to the end: rows may come.
-
-        Raises:
-            TopicMismatchError: the changelog is another application's.
-        """
-        self.commit_record  # noqa: B018 - reading it is the check
-        self.state = TaskState.RUNNING
+    def check(self) -> None:
+        """Whether the changelog is this task's; fails it if not."""
+        try:
+            self.commit_record  # noqa: B018 - reading it is the check
+        except TopicMismatchError as error:
+            self.fail(error)
 
     def fail(self, error: Exception) -> None:
         """Stop with an error; the state stays as of the last commit."""
@@ -196,7 +196,7 @@ class Task:
             lag_records=lag,
             lag_s=lag_s,
             caught_up_in_s=0.0 if running else replica.caught_up_in_s,
-            source_offset=self.source_offset,
+            source_offset=None if isinstance(self.error, TopicMismatchError) else self.source_offset,
             restored_records=replica.restored_records,
             restore_records_per_s=round(replica.records_per_s, 1),
             processed_records=self.processed,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from airflow_provider.control.status import TaskState, TaskStatus
 from airflow_provider.streaming import functions as F
@@ -23,7 +24,7 @@ from tests.integration.streaming.orders import batches_of, expected_outputs, ran
 from tests.waiting import wait_until
 
 
-def sink_of(application: Application) -> dict[str, list[dict[str, object]]]:
+def sink_of(application: Application) -> dict[str, list[dict[str, Any]]]:
     return outputs_by_key(records_of(application.connection.bootstrap_servers, str(application.spec.sink_topic)))
 
 
