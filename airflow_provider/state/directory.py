@@ -13,7 +13,8 @@ class StateDirectory:
 
     ::
 
-        <root>/<application id>/task-<i>/<store>/       RocksDB
+        <root>/<application id>/task-<i>/<store>/            RocksDB
+        <root>/<application id>/task-<i>/<store>.replay      the last replay that was obeyed
         <root>/<application id>/quarantine/<when>-task-<i>-<store>/
 
     Args:
@@ -27,6 +28,20 @@ class StateDirectory:
     def store(self, task: int, store: str) -> Path:
         """The folder of a task's store."""
         return self.path / f"task-{task}" / store
+
+    def replayed(self, task: int, store: str) -> str | None:
+        """The last replay that was obeyed, whichever worker did; None before any."""
+        try:
+            return self._replay_note(task, store).read_text()
+        except FileNotFoundError:
+            return None
+
+    def note_replay(self, task: int, store: str, replay: str) -> None:
+        """Remember that a replay was obeyed, so that a worker that comes later does not begin it again."""
+        self._replay_note(task, store).write_text(replay)
+
+    def _replay_note(self, task: int, store: str) -> Path:
+        return self.path / f"task-{task}" / f"{store}.replay"
 
     def quarantine(self, task: int, store: str) -> Path | None:
         """Move a store aside, for people to look at; it is never destroyed in place.

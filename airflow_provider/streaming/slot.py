@@ -51,7 +51,6 @@ class Slot:
     def __init__(self, plan: SlotPlan) -> None:
         self._settings, self._job = plan.settings, plan.job
         self._tasks: dict[int, Task] = {}
-        self._replayed: dict[int, str] = {}
         self._troubles: dict[int, StatefulStreamsError] = {}
         self._lock = threading.RLock()
         self._directory = StateDirectory(Path(plan.settings.state_dir), plan.job.application_id)
@@ -102,14 +101,15 @@ class Slot:
 
     def _hold(self, plan: TaskPlan) -> None:
         number = plan.task
-        asked = plan.replay is not None and self._replayed.get(number) != plan.replay
+        store = self._job.store
+        asked = plan.replay is not None and self._directory.replayed(number, store) != plan.replay
         if asked:
             self._let_go(number)
         if number not in self._tasks:
             replica = open_replica(self._job, number, self._directory, self._reader, self._handover.address, asked)
             self._tasks[number] = Task(self._settings, self._job, plan, replica, self._failpoints)
-            if plan.replay is not None:
-                self._replayed[number] = plan.replay
+            if asked and plan.replay is not None:
+                self._directory.note_replay(number, store, plan.replay)
         if plan != self._tasks[number].plan:
             self._change_role(self._tasks[number], plan)
 
