@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from airflow_provider.triggers.watched import APPLICATIONS_VARIABLE
+__all__ = ["WATCHED_VARIABLE", "AirflowHome"]
 
-__all__ = ["AirflowHome"]
+WATCHED_VARIABLE: Final = "STATEFUL_STREAMS_APPLICATIONS"
+"""As `airflow_provider.triggers.watched` has it, whose import would load Airflow with the user's own settings."""
 
 # What an Airflow of somebody's own says must not reach the demo's.
-_FOREIGN: Final = ("AIRFLOW", "_AIRFLOW", APPLICATIONS_VARIABLE)
+_FOREIGN: Final = ("AIRFLOW", "_AIRFLOW", WATCHED_VARIABLE)
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class AirflowHome:
             **{f"AIRFLOW_CONN_{name}": json.dumps(value) for name, value in connections.items()},
             **{f"AIRFLOW__{name.upper()}": value for name, value in self._settings().items()},
             "AIRFLOW_HOME": str(self.root),
-            APPLICATIONS_VARIABLE: self.watched,
+            WATCHED_VARIABLE: self.watched,
             "SPARK_LOCAL_IP": "127.0.0.1",
             "NO_PROXY": ",".join(filter(None, ("127.0.0.1", "localhost", kept.get("NO_PROXY")))),
             "no_proxy": ",".join(filter(None, ("127.0.0.1", "localhost", kept.get("no_proxy")))),

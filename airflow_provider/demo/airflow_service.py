@@ -11,7 +11,7 @@ from typing import Final
 
 from airflow_provider.demo.airflow_client import AirflowClient
 from airflow_provider.demo.airflow_home import AirflowHome
-from airflow_provider.demo.child import Child
+from airflow_provider.demo.child import Child, end_groups
 from airflow_provider.demo.errors import DemoError
 
 __all__ = ["AirflowService"]
@@ -95,13 +95,11 @@ class AirflowService:
                 )
             time.sleep(_POLL_S)
 
-    def stop(self, timeout_s: float = 8.0) -> None:
+    def stop(self, timeout_s: float) -> None:
         """End all of it, together; returns when it is gone."""
+        end_groups([child.leader for child in self.children], timeout_s)
         for child in self.children:
-            child.ask_to_end()
-        deadline = time.monotonic() + timeout_s
-        for child in self.children:
-            child.end(max(0.1, deadline - time.monotonic()))
+            child.forget()
         self.children.clear()
 
     def _start(self, name: str, arguments: tuple[str, ...]) -> Child:

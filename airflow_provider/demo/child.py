@@ -14,7 +14,7 @@ from typing import Final
 from airflow_provider.embedded.guard import start_guard
 from airflow_provider.embedded.process import GroupLeader
 
-__all__ = ["Child", "end_group", "last_lines"]
+__all__ = ["Child", "end_groups", "last_lines"]
 
 _POLL_S: Final = 0.05
 
@@ -78,13 +78,13 @@ class Child:
             return self._process.wait(timeout_s)
         return None
 
-    def ask_to_end(self) -> None:
-        """Send SIGTERM to its group."""
-        self.leader.signal_group(signal.SIGTERM)
-
     def end(self, timeout_s: float) -> None:
         """End it and its group, with SIGKILL when it takes longer; returns when all are gone."""
-        end_group(self.leader, timeout_s)
+        end_groups([self.leader], timeout_s)
+        self.forget()
+
+    def forget(self) -> None:
+        """Take note of its end, so that nothing of it stays behind."""
         if self._guard is not None:
             self._guard.kill()
             self._guard.communicate()
@@ -93,15 +93,22 @@ class Child:
             self._process.wait(5.0)
 
 
-def end_group(leader: GroupLeader, timeout_s: float) -> None:
-    """Ask a group to end, and kill what is left of it after the timeout."""
-    leader.signal_group(signal.SIGTERM)
+def end_groups(leaders: Sequence[GroupLeader], timeout_s: float) -> None:
+    """Ask groups to end, all at once, and kill what is left of them after the timeout.
+
+    Args:
+        leaders: of living groups, or our own children: the number of another dead process may be somebody else's.
+        timeout_s: for all of them together.
+    """
+    for leader in leaders:
+        leader.signal_group(signal.SIGTERM)
     deadline = time.monotonic() + timeout_s
-    while leader.is_alive() and time.monotonic() < deadline:
+    while any(leader.is_alive() for leader in leaders) and time.monotonic() < deadline:
         time.sleep(_POLL_S)
-    # The leader may be gone before the others; its number stays theirs as long as one of them lives.
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader.pid, signal.SIGKILL)
+    for leader in leaders:
+        # The leader may be gone before the others; its number stays theirs as long as one of them lives.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(leader.pid, signal.SIGKILL)
 
 
 def last_lines(log_file: Path, count: int = 15) -> str:

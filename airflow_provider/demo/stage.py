@@ -11,7 +11,7 @@ import airflow_provider
 from airflow_provider.connection import KafkaConnection
 from airflow_provider.demo.airflow_home import AirflowHome
 from airflow_provider.demo.airflow_service import AirflowService
-from airflow_provider.demo.child import end_group
+from airflow_provider.demo.child import end_groups
 from airflow_provider.demo.errors import DemoError
 from airflow_provider.demo.folder import DemoFolder
 from airflow_provider.demo.instance_processes import end_launchers
@@ -22,6 +22,7 @@ from airflow_provider.errors import StatefulStreamsError
 
 __all__ = ["Stage", "strike"]
 
+_AIRFLOW_S: Final = 8.0
 _GOODBYE_S: Final = 10.0
 
 
@@ -74,7 +75,7 @@ class Stage:
             steps.callback((self.folder.root / "demo.json").unlink, missing_ok=True)
             steps.callback(self.broker.stop)
             steps.callback(end_launchers, self.folder.run.absolute(), _GOODBYE_S)
-            steps.callback(self.airflow.stop)
+            steps.callback(self.airflow.stop, _AIRFLOW_S)
 
 
 def strike(folder: DemoFolder) -> bool:
@@ -85,8 +86,7 @@ def strike(folder: DemoFolder) -> bool:
     """
     if not folder.is_up():
         return False
-    for leader in folder.airflow_leaders():
-        end_group(leader, 8.0)
+    end_groups(folder.airflow_leaders(), _AIRFLOW_S)
     end_launchers(folder.run.absolute(), _GOODBYE_S)
     broker = EmbeddedBroker.find(folder.kafka)
     if broker is not None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from airflow_provider.demo.airflow_home import AirflowHome
+from airflow_provider.demo.airflow_home import WATCHED_VARIABLE, AirflowHome
 from airflow_provider.triggers.watched import APPLICATIONS_VARIABLE
 
 HOME = AirflowHome(Path("/demo/airflow"), Path("/repository/dags"), 28_080, "127.0.0.1:29092", "local[2]", "flights")
@@ -45,6 +45,10 @@ def test_another_airflow_does_not_reach_it() -> None:
     assert environment[APPLICATIONS_VARIABLE] == "flights"
     assert "AIRFLOW_CONN_OTHER" not in environment
     assert "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_CMD" not in environment
+
+
+def test_the_watcher_reads_the_same_variable() -> None:
+    assert WATCHED_VARIABLE == APPLICATIONS_VARIABLE
 
 
 def test_secrets_are_new_each_time() -> None:
