@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -204,7 +205,17 @@ class DeployInstanceOperator(ControlOperator):
             sent_at_ms=incarnation,
         )
         publisher.publish(None, deployment, claim)
-        launched: Launched = launch(settings, command, spark.environment)
+        try:
+            launched: Launched = launch(settings, command, spark.environment)
+        except OSError as error:
+            # The claim must not be taken for a process that starts.
+            self.hook.write(
+                self.application_id, dataclasses.replace(claim, state=InstanceState.ENDED, error=str(error))
+            )
+            raise ConfigurationError(
+                f"{self.instance!r} could not be launched ({error}): look at 'run_dir' {deployment.run_dir!r} and at "
+                f"{command[0]!r} on this worker."
+            ) from error
         self.log.info("Launched incarnation %d; its log: %s", incarnation, launched.log_file)
         return incarnation
 

@@ -22,7 +22,13 @@ __all__ = ["IncidentTrigger"]
 
 _POLL_S: Final = 0.25
 _AGAIN_S: Final = 2.0
-_LATER: Final = (AirflowNotFoundException, BrokerUnreachableError, ConfigurationError, TopicMissingError)
+_LATER: Final = (
+    AirflowNotFoundException,
+    BrokerUnreachableError,
+    ConfigurationError,
+    TopicMissingError,
+    msgspec.DecodeError,
+)
 
 
 class IncidentTrigger(BaseEventTrigger):
@@ -83,13 +89,15 @@ class IncidentTrigger(BaseEventTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """An event an incident, for ever."""
+        from confluent_kafka import KafkaException
+
         told = ""
         while True:
             try:
                 async for event in self._events():
                     told = ""
                     yield event
-            except _LATER as error:
+            except (*_LATER, KafkaException) as error:
                 if told != str(error):
                     told = str(error)
                     self.log.warning("Not watching %s for now: %s", self.application_id, error)

@@ -112,3 +112,12 @@ def test_application_is_deployed_and_fails_over(cluster: KafkaConnection, conf: 
 
     assert states["fail_over[-1]"] == "success"
     assert read(cluster).assignment == after.assignment
+
+    states = run("failover", {"application_id": "dag", "instance": "b", "warm_timeout_s": 60})
+
+    moved = read(cluster)
+    assert moved.assignment is not None
+    assert placed(moved.assignment) == ["a b", "a b"]
+    assert moved.statuses["b"].incarnation == after.statuses["b"].incarnation
+    assert states["deploy_replacement[0]"] == "skipped"
+    assert states["report[0]"] == "success"

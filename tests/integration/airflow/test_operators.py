@@ -174,6 +174,16 @@ class TestDeployInstance:
 
         assert not application.view().statuses
 
+    def test_folder_that_cannot_be_made_is_told_and_blocks_nothing(
+        self, application: Application, deploy: Deploy, tmp_path: Path
+    ) -> None:
+        (tmp_path / "file").write_text("")
+
+        with pytest.raises(ConfigurationError, match="run_dir"):
+            deploy("a", run_dir=str(tmp_path / "file" / "run")).execute(context())
+
+        assert run(deploy("a"))["instance"] == "a"
+
     def test_job_that_ends_at_once_fails_with_where_its_log_is(
         self, deploy: Deploy, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
