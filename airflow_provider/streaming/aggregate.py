@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -69,6 +70,16 @@ class _Accumulator:
     logical: pa.DataType
     ignorenulls: bool = False
 
+    @property
+    def input(self) -> str:
+        """The name of its input, among those that are grouped."""
+        return f"{self.column}/{'any' if self.function is Function.COUNT else self.kind.value}"
+
+    @property
+    def greatest_double(self) -> bool:
+        """Whether NaN, which Arrow passes over, has to be the greatest."""
+        return self.function is Function.MAX and self.kind is _Kind.DOUBLE
+
 
 @dataclass(frozen=True)
 class Aggregation:
@@ -99,21 +110,19 @@ class Aggregation:
     def group(self, key_name: str, rows: pa.Table) -> GroupedAggregation:
         """See `Operation.group`."""
         accumulators = self._accumulators(rows.schema)
-        casts = {
-            a.column: pa.float64() if a.kind is _Kind.DOUBLE else pa.int64()
-            for a in accumulators
-            if a.column is not None and a.kind is not _Kind.TEXT and a.function is not Function.COUNT
-        }
-        for name, kind in casts.items():
-            index = rows.schema.get_field_index(name)
-            rows = rows.set_column(index, name, _to_number(rows.column(index), kind))
-        specs = [_arrow_aggregation(a) for a in accumulators]
-        grouped = rows.group_by("__key", use_threads=False).aggregate(specs)
-        keys = grouped.column(grouped.schema.get_field_index("__key"))
+        # One column may be read as several kinds: its mean adds doubles, its sum integers.
+        inputs = {a.input: _as_kind(rows.column(a.column), a) for a in accumulators if a.column is not None}
+        table = pa.table({"__key": rows.column("__key"), **inputs})
+        grouped = table.group_by("__key", use_threads=False).aggregate([_arrow_aggregation(a) for a in accumulators])
+        keys = grouped.column(grouped.schema.get_field_index("__key")).combine_chunks()
         # Arrow appends the results in the order they were asked for; a name may stand there twice.
         offset = 1 if grouped.schema.names[0] == "__key" else 0
-        new = [_to_column(grouped.column(i + offset), a.kind) for i, a in enumerate(accumulators)]
-        return GroupedAggregation(self, key_name, keys.combine_chunks(), accumulators, new)
+        results = [grouped.column(i + offset) for i in range(len(accumulators))]
+        new = [
+            _to_column(_with_nan(result, keys, table, a) if a.greatest_double else result, a.kind)
+            for result, a in zip(results, accumulators, strict=True)
+        ]
+        return GroupedAggregation(self, key_name, keys, accumulators, new)
 
     def _accumulators(self, schema: pa.Schema) -> tuple[_Accumulator, ...]:
         result: list[_Accumulator] = []
@@ -197,21 +206,31 @@ def _is_number(logical: pa.DataType) -> bool:
     return bool(pa.types.is_floating(logical) or pa.types.is_integer(logical))
 
 
-def _to_number(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    if column.type == kind:
+def _as_kind(column: pa.ChunkedArray, accumulator: _Accumulator) -> pa.ChunkedArray:
+    if accumulator.kind is _Kind.TEXT or accumulator.function is Function.COUNT:
         return column
     if pa.types.is_date32(column.type):
         column = column.cast(pa.int32())
-    return column.cast(kind)
+    # Not every integer is a double; the nearest will do for a mean.
+    return column.cast(pa.float64(), safe=False) if accumulator.kind is _Kind.DOUBLE else column.cast(pa.int64())
 
 
 def _arrow_aggregation(accumulator: _Accumulator) -> tuple[object, ...]:
-    column, function = accumulator.column, accumulator.function
-    if column is None:
+    function = accumulator.function
+    if accumulator.column is None:
         return ([], "count_all")
     if function in (Function.FIRST, Function.LAST):
-        return (column, function.value, pc.ScalarAggregateOptions(skip_nulls=accumulator.ignorenulls))
-    return (column, function.value)
+        return (accumulator.input, function.value, pc.ScalarAggregateOptions(skip_nulls=accumulator.ignorenulls))
+    return (accumulator.input, function.value)
+
+
+def _with_nan(result: pa.ChunkedArray, keys: pa.Array, table: pa.Table, accumulator: _Accumulator) -> pa.ChunkedArray:
+    """The greatest doubles by key, with NaN for the keys that have one."""
+    is_nan = pc.is_nan(table.column(accumulator.input))
+    if not pc.any(is_nan).as_py():
+        return result
+    rows = table.filter(is_nan)
+    return pc.if_else(pc.is_in(keys, value_set=rows.column("__key").combine_chunks()), math.nan, result)
 
 
 def _to_column(array: pa.ChunkedArray, kind: _Kind) -> Column:
