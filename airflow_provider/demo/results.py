@@ -32,7 +32,7 @@ class _Topic:
     name: str
 
     def messages(self) -> Iterator[Message]:
-        """Every committed record, partition by partition.
+        """Every committed record; those of one partition in their order.
 
         Raises:
             DemoError: the end was not reached in time.
@@ -48,26 +48,22 @@ class _Topic:
             }
         )
         try:
-            known = consumer.list_topics(self.name, timeout=10.0).topics[self.name].partitions
+            partitions = set(consumer.list_topics(self.name, timeout=10.0).topics[self.name].partitions)
+            consumer.assign([TopicPartition(self.name, number, 0) for number in partitions])
             deadline = time.monotonic() + _DEADLINE_S
-            for number in sorted(known):
-                consumer.assign([TopicPartition(self.name, number, 0)])
-                yield from self._partition(consumer, deadline)
+            while partitions:
+                for message in consumer.consume(10_000, 0.1):
+                    error = message.error()
+                    if error is None:
+                        yield message
+                    elif error.code() == KafkaError._PARTITION_EOF:
+                        partitions.discard(int(message.partition() or 0))
+                    else:
+                        raise KafkaException(error)
+                if time.monotonic() > deadline:
+                    raise DemoError(f"Topic {self.name!r} could not be read to its end within {_DEADLINE_S:g} s.")
         finally:
             consumer.close()
-
-    def _partition(self, consumer: Consumer, deadline: float) -> Iterator[Message]:
-        while True:
-            for message in consumer.consume(10_000, 0.2):
-                error = message.error()
-                if error is None:
-                    yield message
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    return
-                else:
-                    raise KafkaException(error)
-            if time.monotonic() > deadline:
-                raise DemoError(f"Topic {self.name!r} could not be read to its end within {_DEADLINE_S:g} s.")
 
 
 def read_state(

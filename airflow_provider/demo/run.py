@@ -300,4 +300,5 @@ def _result(timeline: Timeline, verdict: Verdict, outputs: int, truth: Truth) ->
         ("duplicated", f"{len(verdict.repeated):,}"),
         ("miscounted", f"{len(verdict.miscounted):,}"),
     ]
-    return table("Right." if verdict.right else "WRONG.", rows)
+    right = "Right: state and last output of every aircraft are what pandas computes, and nothing came out twice."
+    return table(right if verdict.right else "WRONG: what came out is not what pandas computes.", rows)
