@@ -92,7 +92,7 @@ class Demo:
                 kept = self._settings.keep
             finally:
                 if not kept:
-                    self._screen.show("Stopping everything")
+                    say("Stopping everything")
                     stage.stop()
                     self._screen.settle()
             if kept:
