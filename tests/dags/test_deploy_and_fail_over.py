@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-import stat
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from airflow_provider.embedded.broker import EmbeddedBroker
 from airflow_provider.embedded.settings import BrokerSettings
 from airflow_provider.topics import TopicAdmin, TopicSpec
 from tests.builders import placed
+from tests.spark_submit_stub import spark_submit_stub
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -45,31 +44,22 @@ def conf(
     cluster: KafkaConnection, metadata_database: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[dict[str, Any]]:
     """What a person fills into the form; with a spark-submit that runs the job's file without Spark."""
-    binary = tmp_path / "bin" / "spark-submit"
-    binary.parent.mkdir()
-    binary.write_text('#!/bin/sh\nfor a in "$@"; do case "$a" in *.py) exec "$PYSPARK_PYTHON" "$a";; esac; done\n')
-    binary.chmod(binary.stat().st_mode | stat.S_IXUSR)
     extra = {"bootstrap_servers": cluster.bootstrap_servers}
     connection = json.dumps({"conn_type": "kafka_streams", "extra": extra})
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_STREAMS_DEFAULT", connection)
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[1]"}))
-    monkeypatch.setenv("PATH", f"{binary.parent}:{os.environ['PATH']}")
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     TopicAdmin(cluster).ensure([TopicSpec("dag-source", 2)])
-    yield {
-        "application_id": "dag",
-        "application": str(FAKE_INSTANCE),
-        "source_topics": ["dag-source"],
-        "instances": ["a", "b"],
-        "state_dir": str(tmp_path / "state"),
-        "run_dir": str(tmp_path / "run"),
-        "conf": {"spark.jars": "none.jar"},
-        "start_timeout_s": 60,
-        "warm_timeout_s": 60,
-    }
-    for file in (tmp_path / "run").glob("*/process_group"):
-        with suppress(ProcessLookupError):
-            os.killpg(int(file.read_text()), signal.SIGKILL)
+    with spark_submit_stub(tmp_path, monkeypatch) as run_dir:
+        yield {
+            "application_id": "dag",
+            "application": str(FAKE_INSTANCE),
+            "source_topics": ["dag-source"],
+            "instances": ["a", "b"],
+            "state_dir": str(tmp_path / "state"),
+            "run_dir": str(run_dir),
+            "conf": {"spark.jars": "none.jar"},
+            "start_timeout_s": 60,
+            "warm_timeout_s": 60,
+        }
 
 
 def run(name: str, conf: dict[str, Any]) -> dict[str, str]:

@@ -5,7 +5,7 @@ import json
 from importlib.resources import files
 from typing import Any
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from airflow_provider.get_provider_info import get_provider_info

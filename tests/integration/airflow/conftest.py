@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import stat
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +18,7 @@ from airflow_provider.control.view import ControlView
 from airflow_provider.control.writer import ControlWriter
 from airflow_provider.topics import TopicAdmin, TopicSpec, control_specs
 from tests.airflow_home import use_temporary_airflow_home
+from tests.spark_submit_stub import spark_submit_stub
 
 use_temporary_airflow_home()
 
@@ -62,16 +59,6 @@ def application(bootstrap_servers: str, application_id: str, monkeypatch: pytest
 
 @pytest.fixture
 def spark_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A spark-submit that runs the job's file without Spark. What it started ends with the test."""
-    run_dir = tmp_path / "run"
-    binary = tmp_path / "bin" / "spark-submit"
-    binary.parent.mkdir()
-    binary.write_text('#!/bin/sh\nfor a in "$@"; do case "$a" in *.py) exec "$PYSPARK_PYTHON" "$a";; esac; done\n')
-    binary.chmod(binary.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("PATH", f"{binary.parent}:{os.environ['PATH']}")
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[1]"}))
-    yield run_dir
-    for file in run_dir.glob("*/process_group"):
-        with suppress(ProcessLookupError):
-            os.killpg(int(file.read_text()), signal.SIGKILL)
+    """A folder for runs of instances that run no Spark."""
+    with spark_submit_stub(tmp_path, monkeypatch) as run_dir:
+        yield run_dir
