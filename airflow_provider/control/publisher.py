@@ -16,7 +16,11 @@ from airflow_provider.names import assignment_topic, publisher_transactional_id,
 
 __all__ = ["AssignmentPublisher"]
 
-_FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
+# UNKNOWN is what Kafka 4.3 answers to an end of transaction while a newer publisher is just being let in: the broker
+# refuses it with an IllegalStateException ("... already a pending state PREPARE_EPOCH_FENCE") and aborts it.
+_FENCED = frozenset(
+    {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.UNKNOWN}
+)
 
 
 class AssignmentPublisher:
