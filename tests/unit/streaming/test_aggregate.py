@@ -149,7 +149,7 @@ def all_of(column: str) -> tuple[Aggregate, ...]:
 
 
 @pytest.mark.parametrize("column", TYPES)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(data=st.data())
 def test_any_split_into_batches_equals_one_pass(column: str, data: st.DataObject) -> None:
     rows = data.draw(rows_with(column))
@@ -166,7 +166,7 @@ def test_any_split_into_batches_equals_one_pass(column: str, data: st.DataObject
         assert keys.output[key] == {"key": key, **wanted}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(rows=rows_with(*VALUES), cut=st.integers(1, 19))
 def test_repeated_batch_computes_the_same_bytes_from_the_same_state(rows: list[Row], cut: int) -> None:
     operation = Aggregation(tuple(a.alias(f"{c}-{a.name}") for c in TYPES for a in all_of(c)))

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import pytest
+from confluent_kafka import KafkaError, TopicPartition
+
+from airflow_provider.changelog.reader import ChangelogBatch, ChangelogReader
+from airflow_provider.connection import KafkaConnection
+from airflow_provider.errors import StoreOutdatedError, TopicMissingError
+
+
+@dataclass
+class FakeMessage:
+    topic_: str | None
+    partition_: int
+    offset_: int
+    key_: bytes | None = b"k"
+    value_: bytes | None = b"v"
+    code: int | None = None
+
+    def topic(self) -> str | None:
+        return self.topic_
+
+    def partition(self) -> int:
+        return self.partition_
+
+    def offset(self) -> int:
+        return self.offset_
+
+    def key(self) -> bytes | None:
+        return self.key_
+
+    def value(self) -> bytes | None:
+        return self.value_
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, 1000 + self.offset_
+
+    def error(self) -> KafkaError | None:
+        return None if self.code is None else KafkaError(self.code)
+
+
+class FakeConsumer:
+    """Gives what it is told to."""
+
+    def __init__(self, _: object) -> None:
+        self.messages: Sequence[FakeMessage] = ()
+
+    def incremental_assign(self, partitions: list[TopicPartition]) -> None:
+        """Nothing: what is given does not depend on it."""
+
+    def consume(self, number: int, timeout_s: float) -> list[FakeMessage]:
+        return list(self.messages)
+
+    def get_watermark_offsets(self, partition: TopicPartition, **_: object) -> tuple[int, int]:
+        return (0, -1001 if partition.partition == 1 else 500)
+
+
+def record(partition: int, offset: int, key: bytes = b"k", value: bytes | None = b"v") -> FakeMessage:
+    return FakeMessage("c", partition, offset, key, value)
+
+
+def event(code: int, partition: int = 0, offset: int = 0, topic: str | None = "c") -> FakeMessage:
+    return FakeMessage(topic, partition, offset, None, None, code)
+
+
+def end(partition: int, offset: int) -> FakeMessage:
+    return event(KafkaError._PARTITION_EOF, partition, offset)
+
+
+@pytest.fixture
+def reader(monkeypatch: pytest.MonkeyPatch) -> ChangelogReader:
+    monkeypatch.setattr("airflow_provider.changelog.reader.Consumer", FakeConsumer)
+    return ChangelogReader(KafkaConnection("broker:9092"), "app")
+
+
+def read(reader: ChangelogReader, partitions: Sequence[int], *messages: FakeMessage) -> dict[int, ChangelogBatch]:
+    for partition in partitions:
+        reader.add(("c", partition), 0)
+    cast(FakeConsumer, reader.consumer).messages = messages
+    return {partition: batch for (_, partition), batch in reader.read(100, 0.0).items()}
+
+
+def test_records_are_put_together_by_partition_and_the_newest_of_a_key_wins(reader: ChangelogReader) -> None:
+    batches = read(
+        reader, [0, 1],
+        record(0, 5, b"a", b"1"), record(0, 6, b"b", b"1"), record(1, 3, b"a", b"9"), record(0, 9, b"a", None),
+    )  # fmt: skip
+
+    assert batches[0].newest == {b"a": None, b"b": b"1"}
+    assert (batches[0].records, batches[0].next_offset, batches[0].timestamp_ms) == (3, 10, 1009)
+    assert batches[1].newest == {b"a": b"9"}
+    assert not batches[0].at_end
+
+
+def test_end_counts_only_while_nothing_follows_it(reader: ChangelogReader) -> None:
+    batches = read(reader, [0, 1], record(0, 5), end(0, 7), end(1, 0), record(1, 0))
+
+    assert (batches[0].at_end, batches[0].next_offset) == (True, 7)
+    assert (batches[1].at_end, batches[1].next_offset) == (False, 1)
+
+
+def test_known_end_comes_with_the_fetch(reader: ChangelogReader) -> None:
+    batches = read(reader, [0, 1], record(0, 5), record(1, 5))
+
+    assert (batches[0].known_end, batches[1].known_end) == (500, None)
+
+
+def test_event_of_no_partition_hides_no_record_of_the_only_one(reader: ChangelogReader) -> None:
+    batches = read(reader, [0], event(KafkaError._ALL_BROKERS_DOWN, -1, topic=None), record(0, 5), record(0, 6))
+
+    assert batches[0].records == 2
+
+
+def test_what_is_left_of_a_removed_partition_is_passed_over(reader: ChangelogReader) -> None:
+    assert read(reader, [0], record(1, 5), record(0, 6)).keys() == {0}
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        pytest.param(KafkaError._AUTO_OFFSET_RESET, StoreOutdatedError, id="offset-not-in-the-log"),
+        pytest.param(KafkaError.OFFSET_OUT_OF_RANGE, StoreOutdatedError, id="offset-out-of-range"),
+        pytest.param(KafkaError.UNKNOWN_TOPIC_OR_PART, TopicMissingError, id="topic-gone"),
+        pytest.param(KafkaError._UNKNOWN_PARTITION, TopicMissingError, id="partition-gone"),
+    ],
+)
+@pytest.mark.parametrize("partitions", [[0], [0, 1]], ids=["alone", "among-others"])
+def test_partition_that_cannot_be_read_says_why_after_what_came_before(
+    partitions: list[int], code: int, kind: type[Exception], reader: ChangelogReader
+) -> None:
+    batches = read(reader, partitions, record(0, 5), event(code))
+
+    assert isinstance(batches[0].error, kind)
+    assert "c[0]" in str(batches[0].error)
+    assert batches[0].records == 1
+
+
+def test_passing_trouble_of_a_partition_is_none_of_the_readers(reader: ChangelogReader) -> None:
+    batches = read(reader, [0], record(0, 5), event(KafkaError.REQUEST_TIMED_OUT), record(0, 6))
+
+    assert (batches[0].records, batches[0].error) == (2, None)

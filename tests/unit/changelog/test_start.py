@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from airflow_provider.changelog.start import Start, start
+from airflow_provider.state.position import Position
+
+HOUR_MS = 3_600_000
+NOW_MS = 1_700_000_000_000
+CHANGELOG = "orders-state-changelog"
+STORE = Position(50, b"commit", CHANGELOG, NOW_MS - 2 * HOUR_MS, NOW_MS - HOUR_MS)
+
+
+@pytest.mark.parametrize(
+    ("position", "low", "high", "expected"),
+    [
+        pytest.param(None, 0, 100, (0, False, "empty"), id="empty-store"),
+        pytest.param(None, 30, 100, (30, False, "empty"), id="empty-store-and-a-cut-log"),
+        pytest.param(STORE, 0, 100, (50, False, "resumed at 50"), id="in-the-middle"),
+        pytest.param(STORE, 0, 50, (50, False, "resumed"), id="at-the-end"),
+        pytest.param(STORE, 50, 100, (50, False, "resumed"), id="at-the-start"),
+        pytest.param(STORE, 0, 49, (0, True, "past the changelog's end 49"), id="past-the-end"),
+        pytest.param(STORE, 0, 0, (0, True, "recreated"), id="past-the-end-of-an-empty-log"),
+        pytest.param(STORE, 51, 100, (51, True, "before the changelog's start 51"), id="before-the-start"),
+        pytest.param(
+            dataclasses.replace(STORE, changelog="other"), 0, 100, (0, True, "'other'"), id="another-changelog"
+        ),
+        pytest.param(
+            dataclasses.replace(STORE, applied_at_ms=NOW_MS - 24 * HOUR_MS), 0, 100, (50, False, "resumed"),
+            id="slept-just-as-long-as-deletions-are-kept",
+        ),
+        pytest.param(
+            dataclasses.replace(STORE, applied_at_ms=NOW_MS - 24 * HOUR_MS - 1), 0, 100, (0, True, "24.0 h"),
+            id="slept-longer-than-deletions-are-kept",
+        ),
+        pytest.param(
+            dataclasses.replace(STORE, applied_at_ms=NOW_MS + HOUR_MS), 0, 100, (50, False, "resumed"),
+            id="clock-was-set-back",
+        ),
+    ],
+)  # fmt: skip
+def test_restore_begins(position: Position | None, low: int, high: int, expected: tuple[int, bool, str]) -> None:
+    found: Start = start(position, CHANGELOG, low, high, NOW_MS, 24 * HOUR_MS)
+
+    offset, fresh, reason = expected
+    assert (found.offset, found.fresh) == (offset, fresh)
+    assert reason in found.reason

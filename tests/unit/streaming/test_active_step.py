@@ -1,0 +1,163 @@
+"""What the active step does with a task's rows before it writes, with a task that only remembers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Consumer
+
+from airflow_provider.errors import DecodeError, ProcessError, RecordError
+from airflow_provider.state.position import RESERVED_PREFIX
+from airflow_provider.streaming.active_step import active_step
+from airflow_provider.streaming.operation import Changes
+from airflow_provider.streaming.process import Process, Row, ValueState
+from airflow_provider.streaming.task import Task
+
+GROUP = cast(Consumer, object())
+
+
+def last_amount(key: str, rows: list[Row], state: ValueState) -> None:
+    if any(row["amount"] == 666 for row in rows):
+        raise ValueError("poison")
+    state.update(rows[-1]["amount"])
+
+
+@dataclass
+class Written:
+    changes: Changes
+    source_offset: int
+    rows: int
+    filtered: dict[str, int]
+
+
+@dataclass
+class FakeTask:
+    """Number 3 of ``orders``, with a store in memory."""
+
+    source_offset: int | None = None
+    number: int = 3
+    stored: dict[bytes, bytes] = field(default_factory=dict)
+    written: list[Written] = field(default_factory=list)
+
+    job = SimpleNamespace(
+        source_topic="orders",
+        key_name="customer",
+        operation=Process(last_amount, ("amount",)),
+        filters=("no_amount", "test_order"),
+    )
+
+    @property
+    def replica(self) -> Any:
+        return SimpleNamespace(store=SimpleNamespace(get_many=lambda keys: [self.stored.get(key) for key in keys]))
+
+    def write(self, changes: Changes, source_offset: int, rows: int, filtered: dict[str, int], group: Consumer) -> None:
+        assert group is GROUP
+        self.written.append(Written(changes, source_offset, rows, filtered))
+        self.source_offset = source_offset
+
+
+@dataclass(frozen=True)
+class Record:
+    offset: int
+    key: bytes | None = b"k"
+    amount: int = 1
+    filtered: int | None = None
+    corrupt: bool = False
+    source_key: bytes | None = b"source key"
+
+
+def step(task: FakeTask, *records: Record) -> int:
+    table = pa.table(
+        {
+            "__offset": pa.array([r.offset for r in records], pa.int64()),
+            "__source_key": pa.array([r.source_key for r in records], pa.binary()),
+            "__filtered": pa.array([r.filtered for r in records], pa.int8()),
+            "__corrupt": pa.array([r.corrupt for r in records], pa.bool_()),
+            "__key": pa.array([r.key for r in records], pa.binary()),
+            "amount": pa.array([r.amount for r in records], pa.int64()),
+        }
+    )
+    return active_step(cast(Task, task), table, GROUP)
+
+
+def test_first_batch_of_all_is_processed_from_its_beginning() -> None:
+    task = FakeTask()
+
+    assert step(task, Record(5, b"a", 1), Record(7, b"b", 2), Record(9, b"a", 3)) == 3
+
+    (written,) = task.written
+    assert dict(written.changes.state) == {b"a": b"3", b"b": b"2"}
+    assert (written.source_offset, written.rows, written.filtered) == (10, 3, {})
+
+
+def test_rows_below_the_recorded_offset_change_nothing() -> None:
+    task = FakeTask(source_offset=8)
+
+    assert step(task, Record(5, b"a"), Record(7, b"b"), Record(9, b"c")) == 1
+
+    (written,) = task.written
+    assert [key for key, _ in written.changes.state] == [b"c"]
+    assert (written.source_offset, written.rows) == (10, 1)
+
+
+def test_batch_that_was_processed_already_writes_nothing() -> None:
+    task = FakeTask(source_offset=10)
+
+    assert step(task, Record(7), Record(9)) == 0
+    assert step(task) == 0
+
+    assert task.written == []
+
+
+def test_bad_record_below_the_recorded_offset_is_no_matter_any_more() -> None:
+    task = FakeTask(source_offset=8)
+
+    assert step(task, Record(7, corrupt=True), Record(8)) == 1
+
+
+def test_filtered_rows_are_counted_by_the_filter_that_dropped_them() -> None:
+    task = FakeTask()
+
+    assert step(task, Record(1, filtered=0), Record(2, b"kept"), Record(3, filtered=1), Record(4, filtered=0)) == 4
+
+    (written,) = task.written
+    assert written.filtered == {"no_amount": 2, "test_order": 1}
+    assert [key for key, _ in written.changes.state] == [b"kept"]
+    assert (written.source_offset, written.rows) == (5, 4)
+
+
+def test_batch_that_is_all_filtered_moves_the_position_and_the_counts_only() -> None:
+    task = FakeTask()
+
+    step(task, Record(1, None, filtered=1), Record(2, None, filtered=1))
+
+    assert task.written == [Written(Changes([], []), 3, 2, {"test_order": 2})]
+
+
+@pytest.mark.parametrize(
+    ("record", "kind", "key", "reason"),
+    [
+        pytest.param(Record(12, corrupt=True), DecodeError, "source key", "schema", id="undecodable-value"),
+        pytest.param(Record(12, None, corrupt=True, source_key=None), DecodeError, None, "schema", id="without-a-key"),
+        pytest.param(Record(12, None), RecordError, None, "'customer' is null", id="null-key"),
+        pytest.param(Record(12, RESERVED_PREFIX + b"commit"), RecordError, None, "keeps for itself", id="reserved-key"),
+        pytest.param(Record(12, b"bad", 666), ProcessError, "bad", "ValueError.*poison", id="function-raises"),
+    ],
+)
+def test_bad_record_is_named_and_nothing_of_its_batch_is_written(
+    record: Record, kind: type[RecordError], key: str | None, reason: str
+) -> None:
+    task = FakeTask(source_offset=10)
+
+    with pytest.raises(kind, match=reason) as caught:
+        step(task, Record(9, corrupt=True), Record(11), record, Record(13))
+
+    error = caught.value
+    assert (error.topic, error.partition, error.offset) == ("orders", 3, 12)
+    assert key is None or error.key == key
+    assert str(error).startswith("orders[3] at offset 12, key ")
+    assert task.written == []
