@@ -38,7 +38,7 @@ class DemoSettings:
     publish_s: float = 110.0
     flights: int | None = None
     limit_s: float = 330.0
-    spark_master: str = "local[2]"
+    spark_master: str = "local[1]"
     spark_conf: Mapping[str, str] = field(
         default_factory=lambda: MappingProxyType(
             {
