@@ -10,18 +10,17 @@ from pathlib import Path
 from typing import Final
 
 from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.report import FailoverReport, report
-from airflow_provider.control.status import InstanceState
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.report import FailoverReport
 from airflow_provider.demo import flights_job
 from airflow_provider.demo.errors import DemoError
 from airflow_provider.demo.flights import flights_file, read_flights, records
 from airflow_provider.demo.folder import DemoFolder
 from airflow_provider.demo.instance_processes import kill_instance
 from airflow_provider.demo.judge import Verdict, judge
+from airflow_provider.demo.narrator import Narrator, processed
 from airflow_provider.demo.publisher import Publisher
 from airflow_provider.demo.results import read_outputs, read_state
-from airflow_provider.demo.screen import Screen, bar, table
+from airflow_provider.demo.screen import Screen, table
 from airflow_provider.demo.settings import DemoSettings
 from airflow_provider.demo.stage import Stage
 from airflow_provider.demo.timeline import Timeline
@@ -64,7 +63,7 @@ class Demo:
     """
 
     def __init__(self, settings: DemoSettings, screen: Screen) -> None:
-        self._settings, self._screen = settings, screen
+        self._settings, self._screen, self._narrator = settings, screen, Narrator(screen)
         self._folder = DemoFolder(settings.folder.absolute())
         self._deadline = time.monotonic() + settings.limit_s
 
@@ -168,7 +167,7 @@ class Demo:
         """Let it work for a while, then kill one whole instance."""
         while publisher.published < self._settings.kill_at * publisher.total:
             reader.poll(_POLL_S)
-            self._progress(reader.view, publisher)
+            self._narrator.progress(reader.view, publisher)
             self._check(stage, "publishing", publisher)
         view, victim = reader.view, self._settings.victim
         status, assignment = view.statuses[victim], view.assignment
@@ -177,55 +176,21 @@ class Demo:
         self._screen.say(f"kill -9 of instance {victim}: {processes} processes, active for tasks {_numbers(tasks)}")
         return _Kill(at_ms, victim, status.incarnation, tasks)
 
-    def _until_whole(
-        self, stage: Stage, reader: ControlReader, publisher: Publisher, kill: _Kill
-    ) -> FailoverReport | None:
+    def _until_whole(self, stage: Stage, reader: ControlReader, publisher: Publisher, kill: _Kill) -> FailoverReport:
         """Follow the failover until redundancy is back and every flight is processed."""
-        told: FailoverReport | None = None
         ended = False
         while True:
             reader.poll(_POLL_S)
-            view = reader.view
-            known, told = told, self._answer(view, kill)
-            self._tell(kill, known, told)
-            self._progress(view, publisher)
+            told = self._narrator.failover(reader.view, kill.instance, kill.incarnation, kill.at_ms)
+            self._narrator.progress(reader.view, publisher)
             self._check(stage, "the failover and the last flights", publisher)
             if publisher.done and not ended:
                 ended = True
                 self._screen.say("All flights are published")
-            if ended and told is not None and told.resolved_at_ms and _processed(view) >= publisher.total:
+            if ended and told and told.resolved_at_ms and processed(reader.view) >= publisher.total:
                 return told
 
-    def _answer(self, view: ControlView, kill: _Kill) -> FailoverReport | None:
-        """What the control topics say of the failover so far."""
-        for record in view.incidents.values():
-            incident = record.incident
-            if (incident.instance, incident.incarnation) == (kill.instance, kill.incarnation):
-                return report(record, view)
-        return None
-
-    def _tell(self, kill: _Kill, known: FailoverReport | None, told: FailoverReport | None) -> None:
-        """Say each step when it is first heard of."""
-        if told is None:
-            return
-
-        def after(at_ms: int | None) -> str:
-            return "?" if at_ms is None else f"{(at_ms - kill.at_ms) / 1000:.1f} s after the kill"
-
-        say = self._screen.say
-        if known is None:
-            say(f"  detected {after(told.detected_at_ms)}: {told.evidence}")
-            say(f"  decided {after(told.decided_at_ms)} by DAG {FAILOVER}, generation {told.generation}")
-            for line in told.decisions:
-                say(f"    {line}")
-        if told.owned_at_ms and not (known and known.owned_at_ms):
-            say(f"  promoted {after(told.owned_at_ms)}")
-        if told.first_commit_at_ms and not (known and known.first_commit_at_ms):
-            say(f"  all its tasks commit again {after(told.first_commit_at_ms)}")
-        if told.resolved_at_ms and not (known and known.resolved_at_ms):
-            say(f"  every task has a warm standby again {after(told.resolved_at_ms)}")
-
-    def _judge(self, stage: Stage, truth: Truth, kill: _Kill, told: FailoverReport | None) -> bool:
+    def _judge(self, stage: Stage, truth: Truth, kill: _Kill, told: FailoverReport) -> bool:
         self._screen.show("Reading the changelog and the output, comparing with pandas")
         state, commits = read_state(stage.connection, CHANGELOG, SOURCE)
         outputs, times = read_outputs(stage.connection, SINK)
@@ -233,17 +198,6 @@ class Demo:
         timeline = Timeline.of(kill.at_ms, kill.tasks, told, times)
         self._screen.print(["", *_result(timeline, verdict, outputs.records, truth), *verdict.lines(), ""])
         return verdict.right
-
-    def _progress(self, view: ControlView, publisher: Publisher) -> None:
-        states = []
-        for name in INSTANCES:
-            status = view.statuses.get(name)
-            tasks = len(view.assignment.active_on(name)) if view.assignment else 0
-            states.append(f"{name} {status.state.value if status else '?'}, {tasks} active")
-        self._screen.show(
-            f"{bar(publisher.published, publisher.total)} published {publisher.published:,}, "
-            f"processed {_processed(view):,}   {'   '.join(states)}"
-        )
 
     def _check(self, stage: Stage, waiting_for: str, publisher: Publisher | None = None) -> None:
         """Return when all is as it should be and time is left."""
@@ -271,16 +225,6 @@ def _topic(name: str) -> TopicSpec:
     # The broker's clock: the sink's stamps tell when output was there.
     config = {"message.timestamp.type": "LogAppendTime"} if name == SINK else {}
     return TopicSpec(name, PARTITIONS, 1, config, frozenset())
-
-
-def _processed(view: ControlView) -> int:
-    """Flights that the active instances have committed, as their last heartbeats tell."""
-    total = 0
-    for number, task in enumerate(view.assignment.tasks if view.assignment else ()):
-        status = view.statuses.get(task.active or "")
-        told = status.task(number) if status and status.state is not InstanceState.ENDED else None
-        total += (told.source_offset or 0) if told else 0
-    return total
 
 
 def _numbers(tasks: Sequence[int]) -> str:
