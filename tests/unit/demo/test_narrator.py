@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ def narrator(stream: io.StringIO) -> Narrator:
     return Narrator(Screen(stream))
 
 
-def answered(record: IncidentRecord, **of_task: int) -> ControlView:
+def answered(record: IncidentRecord, **of_task: Any) -> ControlView:
     view = view_of(assigned("b", generation=2), instance("b", active(0, generation=2, **of_task)))
     view.incidents[record.incident.id] = record
     return view
