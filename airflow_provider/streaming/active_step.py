@@ -17,6 +17,7 @@ from confluent_kafka import Consumer
 
 from airflow_provider.errors import DecodeError, ProcessError, RecordError
 from airflow_provider.state.position import RESERVED_PREFIX
+from airflow_provider.streaming.json_decoder import JsonDecoder
 from airflow_provider.streaming.operation import Changes
 from airflow_provider.streaming.task import Task
 
@@ -28,8 +29,9 @@ def active_step(task: Task, rows: pa.Table, group: Consumer) -> int:
 
     Args:
         task: owned and restored.
-        rows: columns ``__offset``, ``__filtered`` (index of the filter that drops the row, or null), ``__corrupt``,
-            ``__key`` and those of the operation, in the order of the offsets.
+        rows: in the order of the offsets, with the columns ``__offset`` and ``__source_key``, and, where Spark has
+            decoded them, ``__filtered`` (index of the filter that drops the row, or null), ``__corrupt`` (why the
+            value does not decode, or null), ``__key`` and those of the operation; else ``__value``.
         group: consumer whose group gets the offsets.
 
     Returns:
@@ -46,6 +48,8 @@ def active_step(task: Task, rows: pa.Table, group: Consumer) -> int:
     if rows.num_rows == 0:
         return 0
     next_offset = int(rows.column("__offset")[-1].as_py()) + 1
+    if task.job.decoder is not None:
+        rows = _decoded(task.job.decoder, task.job.key_name, rows)
     kept, filtered = _without_filtered(task, rows)
     _check(task, kept)
     # 3. read and compute
@@ -65,6 +69,21 @@ def active_step(task: Task, rows: pa.Table, group: Consumer) -> int:
     return int(rows.num_rows)
 
 
+def _decoded(decoder: JsonDecoder, key_name: str, rows: pa.Table) -> pa.Table:
+    decoded = decoder.decode(rows.column("__value").to_pylist())
+    why = pa.array([decoded.bad.get(at) for at in range(rows.num_rows)], pa.string()) if decoded.bad else None
+    return pa.table(
+        {
+            "__offset": rows.column("__offset"),
+            "__source_key": rows.column("__source_key"),
+            "__filtered": pa.nulls(rows.num_rows, pa.int8()),
+            "__corrupt": pa.nulls(rows.num_rows, pa.string()) if why is None else why,
+            "__key": decoded.columns[key_name].cast(pa.string()).cast(pa.binary()),
+            **decoded.columns,
+        }
+    )
+
+
 def _without_filtered(task: Task, rows: pa.Table) -> tuple[pa.Table, dict[str, int]]:
     column = rows.column("__filtered")
     if column.null_count == rows.num_rows:
@@ -76,7 +95,7 @@ def _without_filtered(task: Task, rows: pa.Table) -> tuple[pa.Table, dict[str, i
 
 def _check(task: Task, rows: pa.Table) -> None:
     topic, number = task.job.source_topic, task.number
-    corrupt = rows.filter(rows.column("__corrupt"))
+    corrupt = rows.filter(pc.is_valid(rows.column("__corrupt")))
     if corrupt.num_rows:
         first = corrupt.slice(0, 1)
         raise DecodeError(
@@ -84,7 +103,7 @@ def _check(task: Task, rows: pa.Table) -> None:
             number,
             first.column("__offset")[0].as_py(),
             _text(first.column("__source_key")[0].as_py()),
-            "the value is not JSON of the job's schema: mend the schema or the producer, or filter the record out",
+            f"{first.column('__corrupt')[0].as_py()}: mend the schema or the producer",
         )
     keys = rows.column("__key")
     if keys.null_count:

@@ -118,6 +118,7 @@ class Instance:
             job.rocksdb,
             int(retention),
             job.transaction_timeout_ms,
+            job.decoder,
         )
 
     def _start_slots(self, spark: SparkSession, spec: JobSpec) -> None:

@@ -13,6 +13,7 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.names import check_name
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming.aggregate import Aggregate, Aggregation
+from airflow_provider.streaming.json_decoder import JsonDecoder
 from airflow_provider.streaming.operation import Operation
 from airflow_provider.streaming.process import Process, ProcessFunction
 from airflow_provider.streaming.settings import INSTANCE_FILE_VARIABLE, InstanceSettings
@@ -200,6 +201,19 @@ class StatefulJob:
                 f"{' (or process())' if 'aggregate' in missing else ''} before run()."
             )
         return self
+
+    @property
+    def decoder(self) -> JsonDecoder | None:
+        """Decodes the values in the worker, when no step needs them in Spark and their types are plain."""
+        if self.steps or self.schema is None or self.operation is None:
+            return None
+        decoder = JsonDecoder.of(self.schema)
+        if decoder is None:
+            return None
+        kinds = {field.name: field.kind for field in decoder.fields}
+        # A double as a key is written by Spark's rules, which are its own.
+        plain_key = kinds.get(str(self.key), "DOUBLE") != "DOUBLE"
+        return decoder if plain_key and set(self.operation.columns) <= set(kinds) else None
 
     @property
     def filters(self) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from airflow_provider.control.status import Role
 from airflow_provider.state.options import RocksDBOptions
+from airflow_provider.streaming.json_decoder import JsonDecoder
 from airflow_provider.streaming.operation import Operation
 from airflow_provider.streaming.settings import InstanceSettings
 
@@ -28,6 +29,7 @@ class JobSpec:
         rocksdb: the stores' settings.
         delete_retention_ms: of the changelog.
         transaction_timeout_ms: of the tasks' producers.
+        decoder: decodes the values in the worker; None when Spark has decoded them.
     """
 
     application_id: str
@@ -41,6 +43,7 @@ class JobSpec:
     rocksdb: RocksDBOptions
     delete_retention_ms: int
     transaction_timeout_ms: int
+    decoder: JsonDecoder | None = None
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ class SlotRunner:
 
     def _run(self) -> None:
         while not self._stopping:
-            woken = self._wake.wait(self._round_interval_s / 2)
+            woken = self._wake.wait(self._pause_s)
             self._wake.clear()
             self._mind_queries()
             now = time.monotonic()
@@ -104,6 +104,11 @@ class SlotRunner:
         self._tasks = ()
         self._mind_queries()
         self._guarded_round()
+
+    @property
+    def _pause_s(self) -> float:
+        pause = 0.0 if self._settling else self._round_interval_s / 2
+        return max(pause, self._not_before - time.monotonic())
 
     @property
     def _settling(self) -> bool:

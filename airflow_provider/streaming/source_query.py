@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["SourceQuery", "rows_of_source"]
+__all__ = ["NOT_OF_SCHEMA", "SourceQuery", "rows_of_source"]
+
+NOT_OF_SCHEMA: Final = "the value is not JSON of the job's schema"
 
 _EARLIEST: Final = -2
 """Spark's word in ``startingOffsets`` for the first offset that the log still has."""
@@ -132,12 +134,18 @@ def rows_of_source(raw: DataFrame, job: StatefulJob) -> DataFrame:
     Every record comes out, a filtered or corrupt one too, marked as such: the active step counts what is dropped, and
     the source's position moves on past it. One Spark task reads the partitions one after the other, because each
     Spark task costs more than a small micro-batch's work.
+
+    Where the worker decodes, the records come out as they are.
     """
     from pyspark.sql import functions as F
 
+    if job.decoder is not None:
+        return raw.selectExpr(
+            "partition AS __task", "offset AS __offset", "key AS __source_key", "value AS __value"
+        ).coalesce(1)
     source = F.struct("topic", "partition", "offset", "timestamp", "key").alias("_source")
     if job.schema is None:
-        rows = raw.select(source, "key", "value", F.lit(False).alias("__corrupt"))
+        rows = raw.select(source, "key", "value", F.lit(None).cast("string").alias("__corrupt"))
     else:
         corrupt = "__corrupt_record"
         value = F.from_json(
@@ -149,7 +157,7 @@ def rows_of_source(raw: DataFrame, job: StatefulJob) -> DataFrame:
         rows = (
             raw.select(source, value.alias("v"))
             .select("_source", "v.*")
-            .withColumn("__corrupt", F.col(corrupt).isNotNull())
+            .withColumn("__corrupt", F.when(F.col(corrupt).isNotNull(), F.lit(NOT_OF_SCHEMA)))
             .drop(corrupt)
         )
     rows = rows.withColumn("__filtered", F.lit(None).cast("byte"))
@@ -157,7 +165,7 @@ def rows_of_source(raw: DataFrame, job: StatefulJob) -> DataFrame:
     for step in job.steps:
         if isinstance(step, Filter):
             condition = F.expr(step.condition) if isinstance(step.condition, str) else step.condition
-            dropped = ~F.coalesce(condition, F.lit(False)) & ~F.col("__corrupt")
+            dropped = ~F.coalesce(condition, F.lit(False)) & F.col("__corrupt").isNull()
             mark = F.when(F.col("__filtered").isNull() & dropped, F.lit(number).cast("byte"))
             rows = rows.withColumn("__filtered", F.coalesce(F.col("__filtered"), mark))
             number += 1

@@ -76,7 +76,7 @@ def table(*parts: tuple[int, Sequence[Order]]) -> pa.Table:
             "__offset": pa.array([o.offset for _, o in rows], pa.int64()),
             "__source_key": keys,
             "__filtered": pa.nulls(len(rows), pa.int8()),
-            "__corrupt": pa.array([o.corrupt for _, o in rows], pa.bool_()),
+            "__corrupt": pa.array(["not JSON" if o.corrupt else None for _, o in rows], pa.string()),
             "__key": keys,
             "amount": pa.array([o.amount for _, o in rows], pa.int64()),
         }

@@ -48,6 +48,7 @@ class FakeTask:
         key_name="customer",
         operation=Process(last_amount, ("amount",)),
         filters=("no_amount", "test_order"),
+        decoder=None,
     )
 
     @property
@@ -76,7 +77,7 @@ def step(task: FakeTask, *records: Record) -> int:
             "__offset": pa.array([r.offset for r in records], pa.int64()),
             "__source_key": pa.array([r.source_key for r in records], pa.binary()),
             "__filtered": pa.array([r.filtered for r in records], pa.int8()),
-            "__corrupt": pa.array([r.corrupt for r in records], pa.bool_()),
+            "__corrupt": pa.array(["not JSON" if r.corrupt else None for r in records], pa.string()),
             "__key": pa.array([r.key for r in records], pa.binary()),
             "amount": pa.array([r.amount for r in records], pa.int64()),
         }
