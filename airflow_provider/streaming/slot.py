@@ -93,7 +93,7 @@ class Slot:
         wanted = {task.task: task for task in plan.tasks}
         for number in [n for n in self._tasks if n not in wanted]:
             self._let_go(number)
-        self._troubles = {number: error for number, error in self._troubles.items() if number in wanted}
+        self._troubles = {}  # every call tries anew
         for task_plan in plan.tasks:
             with self._own_trouble(task_plan.task):
                 self._hold(task_plan)
@@ -179,8 +179,6 @@ class Slot:
                 # Not destroyed in place; the next call restores an empty one.
                 self._let_go(number)
                 self._directory.quarantine(number, self._job.store)
-        else:
-            self._troubles.pop(number, None)
 
     def _status(self, plan: TaskPlan, passed_over: bool) -> TaskStatus:
         task, trouble = self._tasks.get(plan.task), self._troubles.get(plan.task)
