@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import sys
 from pathlib import Path
@@ -76,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
         "command", nargs="?", choices=["run", "down"], default="run", help="run one, or end one kept up"
     )
     parser.add_argument("--dir", type=Path, default=defaults.folder, help="where everything of it lies")
-    parser.add_argument("--keep", action="store_true", default=bool(os.environ.get("KEEP")), help="leave all up")
+    parser.add_argument("--keep", action="store_true", help="leave all up")
     parser.add_argument("--kill-at", type=float, default=defaults.kill_at, help="kill at this part of the flights")
     parser.add_argument("--seed", type=int, help="kill a random instance at a random moment of 20 %% to 70 %%")
     parser.add_argument("--seconds", type=float, default=defaults.publish_s, help="how long publishing takes")

@@ -173,7 +173,10 @@ class Demo:
         status, assignment = view.statuses[victim], view.assignment
         tasks = assignment.active_on(victim) if assignment else ()
         at_ms, processes = kill_instance(status.pid)
-        self._screen.say(f"kill -9 of instance {victim}: {processes} processes, active for tasks {_numbers(tasks)}")
+        self._screen.say(
+            f"kill -9 of instance {victim} at {self._settings.kill_at:.0%} of the flights: {processes} processes, "
+            f"active for tasks {_numbers(tasks)}"
+        )
         return _Kill(at_ms, victim, status.incarnation, tasks)
 
     def _until_whole(self, stage: Stage, reader: ControlReader, publisher: Publisher, kill: _Kill) -> FailoverReport:

@@ -36,7 +36,7 @@ def test_short_demo_fails_over_comes_out_right_and_leaves_nothing_behind(folder:
     done = demo(folder, "--flights", "30000", "--seconds", "20", "--kill-at", "0.4")
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "kill -9 of instance i1" in done.stdout
+    assert "kill -9 of instance i1 at 40%" in done.stdout
     assert "Right" in done.stdout
     assert processes_of(folder) == []
 
