@@ -271,7 +271,8 @@ def _merge(accumulator: _Accumulator, existed: npt.NDArray[np.bool_], old: Colum
 def _added(kind: _Kind, old: Column, new: Column) -> Column:
     as_type = np.float64 if kind is _Kind.DOUBLE else np.int64
     # A null slot holds 0 in either type.
-    total = np.where(old.ok, old.values, 0).view(as_type) + np.where(new.ok, new.values, 0).view(as_type)
+    with np.errstate(invalid="ignore"):  # inf - inf is NaN, as in Spark
+        total = np.where(old.ok, old.values, 0).view(as_type) + np.where(new.ok, new.values, 0).view(as_type)
     return Column(old.ok | new.ok, total.view(np.int64))
 
 
