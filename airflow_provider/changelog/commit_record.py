@@ -32,6 +32,7 @@ class CommitRecord:
         source_offsets: by topic, the offset of the next input record of partition ``task``.
         processed: input records processed since the beginning of the application.
         filtered: input records that each named filter dropped, since the beginning.
+        failed: input records that could not be processed and were left out, since the beginning.
     """
 
     application_id: str
@@ -43,6 +44,7 @@ class CommitRecord:
     source_offsets: dict[str, int]
     processed: int = 0
     filtered: dict[str, int] = field(default_factory=dict)
+    failed: int = 0
 
     def to_bytes(self) -> bytes:
         """JSON, so that people and other programs can read it."""

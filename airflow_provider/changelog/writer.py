@@ -9,6 +9,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord
+from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.connection import KafkaConnection
 from airflow_provider.errors import BrokerUnreachableError, FencedError, StatefulStreamsError
 from airflow_provider.failpoint import FailPoints
@@ -82,6 +83,7 @@ class TransactionalWriter:
         outputs: Mapping[str, Sequence[Change]],
         record: CommitRecord,
         group: Consumer,
+        dead_letters: Mapping[str, Sequence[DeadLetter]] | None = None,
     ) -> int:
         """Write everything of one micro-batch of a task in one transaction.
 
@@ -92,6 +94,7 @@ class TransactionalWriter:
             outputs: by sink topic, the output records.
             record: stored last in the changelog, under the reserved key.
             group: a consumer whose group gets the source offsets, so that ordinary lag tools see the application.
+            dead_letters: by dead-letter topic, the records that were left out.
 
         Returns:
             The changelog offset after the commit record: the store's next position.
@@ -118,6 +121,8 @@ class TransactionalWriter:
             # 4c. the output records
             for topic, records in outputs.items():
                 self._produce(topic, records, None)
+            for topic, letters in (dead_letters or {}).items():
+                self._produce_letters(topic, letters)
             fail("commit.outputs")
             # 4d. the commit record, last of the transaction in this partition
             producer.produce(changelog, record.to_bytes(), COMMIT_KEY, partition=partition, on_delivery=note)
@@ -161,6 +166,14 @@ class TransactionalWriter:
                         f"{self._timeout_s:g} s: the brokers are too slow or do not answer."
                     )
                 self._producer.poll(0.05)
+            self._producer.poll(0)
+
+    def _produce_letters(self, topic: str, letters: Sequence[DeadLetter]) -> None:
+        # One by one: a batch carries no headers.
+        for letter in letters:
+            self._producer.produce(
+                topic, letter.value, letter.key, timestamp=letter.timestamp_ms, headers=letter.headers()
+            )
             self._producer.poll(0)
 
     def _abort(self, error: KafkaException) -> None:

@@ -75,6 +75,7 @@ class TaskStatus:
         restore_records_per_s: its rate.
         processed_records: input records processed since the instance took the task.
         records_per_s: its recent rate.
+        failed_records: input records that could not be processed and were left out, since the application began.
         first_commit_at_ms: when the first commit after taking the task was done, epoch ms; None before.
         owned_at_ms: when the task was owned (earlier owners fenced), epoch ms; None before.
         error: why the task failed, in one line; None otherwise.
@@ -95,6 +96,7 @@ class TaskStatus:
     restore_records_per_s: float = 0.0
     processed_records: int = 0
     records_per_s: float = 0.0
+    failed_records: int = 0
     first_commit_at_ms: int | None = None
     owned_at_ms: int | None = None
     error: str | None = None

@@ -11,14 +11,19 @@ The order is the guarantee; the numbers are those of the protocol in ``docs/prot
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import Consumer
 
-from airflow_provider.errors import DecodeError, ProcessError, RecordError
-from airflow_provider.state.position import RESERVED_PREFIX
+from airflow_provider.changelog.dead_letter import DeadLetter
+from airflow_provider.errors import ProcessError, RecordError
+from airflow_provider.streaming.failure import Failure
 from airflow_provider.streaming.json_decoder import JsonDecoder
 from airflow_provider.streaming.operation import Changes
+from airflow_provider.streaming.screening import screen
 from airflow_provider.streaming.task import Task
 
 __all__ = ["active_step"]
@@ -31,14 +36,15 @@ def active_step(task: Task, rows: pa.Table, group: Consumer) -> int:
         task: owned and restored.
         rows: in the order of the offsets, with the columns ``__offset`` and ``__source_key``, and, where Spark has
             decoded them, ``__filtered`` (index of the filter that drops the row, or null), ``__corrupt`` (why the
-            value does not decode, or null), ``__key`` and those of the operation; else ``__value``.
+            value does not decode, or null), ``__key`` and those of the operation; else ``__value``. With a dead-letter
+            topic ``__value`` and ``__timestamp_ms`` in any case.
         group: consumer whose group gets the offsets.
 
     Returns:
         How many rows were new.
 
     Raises:
-        RecordError: a record cannot be processed; nothing of the batch was written.
+        RecordError: a record cannot be processed, and the job's policy is to fail; nothing of the batch was written.
         FencedError: a newer owner exists; nothing was written.
     """
     # 2. what the store stands for already changes nothing
@@ -51,22 +57,50 @@ def active_step(task: Task, rows: pa.Table, group: Consumer) -> int:
     if task.job.decoder is not None:
         rows = _decoded(task.job.decoder, task.job.key_name, rows)
     kept, filtered = _without_filtered(task, rows)
-    _check(task, kept)
+    good, failures = screen(task.job.source_topic, task.number, task.job.key_name, kept)
+    policy = task.job.error_policy
+    if failures and not policy.tolerant:
+        raise failures[0].error
     # 3. read and compute
     changes = Changes([], [])
-    if kept.num_rows:
+    if good.num_rows:
         try:
-            grouped = task.job.operation.group(task.job.key_name, kept)
-            changes = grouped.apply(task.replica.store.get_many(grouped.keys))
+            grouped = task.job.operation.group(task.job.key_name, good)
+            changes = grouped.apply(task.replica.store.get_many(grouped.keys), policy.tolerant)
         except ProcessError as error:
-            raise ProcessError(task.job.source_topic, task.number, error.offset, error.key, error.reason) from error
-        except pa.ArrowInvalid as error:
-            if (culprit := _without_text(task, kept)) is None:
-                raise
-            raise culprit from error
+            raise _placed(task, error) from error
+        failures += [dataclasses.replace(f, error=_placed(task, f.error)) for f in changes.failed]
     # 4. and 5.
-    task.write(changes, next_offset, rows.num_rows, filtered, group)
+    letters = _dead_letters(kept, failures) if policy.topic is not None else ()
+    task.write(changes, next_offset, rows.num_rows, filtered, group, len(failures), letters)
     return int(rows.num_rows)
+
+
+def _placed(task: Task, error: RecordError) -> RecordError:
+    return ProcessError(task.job.source_topic, task.number, error.offset, error.key, error.reason)
+
+
+def _dead_letters(rows: pa.Table, failures: Sequence[Failure]) -> list[DeadLetter]:
+    by_offset = {failure.offset: failure for failure in failures}
+    bad = rows.filter(pc.is_in(rows.column("__offset"), value_set=pa.array(list(by_offset), pa.int64())))
+    letters = []
+    for row in bad.select(["__offset", "__source_key", "__value", "__timestamp_ms"]).to_pylist():
+        failure = by_offset[row["__offset"]]
+        error = failure.error
+        letters.append(
+            DeadLetter(
+                row["__source_key"],
+                row["__value"],
+                error.topic,
+                error.partition,
+                row["__offset"],
+                row["__timestamp_ms"],
+                type(error).__name__,
+                error.reason,
+                failure.stack,
+            )
+        )
+    return letters
 
 
 def _decoded(decoder: JsonDecoder, key_name: str, rows: pa.Table) -> pa.Table:
@@ -79,6 +113,7 @@ def _decoded(decoder: JsonDecoder, key_name: str, rows: pa.Table) -> pa.Table:
             "__filtered": pa.nulls(rows.num_rows, pa.int8()),
             "__corrupt": pa.nulls(rows.num_rows, pa.string()) if why is None else why,
             "__key": decoded.columns[key_name].cast(pa.string()).cast(pa.binary()),
+            **{name: rows.column(name) for name in ("__value", "__timestamp_ms") if name in rows.column_names},
             **decoded.columns,
         }
     )
@@ -91,52 +126,3 @@ def _without_filtered(task: Task, rows: pa.Table) -> tuple[pa.Table, dict[str, i
     counts = pc.value_counts(column.combine_chunks().drop_null()).to_pylist()
     names = task.job.filters
     return rows.filter(pc.is_null(column)), {names[c["values"]]: c["counts"] for c in counts}
-
-
-def _check(task: Task, rows: pa.Table) -> None:
-    topic, number = task.job.source_topic, task.number
-    corrupt = rows.filter(pc.is_valid(rows.column("__corrupt")))
-    if corrupt.num_rows:
-        first = corrupt.slice(0, 1)
-        raise DecodeError(
-            topic,
-            number,
-            first.column("__offset")[0].as_py(),
-            _text(first.column("__source_key")[0].as_py()),
-            f"{first.column('__corrupt')[0].as_py()}: mend the schema or the producer",
-        )
-    keys = rows.column("__key")
-    if keys.null_count:
-        bad = rows.filter(pc.is_null(keys)).slice(0, 1)
-        raise RecordError(
-            topic,
-            number,
-            bad.column("__offset")[0].as_py(),
-            None,
-            f"the key column {task.job.key_name!r} is null: filter such records out, or give them a key",
-        )
-    reserved = pc.starts_with(keys, pattern=RESERVED_PREFIX)
-    if pc.any(reserved).as_py():
-        bad = rows.filter(reserved).slice(0, 1)
-        raise RecordError(
-            topic,
-            number,
-            bad.column("__offset")[0].as_py(),
-            _text(bad.column("__key")[0].as_py()),
-            f"the key begins with {RESERVED_PREFIX!r}, which the changelog keeps for itself: choose another key",
-        )
-
-
-def _without_text(task: Task, rows: pa.Table) -> RecordError | None:
-    """The error of the first key that is no text; looked for when something failed, because a cast tests them all."""
-    for offset, key in zip(rows.column("__offset").to_pylist(), rows.column("__key").to_pylist(), strict=True):
-        try:
-            key.decode()
-        except UnicodeDecodeError:
-            reason = "the key is not UTF-8, so no output can name it: group by hex(key) or another text"
-            return RecordError(task.job.source_topic, task.number, offset, _text(key), reason)
-    return None
-
-
-def _text(key: bytes | None) -> str | None:
-    return None if key is None else key.decode("utf-8", "replace")

@@ -164,7 +164,7 @@ class GroupedAggregation:
         self._codec = RowCodec(tuple(a.kind is _Kind.TEXT for a in accumulators))
         self.keys: list[bytes] = keys.to_pylist()
 
-    def apply(self, old: Sequence[bytes | None]) -> Changes:
+    def apply(self, old: Sequence[bytes | None], tolerant: bool = False) -> Changes:
         """See `GroupedRows.apply`."""
         existed = np.fromiter((row is not None for row in old), bool, len(old))
         merged = [

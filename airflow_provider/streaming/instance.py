@@ -101,8 +101,7 @@ class Instance:
         num_tasks = admin.partitions(str(job.source_topic))
         changelog = changelog_spec(job.application_id, job.store, num_tasks)
         admin.verify([changelog, *control_specs(job.application_id)])
-        if job.sink_topic:
-            admin.verify([TopicSpec(job.sink_topic, None)])
+        admin.verify([TopicSpec(name, None) for name in (job.sink_topic, job.error_policy.topic) if name])
         found = admin.describe(changelog_topic(job.application_id, job.store))
         retention = found.config.get("delete.retention.ms", "86400000") if found else "86400000"
         assert job.operation is not None, "checked() came first"
@@ -118,6 +117,7 @@ class Instance:
             job.rocksdb,
             int(retention),
             job.transaction_timeout_ms,
+            job.error_policy,
             job.decoder,
         )
 

@@ -7,12 +7,13 @@ import os
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.names import check_name
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming.aggregate import Aggregate, Aggregation
+from airflow_provider.streaming.error_policy import ErrorPolicy, OnError
 from airflow_provider.streaming.json_decoder import JsonDecoder
 from airflow_provider.streaming.operation import Operation
 from airflow_provider.streaming.process import Process, ProcessFunction
@@ -74,6 +75,7 @@ class StatefulJob:
     rocksdb: RocksDBOptions = field(default_factory=RocksDBOptions)
     kafka_options: tuple[tuple[str, str], ...] = ()
     transaction_timeout_ms: int = 60_000
+    error_policy: ErrorPolicy = field(default_factory=ErrorPolicy)
 
     def __post_init__(self) -> None:
         """Refuse names that cannot be topics and folders."""
@@ -126,18 +128,35 @@ class StatefulJob:
         """Keep aggregates by key; emit them, once a key and micro-batch, as a JSON object."""
         return dataclasses.replace(self, operation=Aggregation(aggregates))
 
-    def process(self, function: ProcessFunction, columns: tuple[str, ...] | list[str]) -> StatefulJob:
+    def process(
+        self, function: ProcessFunction, columns: tuple[str, ...] | list[str], timeout_s: float | None = None
+    ) -> StatefulJob:
         """Call a Python function once a key and micro-batch.
 
         Args:
             function: ``function(key, rows, state)``; see `airflow_provider.streaming.process.ProcessFunction`.
             columns: the columns that its rows hold.
+            timeout_s: how long a call may take, in seconds; then it counts as raised. None for no limit.
         """
-        return dataclasses.replace(self, operation=Process(function, tuple(columns)))
+        return dataclasses.replace(self, operation=Process(function, tuple(columns), timeout_s))
 
     def sink(self, topic: str) -> StatefulJob:
         """Write the output to a topic: the record's key is the key, its value a JSON object."""
         return dataclasses.replace(self, sink_topic=topic)
+
+    def on_error(self, policy: Literal["fail", "skip", "dead_letter"], topic: str | None = None) -> StatefulJob:
+        """Say what becomes of a record that does not decode, has no usable key, or makes the job's function raise.
+
+        Args:
+            policy: ``"fail"`` (the default) stops the task with an error that names the record; ``"skip"`` leaves it
+                out and counts it; ``"dead_letter"`` also writes it, as it was, to `topic`, with its topic, partition,
+                offset, timestamp, error and stack in headers, in the transaction of the micro-batch.
+            topic: the dead-letter topic, which has to exist.
+
+        Raises:
+            ConfigurationError: `topic` is missing, or named where none is written.
+        """
+        return dataclasses.replace(self, error_policy=ErrorPolicy(OnError(policy), topic))
 
     def options(
         self,

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from airflow_provider.streaming.failure import Failure
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -19,10 +21,12 @@ class Changes:
     Args:
         state: pairs of key and new state; None deletes it.
         output: pairs of key and value for the sink.
+        failed: rows that were left out, in the order of their offsets; topic and partition are filled in later.
     """
 
     state: Sequence[tuple[bytes, bytes | None]]
     output: Sequence[tuple[bytes, bytes | None]]
+    failed: Sequence[Failure] = ()
 
 
 class GroupedRows(Protocol):
@@ -32,14 +36,15 @@ class GroupedRows(Protocol):
     def keys(self) -> Sequence[bytes]:
         """The distinct keys."""
 
-    def apply(self, old: Sequence[bytes | None]) -> Changes:
+    def apply(self, old: Sequence[bytes | None], tolerant: bool = False) -> Changes:
         """Compute new state and output.
 
         Args:
             old: the keys' state, in the order of `keys`; None where there is none.
+            tolerant: leave out the rows that make the user's function raise, instead of raising.
 
         Raises:
-            ProcessError: the user's function raised; nothing has been written.
+            ProcessError: the user's function raised, and `tolerant` is false; nothing has been written.
         """
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from airflow_provider.control.status import Role
 from airflow_provider.state.options import RocksDBOptions
+from airflow_provider.streaming.error_policy import ErrorPolicy
 from airflow_provider.streaming.json_decoder import JsonDecoder
 from airflow_provider.streaming.operation import Operation
 from airflow_provider.streaming.settings import InstanceSettings
@@ -29,6 +30,7 @@ class JobSpec:
         rocksdb: the stores' settings.
         delete_retention_ms: of the changelog.
         transaction_timeout_ms: of the tasks' producers.
+        error_policy: what becomes of a record that cannot be processed.
         decoder: decodes the values in the worker; None when Spark has decoded them.
     """
 
@@ -43,6 +45,7 @@ class JobSpec:
     rocksdb: RocksDBOptions
     delete_retention_ms: int
     transaction_timeout_ms: int
+    error_policy: ErrorPolicy = field(default_factory=ErrorPolicy)
     decoder: JsonDecoder | None = None
 
 

@@ -12,7 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_provider.errors import ConfigurationError, ProcessError
+from airflow_provider.streaming.failure import Failure
 from airflow_provider.streaming.operation import Changes
+from airflow_provider.streaming.time_limit import time_limit
 
 __all__ = ["Process", "ProcessFunction", "ValueState"]
 
@@ -64,10 +66,12 @@ class Process:
     Args:
         function: see `ProcessFunction`.
         columns: the input columns that the rows hold; the key is given apart.
+        timeout_s: how long a call may take, in seconds; then it counts as raised. None for no limit.
     """
 
     function: ProcessFunction
     columns: tuple[str, ...]
+    timeout_s: float | None = None
 
     def group(self, key_name: str, rows: pa.Table) -> GroupedProcess:
         """See `Operation.group`."""
@@ -90,27 +94,63 @@ class GroupedProcess:
         self._offsets: list[int] = rows.column("__offset").to_pylist()
         self._sizes = sizes
 
-    def apply(self, old: Sequence[bytes | None]) -> Changes:
+    def apply(self, old: Sequence[bytes | None], tolerant: bool = False) -> Changes:
         """See `GroupedRows.apply`."""
         state_changes: list[tuple[bytes, bytes | None]] = []
-        output: list[tuple[bytes, bytes | None]] = []
+        output: list[tuple[bytes, bytes]] = []
+        failed: list[Failure] = []
         at = 0
         for key, size, before in zip(self.keys, self._sizes, old, strict=True):
-            rows, text = self._rows[at : at + size], key.decode("utf-8", "replace")
-            state = ValueState(None if before is None else _decoded(before, text))
+            rows = range(at, at + size)
             try:
-                results = list(self._operation.function(text, rows, state) or ())
-                encoded = [(key, msgspec.json.encode({self._key_name: text, **row})) for row in results]
-                after = None if state.get() is None else msgspec.json.encode(state.get())
-            except Exception as error:
-                # Topic and partition are the active step's knowledge; it fills them in.
-                reason = f"{type(error).__name__} in the job's function: {error}"
-                raise ProcessError("", -1, self._offsets[at], text, reason) from error
-            if state.changed and not (after is None and before is None):
-                state_changes.append((key, after))
-            output.extend(encoded)
+                called = self._call(key, rows, before)
+            except ProcessError:
+                if not tolerant:
+                    raise
+                called, bad = self._call_each(key, rows, before)
+                failed += bad
+            if called.changed and not (called.state is None and before is None):
+                state_changes.append((key, called.state))
+            output += called.output
             at += size
-        return Changes(state_changes, output)
+        return Changes(state_changes, output, sorted(failed, key=lambda failure: failure.offset))
+
+    def _call(self, key: bytes, rows: range, before: bytes | None) -> _Called:
+        text = key.decode("utf-8", "replace")
+        state = ValueState(None if before is None else _decoded(before, text))
+        try:
+            with time_limit(self._operation.timeout_s):
+                results = list(self._operation.function(text, self._rows[rows.start : rows.stop], state) or ())
+            output = [(key, msgspec.json.encode({self._key_name: text, **row})) for row in results]
+            after = None if state.get() is None else msgspec.json.encode(state.get())
+        except Exception as error:
+            # Topic and partition are the active step's knowledge; it fills them in.
+            reason = f"{type(error).__name__} in the job's function: {error}"
+            raise ProcessError("", -1, self._offsets[rows.start], text, reason) from error
+        return _Called(state.changed, after, output)
+
+    def _call_each(self, key: bytes, rows: range, before: bytes | None) -> tuple[_Called, list[Failure]]:
+        """Row by row, so that only those that raise are left out. Where batches end is nobody's promise anyway."""
+        changed, state, failed = False, before, list[Failure]()
+        output: list[tuple[bytes, bytes]] = []
+        for at in rows:
+            try:
+                called = self._call(key, range(at, at + 1), state)
+            except ProcessError as error:
+                failed.append(Failure.of(self._offsets[at], error, error.__cause__ or error))
+                continue
+            changed, state = changed or called.changed, called.state if called.changed else state
+            output += called.output
+        return _Called(changed, state, output), failed
+
+
+@dataclass(frozen=True)
+class _Called:
+    """What the user's function did with some rows of a key."""
+
+    changed: bool
+    state: bytes | None
+    output: list[tuple[bytes, bytes]]
 
 
 def _decoded(value: bytes, key: str) -> Any:

@@ -139,13 +139,16 @@ def rows_of_source(raw: DataFrame, job: StatefulJob) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
+    as_it_was = ["value AS __value", "unix_millis(timestamp) AS __timestamp_ms"]
+    letters = as_it_was if job.error_policy.topic is not None else []
     if job.decoder is not None:
-        return raw.selectExpr(
-            "partition AS __task", "offset AS __offset", "key AS __source_key", "value AS __value"
-        ).coalesce(1)
+        plain = ["partition AS __task", "offset AS __offset", "key AS __source_key"]
+        return raw.selectExpr(*plain, *(letters or as_it_was[:1])).coalesce(1)
+    raw = raw.selectExpr("*", *letters)
+    carried = [column.rpartition(" ")[2] for column in letters]
     source = F.struct("topic", "partition", "offset", "timestamp", "key").alias("_source")
     if job.schema is None:
-        rows = raw.select(source, "key", "value", F.lit(None).cast("string").alias("__corrupt"))
+        rows = raw.select(source, *carried, "key", "value", F.lit(None).cast("string").alias("__corrupt"))
     else:
         corrupt = "__corrupt_record"
         value = F.from_json(
@@ -155,8 +158,8 @@ def rows_of_source(raw: DataFrame, job: StatefulJob) -> DataFrame:
         )
         # A null value is no JSON either: it decodes to nothing, not to a row of nulls.
         rows = (
-            raw.select(source, value.alias("v"))
-            .select("_source", "v.*")
+            raw.select(source, *carried, value.alias("v"))
+            .select("_source", *carried, "v.*")
             .withColumn("__corrupt", F.when(F.col(corrupt).isNotNull(), F.lit(NOT_OF_SCHEMA)))
             .drop(corrupt)
         )
@@ -180,5 +183,5 @@ def rows_of_source(raw: DataFrame, job: StatefulJob) -> DataFrame:
         "__filtered",
         "__corrupt",
         F.col(str(job.key)).cast("string").cast("binary").alias("__key"),
-        *[F.col(name) for name in columns],
+        *[F.col(name) for name in (*carried, *columns)],
     ).coalesce(1)

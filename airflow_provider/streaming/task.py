@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from confluent_kafka import Consumer
 
 from airflow_provider.changelog.commit_record import CommitRecord
+from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.changelog.replica import Replica
 from airflow_provider.changelog.writer import TransactionalWriter
 from airflow_provider.control.status import Role, TaskState, TaskStatus
@@ -119,7 +121,16 @@ class Task:
         if self.plan.role is Role.ACTIVE and self.state is not TaskState.FAILED:
             self.state = TaskState.OWNING
 
-    def write(self, changes: Changes, source_offset: int, rows: int, filtered: dict[str, int], group: Consumer) -> None:
+    def write(
+        self,
+        changes: Changes,
+        source_offset: int,
+        rows: int,
+        filtered: dict[str, int],
+        group: Consumer,
+        failed: int = 0,
+        dead_letters: Sequence[DeadLetter] = (),
+    ) -> None:
         """Steps 4 and 5: one Kafka transaction, then one RocksDB write batch.
 
         Args:
@@ -128,6 +139,8 @@ class Task:
             rows: input records that this commit covers.
             filtered: how many of them each named filter dropped.
             group: consumer whose group gets the offsets.
+            failed: how many of them were left out because they cannot be processed.
+            dead_letters: those of them that go to the dead-letter topic.
         """
         if self._writer is None:
             raise RuntimeError("write() before own()")
@@ -145,10 +158,12 @@ class Task:
             {self.job.source_topic: source_offset},
             (before.processed if before else 0) + rows,
             totals,
+            (before.failed if before else 0) + failed,
         )
+        letters = {str(self.job.error_policy.topic): dead_letters} if dead_letters else {}
         outputs = {self.job.sink_topic: changes.output} if self.job.sink_topic else {}
         # 4. one transaction in Kafka
-        offset = self._writer.commit(self.changelog, self.number, changes.state, outputs, record, group)
+        offset = self._writer.commit(self.changelog, self.number, changes.state, outputs, record, group, letters)
         # 5. the same in the store, after the commit
         self._failpoints.hit("store.before")
         now = _now_ms()
@@ -200,6 +215,7 @@ class Task:
             restored_records=replica.restored_records,
             restore_records_per_s=round(replica.records_per_s, 1),
             processed_records=self.processed,
+            failed_records=0 if self.commit_record is None else self.commit_record.failed,
             first_commit_at_ms=self.first_commit_at_ms,
             owned_at_ms=self.owned_at_ms,
             error=None if self.error is None else str(self.error),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,9 +11,11 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer
 
+from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.errors import DecodeError, ProcessError, RecordError
 from airflow_provider.state.position import RESERVED_PREFIX
 from airflow_provider.streaming.active_step import active_step
+from airflow_provider.streaming.error_policy import ErrorPolicy
 from airflow_provider.streaming.operation import Changes
 from airflow_provider.streaming.process import Process, Row, ValueState
 from airflow_provider.streaming.task import Task
@@ -32,6 +35,8 @@ class Written:
     source_offset: int
     rows: int
     filtered: dict[str, int]
+    failed: int
+    dead_letters: Sequence[DeadLetter]
 
 
 @dataclass
@@ -49,15 +54,25 @@ class FakeTask:
         operation=Process(last_amount, ("amount",)),
         filters=("no_amount", "test_order"),
         decoder=None,
+        error_policy=ErrorPolicy(),
     )
 
     @property
     def replica(self) -> Any:
         return SimpleNamespace(store=SimpleNamespace(get_many=lambda keys: [self.stored.get(key) for key in keys]))
 
-    def write(self, changes: Changes, source_offset: int, rows: int, filtered: dict[str, int], group: Consumer) -> None:
+    def write(
+        self,
+        changes: Changes,
+        source_offset: int,
+        rows: int,
+        filtered: dict[str, int],
+        group: Consumer,
+        failed: int,
+        dead_letters: Sequence[DeadLetter],
+    ) -> None:
         assert group is GROUP
-        self.written.append(Written(changes, source_offset, rows, filtered))
+        self.written.append(Written(changes, source_offset, rows, filtered, failed, dead_letters))
         self.source_offset = source_offset
 
 
@@ -136,7 +151,7 @@ def test_batch_that_is_all_filtered_moves_the_position_and_the_counts_only() -> 
 
     step(task, Record(1, None, filtered=1), Record(2, None, filtered=1))
 
-    assert task.written == [Written(Changes([], []), 3, 2, {"test_order": 2})]
+    assert task.written == [Written(Changes([], []), 3, 2, {"test_order": 2}, 0, ())]
 
 
 @pytest.mark.parametrize(

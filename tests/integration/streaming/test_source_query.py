@@ -1,0 +1,95 @@
+"""The plan from Kafka's records to the active step's rows, on a real Spark, from records at rest."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+# In a process of its own: a Spark context in the tests' process would be everybody's.
+PLAN = """
+import datetime, json, sys
+from pyspark.sql import SparkSession
+from airflow_provider.streaming import functions as F
+from airflow_provider.streaming.job import StatefulJob
+from airflow_provider.streaming.source_query import rows_of_source
+
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+spark.conf.set("spark.sql.session.timeZone", "UTC")
+at = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
+values = [b'{"customer":"a","amount":1.5}', b'{"customer":"b"}', b'nonsense', None, b'{"customer":null,"amount":2}']
+records = [("orders", 3, 10 + i, at, b"key", value) for i, value in enumerate(values)]
+raw = spark.createDataFrame(
+    records, "topic STRING, partition INT, offset LONG, timestamp TIMESTAMP, key BINARY, value BINARY"
+)
+plain = StatefulJob("app").source("orders", schema="customer STRING, amount DOUBLE").group_by("customer")
+stepped = (
+    plain.filter("amount IS NOT NULL", name="no_amount")
+    .with_column("cents", "CAST(amount * 100 AS BIGINT)")
+    .filter("cents > 100", name="small")
+)
+jobs = {
+    "in the worker": plain.aggregate(F.sum("amount")),
+    "in the worker, with letters": plain.aggregate(F.sum("amount")).on_error("dead_letter", "letters"),
+    "in Spark": stepped.aggregate(F.sum("cents")),
+    "in Spark, with letters": stepped.aggregate(F.sum("cents")).on_error("dead_letter", "letters"),
+    "raw": StatefulJob("app").source("orders").group_by("key").aggregate(F.count()),
+}
+plans = {
+    name: [
+        {k: bytes(v).decode() if isinstance(v, (bytes, bytearray)) else v for k, v in row.asDict().items()}
+        for row in rows_of_source(raw, job).collect()
+    ]
+    for name, job in jobs.items()
+}
+json.dump(plans, open(sys.argv[1], "w"))
+"""
+
+
+@pytest.fixture(scope="module")
+def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
+    told = tmp_path_factory.mktemp("plans") / "plans.json"
+    subprocess.run(
+        [sys.executable, "-c", PLAN, str(told)],
+        check=True,
+        env={"PATH": "/usr/bin:/bin", "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+        stderr=subprocess.DEVNULL,
+    )
+    read: dict[str, list[dict[str, Any]]] = json.loads(told.read_text())
+    return read
+
+
+def test_every_record_comes_out_with_its_place(plans: dict[str, list[dict[str, Any]]]) -> None:
+    for rows in plans.values():
+        assert [(row["__task"], row["__offset"], row["__source_key"]) for row in rows] == [
+            (3, offset, "key") for offset in range(10, 15)
+        ]
+
+
+def test_worker_gets_the_records_as_they_are(plans: dict[str, list[dict[str, Any]]]) -> None:
+    assert set(plans["in the worker"][0]) == {"__task", "__offset", "__source_key", "__value"}
+    assert [row["__value"] for row in plans["in the worker"]][2:4] == ["nonsense", None]
+
+
+def test_filters_mark_rows_in_their_order_and_never_what_does_not_decode(
+    plans: dict[str, list[dict[str, Any]]],
+) -> None:
+    rows = plans["in Spark"]
+    assert [row["__filtered"] for row in rows] == [None, 0, None, 0, None]
+    assert [row["__corrupt"] is not None for row in rows] == [False, False, True, False, False]
+    assert [row["__key"] for row in rows] == ["a", "b", None, None, None]
+    assert [row["cents"] for row in rows] == [150, None, None, None, 200]
+
+
+@pytest.mark.parametrize("name", ["in the worker, with letters", "in Spark, with letters"])
+def test_dead_letters_need_the_record_as_it_was(plans: dict[str, list[dict[str, Any]]], name: str) -> None:
+    assert plans[name][2]["__value"] == "nonsense"
+    assert {row["__timestamp_ms"] for row in plans[name]} == {1767225600000}
+
+
+def test_bytes_are_left_as_they_are(plans: dict[str, list[dict[str, Any]]]) -> None:
+    assert {row["__key"] for row in plans["raw"]} == {"key"}
+    assert {row["__corrupt"] for row in plans["raw"]} == {None}
