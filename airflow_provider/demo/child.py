@@ -14,7 +14,7 @@ from typing import Final
 from airflow_provider.embedded.guard import start_guard
 from airflow_provider.embedded.process import GroupLeader
 
-__all__ = ["Child", "end_groups", "last_lines"]
+__all__ = ["Child", "end_groups"]
 
 _POLL_S: Final = 0.05
 
@@ -109,12 +109,3 @@ def end_groups(leaders: Sequence[GroupLeader], timeout_s: float) -> None:
         # The leader may be gone before the others; its number stays theirs as long as one of them lives.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(leader.pid, signal.SIGKILL)
-
-
-def last_lines(log_file: Path, count: int = 15) -> str:
-    """The end of a log."""
-    if not log_file.is_file():
-        return "(nothing was logged)"
-    with log_file.open("rb") as file:
-        file.seek(max(0, log_file.stat().st_size - 16_384))
-        return "\n".join(file.read().decode("utf-8", "replace").splitlines()[-count:])

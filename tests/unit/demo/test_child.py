@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psutil
 
-from airflow_provider.demo.child import Child, last_lines
+from airflow_provider.demo.child import Child
 from tests.waiting import wait_until
 
 # Starts a child of its own that does not listen to SIGTERM, and tells its pid.
@@ -27,7 +27,7 @@ def test_output_goes_to_its_log(tmp_path: Path) -> None:
 
     assert child.wait(10.0) == 3
     assert child.exit_status == 3
-    assert last_lines(child.log_file) == "hello"
+    assert child.log_file.read_text() == "hello\n"
     child.end(1.0)
 
 
@@ -41,7 +41,3 @@ def test_end_takes_its_whole_group_along(tmp_path: Path) -> None:
 
     assert child.exit_status is not None
     wait_until(lambda: not stubborn.is_running() or stubborn.status() == "zombie", 5.0, "the end of the group")
-
-
-def test_last_lines_of_a_log_that_is_not_there(tmp_path: Path) -> None:
-    assert last_lines(tmp_path / "none.log") == "(nothing was logged)"

@@ -1,0 +1,36 @@
+"""The end of a log, for a person."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+__all__ = ["last_lines"]
+
+_READ_BYTES: Final = 65_536
+
+
+def last_lines(log_file: Path, count: int = 20) -> str:
+    """The last lines of a log, those of Airflow's tasks without their JSON."""
+    if not log_file.is_file():
+        return "(nothing was logged)"
+    with log_file.open("rb") as file:
+        file.seek(max(0, log_file.stat().st_size - _READ_BYTES))
+        written = file.read().decode("utf-8", "replace").splitlines()
+    lines = [line for entry in written for line in _plain(entry).splitlines()]
+    return "\n".join(lines[-count:])
+
+
+def _plain(entry: str) -> str:
+    try:
+        note: Any = json.loads(entry)
+    except ValueError:
+        return entry
+    if not isinstance(note, dict) or "event" not in note:
+        return entry
+    if str(note["event"]).startswith(("::group::", "::endgroup::")):
+        return ""
+    text = f"{str(note.get('timestamp', ''))[11:19]} {str(note.get('level', '')).upper()} {note['event']}"
+    causes = [f"\n  {e.get('exc_type')}: {e.get('exc_value')}" for e in note.get("error_detail") or ()]
+    return text + "".join(causes)
