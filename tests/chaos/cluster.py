@@ -1,0 +1,229 @@
+"""An application on real parts: a broker of its own, instances through spark-submit, live load, a supervisor."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import psutil
+
+from airflow_provider.connection import KafkaConnection
+from airflow_provider.control.assignment import Assignment, TaskAssignment
+from airflow_provider.control.command import Command, CommandKind
+from airflow_provider.control.publisher import AssignmentPublisher
+from airflow_provider.control.status import InstanceState, InstanceStatus
+from airflow_provider.control.view import ControlView
+from airflow_provider.control.writer import ControlWriter
+from airflow_provider.embedded.broker import EmbeddedBroker
+from airflow_provider.embedded.jars import spark_kafka_jars
+from airflow_provider.embedded.settings import BrokerSettings
+from airflow_provider.errors import BrokerUnreachableError, FencedError, StatefulStreamsError
+from airflow_provider.streaming.launcher import launch
+from airflow_provider.streaming.settings import InstanceSettings
+from airflow_provider.topics import TopicAdmin, TopicSpec, changelog_spec, control_specs
+from tests.chaos.health import Health, health
+from tests.chaos.load import Load
+from tests.chaos.supervisor import Supervisor
+from tests.waiting import wait_until
+
+APPLICATION: Final = "ledger"
+_JOB = Path(__file__).parent / "ledger_job.py"
+
+
+class Cluster:
+    """Everything that faults are injected into. A context manager: nothing of it is left when it ends.
+
+    Args:
+        folder: for the broker, the stores and the logs.
+        instances: how many.
+        tasks: partitions of the input.
+        rate: records a second.
+        seed: of the load.
+    """
+
+    def __init__(self, folder: Path, instances: int, tasks: int, rate: int, seed: int) -> None:
+        self.folder, self.tasks = folder, tasks
+        self.names = tuple(f"i{number}" for number in range(1, instances + 1))
+        settings = BrokerSettings.on_free_ports(folder / "kafka", die_with_parent=True)
+        self.broker = EmbeddedBroker(settings)
+        self.connection = KafkaConnection(self.broker.bootstrap_servers)
+        self.load = Load(self.broker.bootstrap_servers, f"{APPLICATION}-input", tasks, rate, seed)
+        self.supervisor = Supervisor(self.connection, APPLICATION, self.names, self.launch)
+        self.before_launch: dict[str, list[Callable[[], None]]] = defaultdict(list)
+        """By instance, what to do to its folder before it is launched again."""
+        self.fail_points: dict[str, tuple[str, ...]] = {}
+        """By instance, what its next process is to die at."""
+        self.tampered: set[Path] = set()
+        """Stores whose files were changed behind RocksDB's back."""
+        self.run_dirs: dict[str, Path] = {}
+        self._launchers: dict[str, int] = {}
+        self._seen: dict[int, psutil.Process] = {}
+
+    def __enter__(self) -> Self:
+        self.broker.start()
+        plain = [
+            TopicSpec(f"{APPLICATION}-{name}", self.tasks, config={}, required=frozenset())
+            for name in ("input", "output")
+        ]
+        TopicAdmin(self.connection).ensure(
+            [*plain, changelog_spec(APPLICATION, "state", self.tasks), *control_specs(APPLICATION)]
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.supervisor.stop()
+        self.kill_all()
+        self.broker.kill()
+
+    def start(self, deadline_s: float = 180.0) -> None:
+        """Launch every instance, assign every task, begin the load; returns when every copy is warm."""
+        for name in self.names:
+            self.launch(name)
+        self.supervisor.start()
+        self.load.start()
+        wait_until(lambda: self.health().whole, deadline_s, "every task to run and to have its standby", 0.2)
+
+    @property
+    def view(self) -> ControlView:
+        return self.supervisor.view
+
+    def health(self) -> Health:
+        """How far it is from whole, and up to where every task has committed."""
+        return health(self.view, self.supervisor.silent_for_s(), self.names)
+
+    # -- instances -----------------------------------------------------------------------------------------------
+
+    def launch(self, name: str) -> int:
+        """As `DeployInstanceOperator` does: claim the name with a new incarnation, then start spark-submit."""
+        for prepare in self.before_launch.pop(name, ()):
+            prepare()
+        with AssignmentPublisher(self.connection, APPLICATION) as publisher:
+            known = publisher.view.statuses.get(name)
+            incarnation = max(time.time_ns() // 1_000_000, known.incarnation + 1 if known else 0)
+            run_dir = self.folder / "run" / f"{name}-{incarnation}"
+            settings = InstanceSettings(
+                APPLICATION,
+                name,
+                incarnation,
+                str(self.state_dir(name)),
+                str(run_dir),
+                self.connection,
+                fail_points=self.fail_points.pop(name, ()),
+            )
+            claim = InstanceStatus(APPLICATION, name, incarnation, InstanceState.STARTING, sent_at_ms=incarnation)
+            publisher.publish(None, claim)
+        command = [
+            str(Path(sys.executable).parent / "spark-submit"),
+            *("--master", "local[1]", "--driver-memory", "512m", "--conf", "spark.ui.enabled=false"),
+            *("--conf", "spark.driver.extraJavaOptions=-XX:+UseSerialGC"),
+            *("--jars", ",".join(map(str, spark_kafka_jars()))),
+            str(_JOB),
+        ]
+        root = str(Path(__file__).parents[2])
+        paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+        environment = {
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
+        }
+        self._launchers[name] = launch(settings, command, environment).launcher_pid
+        self.run_dirs[name] = run_dir
+        return incarnation
+
+    def state_dir(self, name: str) -> Path:
+        return self.folder / "state" / name
+
+    def stores(self, name: str) -> list[Path]:
+        """The folders of an instance's stores."""
+        return sorted((self.state_dir(name) / APPLICATION).glob("task-*/state"))
+
+    def processes(self, name: str) -> list[psutil.Process]:
+        """Everything of an instance but its launcher: spark-submit, the driver, the Python workers."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found = psutil.Process(self._launchers[name]).children(recursive=True)
+            self._seen.update({process.pid: process for process in found})
+            return [process for process in found if process.is_running()]
+        return []
+
+    def jvm(self, name: str) -> psutil.Process | None:
+        return next((p for p in self.processes(name) if _command(p).startswith("java")), None)
+
+    def driver(self, name: str) -> psutil.Process | None:
+        return next((p for p in self.processes(name) if _JOB.name in _command(p) and "java" not in _command(p)), None)
+
+    def workers(self, name: str) -> list[psutil.Process]:
+        """The Python workers; not the daemon that they are forked from."""
+        daemons = [p for p in self.processes(name) if "pyspark.daemon" in _command(p)]
+        pids = {p.pid for p in daemons}
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return [p for p in daemons if p.ppid() in pids]
+        return []
+
+    def alive(self) -> list[str]:
+        """Instances whose processes exist and that tell that they run."""
+        statuses = self.view.statuses
+        return [
+            name
+            for name in self.names
+            if name in statuses and statuses[name].state is InstanceState.RUNNING and self.jvm(name) is not None
+        ]
+
+    def signal(self, processes: list[psutil.Process], number: signal.Signals) -> None:
+        for process in processes:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
+
+    def kill(self, name: str) -> None:
+        """SIGKILL to all of an instance at once; its launcher lives on to tell."""
+        self.signal(self.processes(name), signal.SIGKILL)
+
+    def kill_all(self) -> None:
+        """End whatever is left of any instance that was ever launched."""
+        for name in self._launchers:
+            launcher = psutil.Process(self._launchers[name]) if psutil.pid_exists(self._launchers[name]) else None
+            self.kill(name)
+            if launcher is not None and "airflow_provider.streaming.launcher" in _command(launcher):
+                self.signal([launcher], signal.SIGKILL)
+        self.signal([p for p in self._seen.values() if p.is_running()], signal.SIGKILL)
+
+    # -- the control plane ---------------------------------------------------------------------------------------
+
+    def publish(self, change: Callable[[Assignment], tuple[TaskAssignment, ...]], reason: str) -> bool:
+        """Publish what `change` makes of the newest assignment; says whether it could."""
+        try:
+            with AssignmentPublisher(self.connection, APPLICATION) as publisher:
+                newest = publisher.view.assignment
+                if newest is not None:
+                    publisher.publish(newest.next(change(newest), reason))
+        except (FencedError, BrokerUnreachableError):
+            return False
+        return True
+
+    def stop_instances(self, deadline_s: float = 60.0) -> list[str]:
+        """Ask every instance to stop; returns those that did not."""
+        self.supervisor.stop()
+        writer = ControlWriter(self.connection, APPLICATION)
+        for name, status in self.view.statuses.items():
+            with contextlib.suppress(StatefulStreamsError):
+                writer.write(Command(f"stop-{name}", CommandKind.STOP, name, status.incarnation))
+        deadline = time.monotonic() + deadline_s
+        while (left := [n for n in self.names if self.processes(n)]) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        return left
+
+
+def _command(process: psutil.Process) -> str:
+    with contextlib.suppress(psutil.Error):
+        words = process.cmdline()
+        return " ".join([Path(words[0]).name, *words[1:]]) if words else ""
+    return ""

@@ -1,0 +1,90 @@
+"""Gathers what the judge needs from a broker and from the folders of instances that have stopped."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import cast
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from rocksdict import AccessType, Options, Rdict
+
+from tests.chaos.judge import RESERVED, Copy, Evidence, Record
+
+
+def gather(bootstrap_servers: str, application_id: str, state_dirs: Mapping[str, Path]) -> Evidence:
+    """Read every topic to its end under ``read_committed``, and every store that the newest assignment names."""
+    inputs, outputs, changelog, assignments = (
+        read(bootstrap_servers, f"{application_id}-{name}")
+        for name in ("input", "output", "state-changelog", "assignment")
+    )
+    published = [json.loads(r.value) for r in assignments if r.key == b"assignment" and r.value]
+    copies = []
+    for task, who in enumerate(published[-1]["tasks"] if published else ()):
+        named = ([(who["active"], "active")] if who["active"] else []) + [(s, "standby") for s in who["standbys"]]
+        for instance, role in named:
+            path = state_dirs[instance] / application_id / f"task-{task}" / "state"
+            copies.append(read_store(path, instance, task, role))
+    return Evidence(f"{application_id}-input", inputs, outputs, changelog, assignments, copies)
+
+
+def read(bootstrap_servers: str, topic: str, deadline_s: float = 90.0) -> list[Record]:
+    """Every committed record of a topic.
+
+    Raises:
+        TimeoutError: a transaction is still open, or the broker does not answer.
+    """
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": "judge",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "check.crcs": True,
+        }
+    )
+    deadline = time.monotonic() + deadline_s
+    try:
+        partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
+        ends = {p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=30)[1] for p in partitions}
+        consumer.assign([TopicPartition(topic, p, 0) for p in partitions])
+        records: list[Record] = []
+        at = dict.fromkeys(partitions, 0)
+        while any(at[p] < ends[p] for p in partitions):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{topic} was read up to {at}, its ends are {ends}: a transaction is open")
+            for message in consumer.consume(10_000, 0.2):
+                error, partition, offset = message.error(), int(message.partition() or 0), int(message.offset() or 0)
+                if error is None:
+                    records.append(Record(partition, offset, message.key() or b"", message.value()))
+                    at[partition] = offset + 1
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    at[partition] = offset
+                else:
+                    raise KafkaException(error)
+        return records
+    finally:
+        consumer.close()
+
+
+def read_store(path: Path, instance: str, task: int, role: str) -> Copy:
+    """What a store holds, opened for reading only."""
+    try:
+        store = Rdict(str(path), Options(raw_mode=True), access_type=AccessType.read_only())
+        try:
+            items = cast("Iterable[tuple[bytes, bytes]]", store.items())
+            content = {key: value for key, value in items if not key.startswith(RESERVED)}
+        finally:
+            store.close()
+    except Exception as error:
+        return Copy(instance, task, role, unreadable=f"{error} ({path})")
+    return Copy(instance, task, role, content)
+
+
+def last_offsets(inputs: Collection[Record]) -> dict[int, int]:
+    """By partition the offset after its last committed record."""
+    return {record.partition: record.offset + 1 for record in inputs}

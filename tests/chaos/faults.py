@@ -1,0 +1,352 @@
+"""The faults, a small class each, in a table. `inject` returns when the fault is over; what follows is the recovery."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+import time
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import ClassVar, Final
+
+from airflow_provider.control.assignment import Assignment, TaskAssignment
+from tests.chaos.cluster import Cluster
+
+FAIL_POINTS: Final = (
+    "own.before",
+    "own.done",
+    "commit.begun",
+    "commit.changes",
+    "commit.outputs",
+    "commit.record",
+    "commit.offsets",
+    "commit.done",
+    "store.before",
+    "store.done",
+)
+_PROMOTED_S: Final = 40.0
+
+
+class Fault(ABC):
+    """One kind of trouble. Draws all that it chooses from the given source of chance, so that a seed repeats it."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def inject(self, cluster: Cluster, chance: random.Random) -> str:
+        """Do it, end it, and say in a few words what was done; empty when there was nothing to do it to."""
+
+
+class KillDriver(Fault):
+    """SIGKILL to the driver: its JVM, or its Python process."""
+
+    name = "kill-driver"
+
+    def inject(self, cluster: Cluster, chance: random.Random) -> str:
+        victim, jvm = chance.choice(cluster.names), chance.random() < 0.7
+        process = cluster.jvm(victim) if jvm else cluster.driver(victim)
+        if process is None:
+            return ""
+        cluster.signal([process], signal.SIGKILL)
+        return f"{'JVM' if jvm else 'Python'} of {victim}"
+
+
+class KillWorker(Fault):
+    """SIGKILL to a Python worker, in the middle of whatever it does."""
+
+    name = "kill-worker"
+
+    def inject(self, cluster: Cluster, chance: random.Random) -> str:
+        victim = _owner(cluster, chance) if chance.random() < 0.8 else chance.choice(cluster.names)
+        workers = cluster.workers(victim) if victim else []
+        if not workers:
+            return ""
+        time.sleep(chance.random())
+        cluster.signal(workers, signal.SIGKILL)
+        return f"{len(workers)} of {victim}"
+
+
+class KillInstance(Fault):
+    """SIGKILL to every process of an instance."""
+
+    name = "kill-instance"
+
+    def inject(self, cluster: Cluster, chance: random.Random) -> str:
+        victim = chance.choice(cluster.names)
+        if not cluster.processes(victim):
+            return ""
+        cluster.kill(victim)
+        return victim
+
+
+class TwoAtOnce(Fault):
+    """SIGKILL to the active instance of a task and to its standby."""
+
+    name = "two-at-once"
+
+    def inject(self, cluster: Cluster, chance: random.Random) -> str:
+        task = _task(cluster, chance)
+        victims = [name for name in (task.active, *task.standbys) if name] if task else []
+        pause = chance.choice([0.0, 0.0, 2.0])
+        for victim in victims:
+            cluster.kill(victim)
+            time.sleep(pause)
+        return f"{' and '.join(victims)}, {pause:g} s apart" if victims else ""
+
+
+class Hang(Fault):
+    """SIGSTOP to an instance until its tasks are active elsewhere, then SIGCONT: a zombie that believes it owns them.
+
+    Nobody replaces it meanwhile, so it comes back under its own name.
+    """
+
+    name = "hang"
+
+    def inject(self, cluster: Cluster, chance: random.Random) -> str:
+        victim, extra_s = _owner(cluster, chance), chance.choice([0.0, 1.0, 5.0])
+        if victim is None:
+            return ""
+        cluster.supervisor.held.add(victim)
+        stopped = cluster.processes(victim)
+        try:
+            time.sleep(chance.random() / 2)
+            cluster.signal(stopped, signal.SIGSTOP)
+            began = time.monotonic()
+            while _is_named(cluster, victim) and time.monotonic() - began < _PROMOTED_S:
+                time.sleep(0.1)
+            time.sleep(extra_s)
+        finally:
+            cluster.signal(stopped, signal.SIGCONT)
+            took_s = time.monotonic() - began
+            cluster.supervisor.held.discard(victim)
+        return f"{victim} for {took_s:.1f} s"
+
+
+class HangReplaced(Fault):
+    """SIGSTOP to an instance; a replacement of its name starts before SIGCONT."""
+
+    name = "hang-replaced"
+
+    def inject(self, cluster: Cluster, chance: random.Random) -> str:
+        victim = _owner(cluster, chance)
+        if victim is None or victim not in cluster.view.statuses:
+            return ""
+        incarnation = cluster.view.statuses[victim].incarnation
+        stopped = cluster.processes(victim)
+        cluster.signal(stopped, signal.SIGSTOP)
+        began = time.monotonic()
+        while cluster.view.statuses[victim].incarnation == incarnation and time.monotonic() - began < _PROMOTED_S:
+            time.sleep(0.1)
+        time.sleep(chance.random() * 10)
+        cluster.signal(stopped, signal.SIGCONT)
+        return f"{victim} for {time.monotonic() - began:.1f} s"
+
+
+class RestartBroker(Fault):
+    """The broker is stopped or killed, and started again on its data."""
+
+    name = "restart-broker"
+
+    def inject(self, cluster: Cluster, chance: random.Random) -> str:
+        kill, pause_s = chance.random() < 0.5, chance.random() * 3
+        if kill:
+            cluster.broker.kill()
+        else:
+            cluster.broker.stop()
+        time.sleep(pause_s)
+        cluster.broker.start()
+        return "killed" if kill else "stopped"
+
+
+class PauseBroker(Fault):
+    """SIGSTOP to the broker for 5 to 30 s."""
+
+    name = "pause-broker"
+
+    def inject(self, cluster: Cluster, chance: random.Random) -> str:
+        pause_s = chance.choice([5.0, 8.0, 12.0, 20.0, 30.0])
+        tenant = cluster.broker.folder.living_tenant()
+        if tenant is None:
+            return ""
+        tenant.leader.signal_group(signal.SIGSTOP)
+        try:
+            time.sleep(pause_s)
+        finally:
+            tenant.leader.signal_group(signal.SIGCONT)
+        return f"for {pause_s:g} s"
+
+
+class LoseStateFolder(Fault):
+    """An instance is killed, and its stores are gone when it comes back."""
+
+    name = "lose-state-folder"
+
+    def inject(self, cluster: Cluster, chance: random.Random) -> str:
+        victim = chance.choice(cluster.names)
+        folder = cluster.state_dir(victim)
+
+        def lose() -> None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+        cluster.before_launch[victim].append(lose)
+        cluster.kill(victim)
+        return victim
+
+
+class CorruptSst(Fault):
+    """Bytes of a store's file are flipped: of a dead instance, or under a living standby, which then dies."""
+
+    name = "corrupt-sst"
+
+    def inject(self, cluster: Cluster, chance: random.Random) -> str:
+        victim, living, which = chance.choice(cluster.names), chance.random() < 0.4, chance.random()
+        bits = random.Random(chance.random())
+        told: list[str] = []
+
+        def corrupt() -> None:
+            stores = cluster.stores(victim)
+            files = [f for store in stores for f in sorted(store.glob("*.sst"))]
+            files = files or [f for store in stores for f in sorted(store.glob("*.log")) if f.stat().st_size]
+            if files:
+                file = files[int(which * len(files))]
+                _flip(file, bits)
+                cluster.tampered.add(file.parent)
+                told.append(f"{file.parent.parent.name}/{file.name}")
+
+        if living:
+            corrupt()
+            cluster.signal(cluster.workers(victim), signal.SIGKILL)
+        else:
+            cluster.before_launch[victim].append(corrupt)
+            cluster.kill(victim)
+        return f"{victim} {'living' if living else 'dead'} {' '.join(told)}"
+
+
+class FailPoint(Fault):
+    """An instance is started anew to die at a named place of the protocol, and is given tasks to die with."""
+
+    name = "fail-points"
+
+    def inject(self, cluster: Cluster, chance: random.Random) -> str:
+        victim, point, nth = chance.choice(cluster.names), chance.choice(FAIL_POINTS), chance.randrange(1, 6)
+        entry = point if point.startswith("own") else f"{point}@{nth}"
+        known = cluster.view.statuses.get(victim)
+        cluster.fail_points[victim] = (entry,)
+        cluster.kill(victim)
+        began = time.monotonic()
+        while time.monotonic() - began < 60.0:
+            now = cluster.view.statuses.get(victim)
+            newer = now is not None and (known is None or now.incarnation > known.incarnation)
+            if newer and now is not None and len(now.tasks) > 0:
+                break
+            time.sleep(0.1)
+
+        def to_victim(newest: Assignment) -> tuple[TaskAssignment, ...]:
+            return tuple(_promoted(t, victim) if victim in t.standbys else t for t in newest.tasks)
+
+        cluster.publish(to_victim, f"{victim} is to reach {point}")
+        marker = Path("failpoint-" + point)
+        while time.monotonic() - began < 75.0:
+            if victim in cluster.run_dirs and (cluster.run_dirs[victim] / marker).exists():
+                return f"{victim} at {entry}"
+            time.sleep(0.1)
+        return f"{victim}, {entry} was not reached"
+
+
+class AssignmentFlip(Fault):
+    """A needless generation moves actives to their standbys and back, again and again."""
+
+    name = "assignment-flip"
+
+    def inject(self, cluster: Cluster, chance: random.Random) -> str:
+        times, published = chance.randrange(1, 4), 0
+        for _ in range(times):
+
+            def flipped(newest: Assignment, seed: float = chance.random()) -> tuple[TaskAssignment, ...]:
+                inner = random.Random(seed)
+                return tuple(
+                    _promoted(t, inner.choice(t.standbys)) if t.standbys and inner.random() < 0.6 else t
+                    for t in newest.tasks
+                )
+
+            published += cluster.publish(flipped, "moved for no reason")
+            time.sleep(chance.choice([0.0, 0.3, 1.0, 3.0]))
+        return f"{published} generations" if published else ""
+
+
+class FlipWhileStopped(Fault):
+    """An owner stands still for less than its timeout while its tasks are given to others: two believe they own."""
+
+    name = "flip-while-stopped"
+
+    def inject(self, cluster: Cluster, chance: random.Random) -> str:
+        victim, stop_s = _owner(cluster, chance), chance.choice([1.0, 2.0, 3.5])
+        if victim is None:
+            return ""
+
+        def away(newest: Assignment) -> tuple[TaskAssignment, ...]:
+            return tuple(_promoted(t, t.standbys[0]) if t.active == victim and t.standbys else t for t in newest.tasks)
+
+        stopped = cluster.processes(victim)
+        time.sleep(chance.random() / 2)
+        cluster.signal(stopped, signal.SIGSTOP)
+        try:
+            published = cluster.publish(away, f"moved while {victim} stands still")
+            time.sleep(stop_s)
+        finally:
+            cluster.signal(stopped, signal.SIGCONT)
+        return f"{victim} for {stop_s:g} s" if published else ""
+
+
+FAULTS: Final[dict[str, type[Fault]]] = {
+    fault.name: fault
+    for fault in (
+        KillDriver,
+        KillWorker,
+        KillInstance,
+        TwoAtOnce,
+        Hang,
+        HangReplaced,
+        RestartBroker,
+        PauseBroker,
+        LoseStateFolder,
+        CorruptSst,
+        FailPoint,
+        AssignmentFlip,
+        FlipWhileStopped,
+    )
+}
+
+
+def _task(cluster: Cluster, chance: random.Random) -> TaskAssignment | None:
+    number = chance.randrange(cluster.tasks)
+    return None if cluster.view.assignment is None else cluster.view.assignment.tasks[number]
+
+
+def _owner(cluster: Cluster, chance: random.Random) -> str | None:
+    """The active instance of some task."""
+    task = _task(cluster, chance)
+    return None if task is None or task.active is None or not cluster.processes(task.active) else task.active
+
+
+def _is_named(cluster: Cluster, instance: str) -> bool:
+    assignment = cluster.view.assignment
+    return assignment is not None and instance in assignment.instances
+
+
+def _promoted(task: TaskAssignment, to: str) -> TaskAssignment:
+    """The task with `to` as its active one and its former active in the place of it."""
+    others = [task.active if name == to else name for name in task.standbys]
+    return TaskAssignment(to, tuple(name for name in others if name))
+
+
+def _flip(file: Path, bits: random.Random) -> None:
+    size = file.stat().st_size
+    with file.open("r+b") as opened:
+        for _ in range(4):
+            at = bits.randrange(max(1, size))
+            opened.seek(at)
+            byte = opened.read(1) or b"\0"
+            opened.seek(at)
+            opened.write(bytes([byte[0] ^ 0xFF]))

@@ -1,0 +1,189 @@
+"""One run: faults under live load, quiet, verdict."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.chaos.cluster import APPLICATION, Cluster
+from tests.chaos.evidence import gather, last_offsets, read
+from tests.chaos.faults import FAULTS
+from tests.chaos.judge import Verdict, judge
+
+_POLL_S = 0.2
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a run is asked for.
+
+    Args:
+        seed: of every choice.
+        duration_s: how long faults are injected.
+        instances: how many.
+        tasks: partitions of the input.
+        rate: records a second.
+        faults: names of `FAULTS` to draw from.
+        heal_s: how long it may take until everything is whole again.
+        keep: whether the folder stays whatever the verdict.
+    """
+
+    seed: int
+    duration_s: float = 300.0
+    instances: int = 3
+    tasks: int = 4
+    rate: int = 1000
+    faults: Sequence[str] = tuple(FAULTS)
+    heal_s: float = 150.0
+    keep: bool = False
+
+
+@dataclass
+class Injected:
+    """One fault that was injected; ``healed_s`` is None where the next one came first."""
+
+    at_s: float
+    name: str
+    what: str
+    took_s: float
+    healed_s: float | None = None
+
+    def __str__(self) -> str:
+        healed = "      -" if self.healed_s is None else f"{self.healed_s:7.1f}"
+        return f"{self.at_s:7.1f}  {self.name:<20}{self.took_s:7.1f} {healed}  {self.what}"
+
+
+@dataclass
+class Outcome:
+    """What a run came to."""
+
+    folder: Path
+    faults: list[Injected] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    troubles: list[str] = field(default_factory=list)
+    verdict: Verdict = field(default_factory=Verdict)
+
+    @property
+    def right(self) -> bool:
+        return self.verdict.right and not self.troubles
+
+    def lines(self) -> list[str]:
+        healed = sorted(f.healed_s for f in self.faults if f.healed_s is not None)
+        found = [f"     at  {'fault':<20}   took  healed  what (seconds)", *map(str, self.faults)]
+        found.append(
+            f"{len(self.faults)} faults: " + ", ".join(f"{number} {name}" for number, name in _kinds(self.faults))
+        )
+        found.append("supervisor: " + ", ".join(f"{number} {what}" for what, number in sorted(self.counts.items())))
+        if healed:
+            found.append(f"healed within {healed[len(healed) // 2]:.1f} s (median), {healed[-1]:.1f} s (longest)")
+        found += [f"trouble: {line}" for line in self.troubles]
+        return [
+            *found,
+            *self.verdict.lines(),
+            "verdict: " + ("nothing lost, nothing doubled" if self.right else "WRONG"),
+        ]
+
+
+def run(options: Options) -> Outcome:
+    """Inject faults for as long as asked, let everything catch up, judge."""
+    folder = Path(tempfile.mkdtemp(prefix="chaos-"))
+    outcome = Outcome(folder)
+    with Cluster(folder, options.instances, options.tasks, options.rate, options.seed) as cluster:
+        try:
+            cluster.start()
+            _inject(cluster, options, outcome)
+            _settle(cluster, options, outcome)
+            _judge(cluster, outcome)
+        except Exception as error:
+            outcome.troubles.append(f"{type(error).__name__}: {error}")
+            raise
+        finally:
+            outcome.counts = cluster.supervisor.counts
+            (folder / "supervisor.log").write_text("\n".join(cluster.supervisor.log) + "\n")
+            (folder / "outcome.txt").write_text("\n".join(outcome.lines()) + "\n")
+    if outcome.right and not options.keep:
+        shutil.rmtree(folder, ignore_errors=True)
+    return outcome
+
+
+def _inject(cluster: Cluster, options: Options, outcome: Outcome) -> None:
+    began, number = time.monotonic(), 0
+    while time.monotonic() - began < options.duration_s:
+        # Each fault has chance of its own, so that the next one is the same however long this one took.
+        chance = random.Random(f"{options.seed} {number}")
+        number += 1
+        fault = FAULTS[chance.choice(list(options.faults))]()
+        wait, gap_s = chance.random() < 0.45, chance.choice([0.5, 1.0, 2.0, 4.0, 8.0])
+        at = time.monotonic()
+        what = fault.inject(cluster, chance)
+        if not what:
+            time.sleep(0.5)
+            continue
+        injected = Injected(at - began, fault.name, what, time.monotonic() - at)
+        outcome.faults.append(injected)
+        cluster.supervisor.say(f"FAULT {fault.name} {what}")
+        print(injected, flush=True)
+        over = time.monotonic()
+        # The faults of a row may overlap; every other time all of it has to heal before the next one.
+        if _wait_until_healed(cluster, options.heal_s if wait else gap_s, dict(cluster.load.committed)):
+            injected.healed_s = time.monotonic() - over
+        elif wait:
+            outcome.troubles.append(f"after {fault.name} {what}: {_lacking(cluster)} for {options.heal_s:g} s")
+            return
+
+
+def _wait_until_healed(cluster: Cluster, deadline_s: float, marks: dict[int, int]) -> bool:
+    deadline = time.monotonic() + deadline_s
+    while time.monotonic() < deadline:
+        health = cluster.health()
+        if health.whole and health.beyond(marks):
+            return True
+        time.sleep(_POLL_S)
+    return False
+
+
+def _settle(cluster: Cluster, options: Options, outcome: Outcome) -> None:
+    """Quiet: no more load, no more faults; everything has to catch up by itself."""
+    cluster.load.stop()
+    ends = last_offsets(read(cluster.connection.bootstrap_servers, f"{APPLICATION}-input"))
+    deadline = time.monotonic() + options.heal_s
+    while time.monotonic() < deadline:
+        health = cluster.health()
+        # A standby stands at the last commit; what lies behind it is that commit's marker.
+        if health.whole and health.beyond(ends) and health.lag_records <= 1:
+            break
+        time.sleep(_POLL_S)
+    else:
+        outcome.troubles.append(f"not caught up within {options.heal_s:g} s: {_lacking(cluster)}; needed {ends}")
+    time.sleep(2.0)
+    left = cluster.stop_instances()
+    if left:
+        outcome.troubles.append(f"{', '.join(left)} did not stop when asked")
+    cluster.kill_all()
+
+
+def _judge(cluster: Cluster, outcome: Outcome) -> None:
+    state_dirs = {name: cluster.state_dir(name) for name in cluster.names}
+    evidence = gather(cluster.connection.bootstrap_servers, APPLICATION, state_dirs)
+    outcome.verdict = judge(evidence)
+    # What was damaged on the disk and never read since is found by whoever reads it, as it was here.
+    for sort in ("active unreadable", "standby unreadable"):
+        lines = outcome.verdict.differences.get(sort, [])
+        found = [line for line in lines if not any(str(path) in line for path in cluster.tampered)]
+        if lines:
+            outcome.verdict.differences[sort] = found
+
+
+def _lacking(cluster: Cluster) -> str:
+    health = cluster.health()
+    return "; ".join(health.lacking) or f"committed {dict(health.offsets)}, lag {health.lag_records}"
+
+
+def _kinds(faults: Sequence[Injected]) -> list[tuple[int, str]]:
+    return [(number, name) for name, number in Counter(fault.name for fault in faults).most_common()]

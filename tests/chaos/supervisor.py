@@ -1,0 +1,184 @@
+"""What the failover DAG and its watcher do, without Airflow: the product's own functions, called in the same order."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from typing import Final
+
+from confluent_kafka import KafkaException
+
+from airflow_provider.connection import KafkaConnection
+from airflow_provider.control.assignment import Assignment
+from airflow_provider.control.assignor import assign
+from airflow_provider.control.failover import decide
+from airflow_provider.control.follower import ControlFollower
+from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord, detect
+from airflow_provider.control.publisher import AssignmentPublisher
+from airflow_provider.control.status import InstanceState
+from airflow_provider.control.view import ControlView
+from airflow_provider.errors import BrokerUnreachableError, FencedError, StatefulStreamsError
+from airflow_provider.names import changelog_topic
+from airflow_provider.topics import TopicAdmin
+
+INSTANCE_TIMEOUT_S: Final = 5.0
+_AFRESH_S: Final = 1.5
+
+
+class Supervisor:
+    """Follows the control topics in a thread of its own; answers incidents, replaces instances, assigns standbys.
+
+    Args:
+        connection: the cluster.
+        application_id: the application.
+        names: the instances that should live.
+        launch: launches an instance again and returns its incarnation.
+    """
+
+    def __init__(
+        self,
+        connection: KafkaConnection,
+        application_id: str,
+        names: Collection[str],
+        launch: Callable[[str], int],
+    ) -> None:
+        self._connection, self._application_id, self._names, self._launch = connection, application_id, names, launch
+        self.view = ControlView(application_id)
+        self.counts: Counter[str] = Counter()
+        """Incidents by kind, decisions by action, replacements, generations."""
+        self.held: set[str] = set()
+        """Instances that nobody replaces for now."""
+        self.log: list[str] = []
+        self._follower: ControlFollower | None = None
+        self._launch_at: dict[str, float] = {}
+        self._launched: dict[str, int] = {}
+        self._stop = threading.Event()
+        self._began = time.monotonic()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="supervisor", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(60)
+
+    def silent_for_s(self) -> Mapping[str, float]:
+        return {} if self._follower is None else self._follower.silent_for_s()
+
+    def say(self, line: str) -> None:
+        """For the log of the run."""
+        self.log.append(f"{time.strftime('%H:%M:%S')} {time.monotonic() - self._began:7.2f} {line}")
+
+    async def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                async with ControlFollower(self._connection, self._application_id) as follower:
+                    await self._follow(follower)
+            except (StatefulStreamsError, KafkaException) as error:
+                self.say(f"not watching for now: {error}")
+                await asyncio.sleep(1.0)
+
+    async def _follow(self, follower: ControlFollower) -> None:
+        while not self._stop.is_set():
+            silence = follower.silence.longest_s(self._names, time.monotonic())
+            if (follower.hearing and silence <= INSTANCE_TIMEOUT_S / 2) or await follower.confirm():
+                self.view, self._follower = follower.view, follower
+                try:
+                    self._tick(follower.view, follower.silent_for_s())
+                except (FencedError, BrokerUnreachableError, KafkaException) as error:
+                    self.say(f"again: {error}")
+            await follower.poll(0.2)
+
+    def _tick(self, view: ControlView, silent_for_s: Mapping[str, float]) -> None:
+        found = detect(view.assignment, view.statuses, silent_for_s, INSTANCE_TIMEOUT_S)
+        due = [incident for incident in found if incident.id not in view.incidents]
+        for incident in due:
+            self._answer(incident, {n for n, s in silent_for_s.items() if s > INSTANCE_TIMEOUT_S}, due)
+        self._mind_instances(view, silent_for_s)
+        if not due:
+            self._assign(view)
+
+    def _answer(self, incident: Incident, silent: set[str], due: Collection[Incident]) -> None:
+        """As `FailOverOperator` does."""
+        detected_at_ms = time.time_ns() // 1_000_000
+        with AssignmentPublisher(self._connection, self._application_id) as publisher:
+            view = publisher.view
+            if view.assignment is None or incident.id in view.incidents:
+                return
+            gone = {i.instance for i in due if i.kind is not IncidentKind.TASK_FAILED} | silent
+            healthy = [name for name in view.healthy(INSTANCE_TIMEOUT_S) if name not in gone]
+            healthy = [n for n in healthy if view.statuses[n].state is InstanceState.RUNNING] or healthy
+            plan = decide(incident, view.assignment, view.statuses, healthy)
+            if plan.assignment is None and not plan.decisions:
+                return
+            publisher.publish(
+                plan.assignment,
+                IncidentRecord(
+                    incident,
+                    "chaos",
+                    detected_at_ms,
+                    time.time_ns() // 1_000_000,
+                    (plan.assignment or view.assignment).generation,
+                    tuple(map(str, plan.decisions)),
+                    failed_at_ms=view.heard_at_ms.get(incident.instance),
+                ),
+            )
+        self.counts[incident.kind.value] += 1
+        self.counts.update(decision.action.value for decision in plan.decisions)
+        generation = plan.assignment.generation if plan.assignment else "-"
+        self.say(f"{incident.id}: {incident.evidence}; generation {generation}: {', '.join(map(str, plan.decisions))}")
+        if incident.kind is not IncidentKind.TASK_FAILED:
+            # One that was only silent may be heard again; one that ended is replaced at once.
+            ended = incident.kind is IncidentKind.INSTANCE_ENDED
+            self._launch_at[incident.instance] = time.monotonic() + (0.0 if ended else INSTANCE_TIMEOUT_S)
+
+    def _mind_instances(self, view: ControlView, silent_for_s: Mapping[str, float]) -> None:
+        """As `DeployInstanceOperator` does: attach to the one that lives after all, else launch it again."""
+        now = time.monotonic()
+        for name, status in view.statuses.items():
+            # What is told of the one before the last launch says nothing of that one.
+            if not status.state.alive and status.incarnation >= self._launched.get(name, 0):
+                self._launch_at.setdefault(name, now)
+        for name in [n for n in self._launch_at if n not in self.held]:
+            status = view.statuses[name]
+            if status.state.alive and silent_for_s.get(name, 0.0) < _AFRESH_S:
+                del self._launch_at[name]
+            elif now >= self._launch_at[name]:
+                del self._launch_at[name]
+                self._launched[name] = self._launch(name)
+                self.counts["replaced"] += 1
+                self.say(f"{name} launched again")
+
+    def _assign(self, view: ControlView) -> None:
+        """As `AssignTasksOperator` does: every task an active and a standby on the instances that run."""
+        if self._wanted(view) is None:
+            return
+        with AssignmentPublisher(self._connection, self._application_id) as publisher:
+            wanted = self._wanted(publisher.view)
+            if wanted is not None:
+                publisher.publish(wanted)
+                self.counts["assigned"] += 1
+                self.say(f"generation {wanted.generation}: {_places(wanted)}")
+
+    def _wanted(self, view: ControlView) -> Assignment | None:
+        """The next generation; None when the newest is as it should be."""
+        running = [n for n in view.healthy(INSTANCE_TIMEOUT_S) if view.statuses[n].state is InstanceState.RUNNING]
+        previous = view.assignment
+        if previous is None:
+            if set(running) != set(self._names):
+                return None
+            tasks = TopicAdmin(self._connection).partitions(changelog_topic(self._application_id, "state"))
+            previous = Assignment.empty(self._application_id, tasks)
+        elif not running:
+            return None
+        following = previous.next(assign(previous, running), "as many standbys as there should be")
+        return None if _places(following) == _places(previous) else following
+
+
+def _places(assignment: Assignment) -> list[tuple[str | None, tuple[str, ...]]]:
+    return [(task.active, task.standbys) for task in assignment.tasks]
