@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from tests.benchmarks import active_step, restore
+import argparse
+
+from tests.benchmarks import active_step, compare_active, compare_restore, restore
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--compare", action="store_true", help="against Kafka Streams, on the same broker and data")
+    if parser.parse_args().compare:
+        print("== active step", flush=True)
+        compare_active.main([])
+        print("== restore, every key once", flush=True)
+        compare_restore.main([])
+        print("== restore, every key five times", flush=True)
+        compare_restore.main(["--records", "5000000", "--keys", "1000000"])
+        return
     for name, measurement in (("active step", active_step), ("restore", restore)):
         print(f"== {name}", flush=True)
         measurement.main()

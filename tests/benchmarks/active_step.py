@@ -6,34 +6,46 @@ The first micro-batch, in which the JVM compiles, is left out of the figures and
 from __future__ import annotations
 
 import argparse
-import statistics
+import contextlib
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+from airflow_provider.connection import KafkaConnection
 from tests.benchmarks.cluster import broker, cpu_seconds, instance, make_topics, publish_orders
+from tests.benchmarks.figures import Figures, median
 
-_TASKS = 4
+TASKS = 4
+SOURCE, SINK = "orders", "spent"
 
 
-def measure(orders: int, customers: int) -> tuple[float, float, dict[str, float]]:
-    """Records a second, CPU us a record, and that by process, over all micro-batches but the first."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        with broker(folder / "kafka") as connection:
-            make_topics(connection, "orders", _TASKS, "orders", "spent")
-            publish_orders(connection, "orders", orders, customers)
-            job = Path(__file__).with_name("orders_job.py")
-            with instance(connection, "orders", job, folder, "local[1]") as (launched, reader):
-                samples: list[tuple[float, int, dict[str, float]]] = []
-                while not samples or samples[-1][1] < orders:
-                    reader.poll(0.05)
-                    done = sum(task.processed_records for task in reader.view.statuses["bench"].tasks)
-                    if done and (not samples or done != samples[-1][1]):
-                        samples.append((time.monotonic(), done, cpu_seconds(launched.launcher_pid)))
+@contextlib.contextmanager
+def published(folder: Path, orders: int, customers: int) -> Iterator[KafkaConnection]:
+    """A broker with the orders on it, for any number of applications."""
+    with broker(folder / "kafka") as connection:
+        make_topics(connection, "orders", TASKS, SOURCE, SINK)
+        publish_orders(connection, SOURCE, orders, customers)
+        yield connection
+
+
+def measure(
+    connection: KafkaConnection, folder: Path, application_id: str, orders: int, cores: int = 1
+) -> tuple[Figures, dict[str, float]]:
+    """All micro-batches but the first of a new application; and CPU us a record by process."""
+    make_topics(connection, application_id, TASKS, SOURCE, SINK)
+    job = Path(__file__).with_name("orders_job.py")
+    with instance(connection, application_id, job, folder, f"local[{cores}]") as (launched, reader):
+        samples: list[tuple[float, int, dict[str, float]]] = []
+        while not samples or samples[-1][1] < orders:
+            reader.poll(0.05)
+            done = sum(task.processed_records for task in reader.view.statuses["bench"].tasks)
+            if done and (not samples or done != samples[-1][1]):
+                samples.append((time.monotonic(), done, cpu_seconds(launched.launcher_pid)))
     (t0, n0, cpu0), (t1, n1, cpu1) = samples[0], samples[-1]
-    by_process = {kind: (cpu1[kind] - cpu0[kind]) / (n1 - n0) * 1e6 for kind in cpu1}
-    return (n1 - n0) / (t1 - t0), sum(by_process.values()), by_process
+    used = {kind: cpu1[kind] - cpu0[kind] for kind in cpu1}
+    figures = Figures(n1 - n0, t1 - t0, sum(used.values()))
+    return figures, {kind: seconds / figures.records * 1e6 for kind, seconds in used.items()}
 
 
 def main() -> None:
@@ -43,13 +55,15 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     arguments = parser.parse_args()
     results = []
-    for run in range(arguments.runs):
-        rate, cpu, parts = measure(arguments.orders, arguments.customers)
-        results.append((rate, cpu))
-        split = ", ".join(f"{kind} {value:.1f}" for kind, value in parts.items())
-        print(f"run {run + 1}: {rate:,.0f} records/s, {cpu:.1f} us CPU a record ({split})", flush=True)
-    rates, cpus = zip(*results, strict=True)
-    print(f"median of {len(results)}: {statistics.median(rates):,.0f} records/s, {statistics.median(cpus):.1f} us CPU")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with published(folder, arguments.orders, arguments.customers) as connection:
+            for run in range(arguments.runs):
+                figures, parts = measure(connection, folder / f"run-{run}", f"orders-{run}", arguments.orders)
+                results.append(figures)
+                split = ", ".join(f"{kind} {value:.1f}" for kind, value in parts.items())
+                print(f"run {run + 1}: {figures} ({split})", flush=True)
+    print(f"median of {len(results)}: {median(results)}")
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ def publish_orders(connection: KafkaConnection, topic: str, orders: int, custome
 def instance(
     connection: KafkaConnection, application_id: str, job: Path, folder: Path, master: str, options: Sequence[str] = ()
 ) -> Iterator[tuple[Launched, ControlReader]]:
-    """One running instance with every task assigned to it as the active one."""
+    """One running instance with every task assigned to it as the active one; the job gets its id as its argument."""
     settings = InstanceSettings(
         application_id, "bench", time.time_ns() // 1_000_000, str(folder / "state"), str(folder / "run"), connection
     )
@@ -80,6 +80,7 @@ def instance(
         *("--jars", ",".join(map(str, spark_kafka_jars()))),
         *options,
         str(job),
+        application_id,
     ]
     launched = launch(settings, command, {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_DRIVER_PYTHON": sys.executable})
     reader = ControlReader(connection, application_id)

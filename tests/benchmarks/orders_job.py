@@ -1,10 +1,12 @@
-"""Aggregates per customer: the job that is measured."""
+"""Aggregates per customer: the job that is measured. Its argument is the application id."""
+
+import sys
 
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.job import StatefulJob
 
 job = (
-    StatefulJob("orders")
+    StatefulJob(sys.argv[1])
     .source("orders", schema="customer STRING, amount DOUBLE, quantity INT", max_offsets_per_trigger=400_000)
     .group_by("customer")
     .aggregate(F.count().alias("orders"), F.sum("amount").alias("amount"), F.max("amount").alias("largest"))

@@ -6,9 +6,9 @@ Keys are shuffled: near-sequential ones make any restore look twice as fast.
 from __future__ import annotations
 
 import argparse
-import statistics
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,17 +26,18 @@ from airflow_provider.streaming.plan import JobSpec, SlotPlan, TaskPlan
 from airflow_provider.streaming.settings import InstanceSettings
 from airflow_provider.streaming.slot import Slot
 from tests.benchmarks.cluster import broker, make_topics
+from tests.benchmarks.figures import Figures, median
 
 _APPLICATION = "restore"
 _TRANSACTION = 100_000
 
 
-def fill(connection: KafkaConnection, records: int, keys: int, record_bytes: int) -> None:
-    """Write a changelog as the active step does: transactions with a commit record each."""
+def fill(connection: KafkaConnection, records: int, keys: int, record_bytes: int, task: int = 0) -> None:
+    """Write a task's changelog as the active step does: transactions with a commit record each."""
     group = Consumer(connection.to_client_config() | {"group.id": _APPLICATION})
-    writer = TransactionalWriter(connection, transactional_id(_APPLICATION, 0))
+    writer = TransactionalWriter(connection, transactional_id(_APPLICATION, task))
     writer.own()
-    random = np.random.default_rng(7)
+    random = np.random.default_rng(7 + task)
     order = random.permutation(records) % keys
     for at in range(0, records, _TRANSACTION):
         part = order[at : at + _TRANSACTION]
@@ -44,13 +45,13 @@ def fill(connection: KafkaConnection, records: int, keys: int, record_bytes: int
         changes = [
             (b"key-%012d" % key, b"%012d" % (at + i) + filler[: record_bytes - 28]) for i, key in enumerate(part)
         ]
-        record = CommitRecord(_APPLICATION, 0, 1, "bench", 1, 0, {"source": at + len(part)}, at + len(part))
-        writer.commit(changelog_topic(_APPLICATION, "state"), 0, changes, {}, record, group)
+        record = CommitRecord(_APPLICATION, task, 1, "bench", 1, 0, {"source": at + len(part)}, at + len(part))
+        writer.commit(changelog_topic(_APPLICATION, "state"), task, changes, {}, record, group)
     group.close()
 
 
-def restore(connection: KafkaConnection, folder: Path) -> tuple[int, float, float]:
-    """Restore into an empty folder; records, seconds, CPU seconds of the process."""
+def restore(connection: KafkaConnection, folder: Path, tasks: Sequence[int] = (0,)) -> Figures:
+    """Restore tasks into an empty folder."""
     settings = InstanceSettings(_APPLICATION, "bench", 1, str(folder / "state"), str(folder / "run"), connection)
     spec = JobSpec(
         _APPLICATION,
@@ -60,19 +61,20 @@ def restore(connection: KafkaConnection, folder: Path) -> tuple[int, float, floa
         "key",
         Aggregation((count(),)),
         (),
-        1,
+        max(tasks) + 1,
         RocksDBOptions(),
         86_400_000,
         60_000,
     )
-    plan = SlotPlan(settings, spec, 0, (TaskPlan(0, Role.STANDBY, 1),), budget_s=0.25)
+    plan = SlotPlan(settings, spec, 0, tuple(TaskPlan(task, Role.STANDBY, 1) for task in tasks), budget_s=0.25)
     begun, cpu = time.monotonic(), time.process_time()
     slot = Slot(plan)
-    while (status := slot.call(plan, None, False)[0]).lag_records != 0:
-        pass
+    told = slot.call(plan, None, False)
+    while any(status.lag_records != 0 for status in told):
+        told = slot.call(plan, None, False)
     took, used = time.monotonic() - begun, time.process_time() - cpu
     slot.close()
-    return status.restored_records, took, used
+    return Figures(sum(status.restored_records for status in told), took, used)
 
 
 def main() -> None:
@@ -89,12 +91,9 @@ def main() -> None:
             fill(connection, arguments.records, arguments.keys, arguments.record_bytes)
             results = []
             for run in range(arguments.runs):
-                records, took, used = restore(connection, folder / f"run-{run}")
-                results.append((records / took, used / records * 1e6))
-                print(f"run {run + 1}: {records:,} records in {took:.2f} s, {results[-1][0]:,.0f} records/s, "
-                      f"{results[-1][1]:.2f} us CPU a record", flush=True)  # fmt: skip
-    rates, cpus = zip(*results, strict=True)
-    print(f"median of {len(results)}: {statistics.median(rates):,.0f} records/s, {statistics.median(cpus):.2f} us CPU")
+                results.append(restore(connection, folder / f"run-{run}"))
+                print(f"run {run + 1}: {results[-1]}", flush=True)
+    print(f"median of {len(results)}: {median(results)}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""Kafka Streams doing the work that is measured here, for comparison."""
