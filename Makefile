@@ -81,7 +81,7 @@ lock: venv ## Resolve requirements.lock anew (hashes, no host)
 
 # --- The checks ---
 
-.PHONY: lint types unit integration dags bench
+.PHONY: lint types unit integration dags bench chaos
 lint: venv ## ruff: rules and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -100,6 +100,10 @@ dags: need venv jars ## Tests of the DAGs on a real Airflow
 
 bench: need venv jars ## Measure the active step and the restore
 	$(BIN)/python -m tests.benchmarks
+
+chaos: need venv jars ## Random faults and a judge; SEED, DURATION (s), FAULTS, RATE
+	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(DURATION),--duration $(DURATION)) \
+	  $(if $(FAULTS),--faults $(FAULTS)) $(if $(RATE),--rate $(RATE))
 
 .PHONY: clean
 clean: ## Remove what was made in this folder

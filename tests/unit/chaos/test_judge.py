@@ -1,0 +1,177 @@
+"""The judge is worth nothing unless it finds each of these."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from tests.chaos.judge import COMMIT_KEY, Copy, Evidence, Record, Truth, judge
+
+TOPIC = "ledger-input"
+POSTINGS = [("a", 1, 10), ("b", 1, 5), ("a", 2, 20), ("a", 3, 0), ("a", 4, 7), ("b", 3, 6)]
+"""Account, sequence number, amount. ``b`` lacks its second, which was aborted; ``a`` is closed once."""
+
+
+def encoded(value: dict[str, Any]) -> bytes:
+    return json.dumps(value).encode()
+
+
+def posting(offset: int, account: str, seq: int, amount: int) -> Record:
+    return Record(0, offset, account.encode(), encoded({"account": account, "seq": seq, "amount": amount}))
+
+
+def commit(offset: int, generation: int, instance: str, source_offset: int, processed: int) -> Record:
+    value = {
+        "task": 0,
+        "generation": generation,
+        "instance": instance,
+        "incarnation": 1,
+        "source_offsets": {TOPIC: source_offset},
+        "processed": processed,
+    }
+    return Record(0, offset, COMMIT_KEY, encoded(value))
+
+
+def assignment(generation: int, active: str, since: int) -> Record:
+    tasks = [{"active": active, "standbys": ["i3"], "active_since": since}]
+    return Record(0, generation, b"assignment", encoded({"generation": generation, "tasks": tasks}))
+
+
+def good() -> Evidence:
+    """Two commits, the second by a new owner."""
+    inputs = [posting(offset, *values) for offset, values in enumerate(POSTINGS)]
+    truth = Truth.of(inputs)
+    outputs = [output for key in sorted(truth.outputs) for output in truth.outputs[key]]
+    early, late = Truth.of(inputs[:3]).state[0], truth.state[0]
+    changes = [Record(0, offset, key, encoded(value)) for offset, (key, value) in enumerate(sorted(early.items()))]
+    changes += [commit(2, 1, "i1", 3, 3)]
+    changes += [Record(0, offset, key, encoded(value)) for offset, (key, value) in enumerate(sorted(late.items()), 4)]
+    changes += [commit(6, 2, "i2", 6, 6)]
+    stored = {key: encoded(value) for key, value in late.items()}
+    return Evidence(
+        TOPIC,
+        inputs,
+        [Record(0, offset, o["account"].encode(), encoded(o)) for offset, o in enumerate(outputs)],
+        changes,
+        [assignment(1, "i1", 1), assignment(2, "i2", 2)],
+        [Copy("i2", 0, "active", stored), Copy("i3", 0, "standby", stored)],
+    )
+
+
+def without(records: Sequence[Record], at: int) -> list[Record]:
+    return [record for number, record in enumerate(records) if number != at]
+
+
+def swapped(records: Sequence[Record], at: int) -> list[Record]:
+    found = list(records)
+    found[at], found[at + 1] = found[at + 1], found[at]
+    return found
+
+
+def replaced(records: Sequence[Record], at: int, by: Record) -> list[Record]:
+    return [by if number == at else record for number, record in enumerate(records)]
+
+
+def changed_state(good: Evidence) -> Evidence:
+    wrong = dataclasses.replace(good.changelog[4], value=encoded({"count": 9, "sum": 9, "chain": 9}))
+    return dataclasses.replace(good, changelog=replaced(good.changelog, 4, wrong), copies=[])
+
+
+def kept_key(good: Evidence) -> Evidence:
+    risen = Record(0, 5, b"z", b"{}")
+    return dataclasses.replace(good, changelog=[*good.changelog, risen], copies=[])
+
+
+def other_copy(content: dict[bytes, bytes]) -> Callable[[Evidence], Evidence]:
+    def change(good: Evidence) -> Evidence:
+        standby = Copy("i3", 0, "standby", {**good.copies[1].content, **content})
+        return dataclasses.replace(good, copies=[good.copies[0], standby])
+
+    return change
+
+
+def other_commit(at: int, by: Record) -> Callable[[Evidence], Evidence]:
+    return lambda good: dataclasses.replace(good, changelog=replaced(good.changelog, at, by), assignments=[])
+
+
+def test_good_run_is_right() -> None:
+    verdict = judge(good())
+    assert verdict.right, verdict.lines()
+    assert verdict.compared == {
+        "records": 6, "outputs": 6, "keys": 2, "generations": 2, "commits": 2, "stores": 2
+    }  # fmt: skip
+
+
+def test_closed_account_begins_anew() -> None:
+    truth = Truth.of(posting(offset, *values) for offset, values in enumerate(POSTINGS))
+    assert [output["count"] for output in truth.outputs[b"a"]] == [1, 2, 3, 1]
+    assert truth.state[0][b"a"]["sum"] == 7
+
+
+@pytest.mark.parametrize(
+    ("change", "sort"),
+    [
+        pytest.param(
+            lambda g: dataclasses.replace(g, outputs=without(g.outputs, 1)), "output missing", id="lost-output"
+        ),
+        pytest.param(
+            lambda g: dataclasses.replace(g, outputs=[*g.outputs, g.outputs[-1]]), "output doubled", id="doubled"
+        ),
+        pytest.param(
+            lambda g: dataclasses.replace(g, outputs=swapped(g.outputs, 0)), "order swapped", id="swapped-order"
+        ),
+        pytest.param(
+            lambda g: dataclasses.replace(
+                g, outputs=[*g.outputs, dataclasses.replace(g.outputs[-1], value=encoded({"seq": 99}))]
+            ),
+            "output wrong",
+            id="output-of-no-record",
+        ),
+        pytest.param(
+            lambda g: dataclasses.replace(
+                g, outputs=replaced(g.outputs, 1, dataclasses.replace(g.outputs[1], partition=1))
+            ),
+            "output in two partitions",
+            id="output-elsewhere",
+        ),
+        pytest.param(
+            lambda g: dataclasses.replace(g, inputs=[*g.inputs, posting(6, "c", 1, 3)]), "state wrong", id="lost-record"
+        ),
+        pytest.param(
+            lambda g: dataclasses.replace(g, inputs=[*g.inputs, posting(6, "c", 1, 3)]),
+            "not processed to the end",
+            id="record-never-processed",
+        ),
+        pytest.param(changed_state, "state wrong", id="wrong-state"),
+        pytest.param(kept_key, "state wrong", id="deleted-key-came-back"),
+        pytest.param(other_commit(5, commit(6, 1, "i2", 6, 6)), "two owners", id="two-owners-in-one-generation"),
+        pytest.param(other_commit(2, commit(2, 3, "i1", 3, 3)), "generation went back", id="zombie-committed-late"),
+        pytest.param(other_commit(5, commit(6, 2, "i2", 3, 6)), "source offset went back", id="offset-went-back"),
+        pytest.param(other_commit(5, commit(6, 2, "i2", 6, 7)), "miscounted", id="counted-twice"),
+        pytest.param(
+            lambda g: dataclasses.replace(g, assignments=[assignment(1, "i1", 1), assignment(2, "i3", 2)]),
+            "commit by who was not assigned",
+            id="not-assigned",
+        ),
+        pytest.param(
+            lambda g: dataclasses.replace(g, assignments=[*g.assignments, assignment(2, "i2", 2)]),
+            "assignment went back",
+            id="generation-published-twice",
+        ),
+        pytest.param(other_copy({b"a": b"{}"}), "standby differs", id="standby-holds-another-value"),
+        pytest.param(other_copy({b"z": b"{}"}), "standby differs", id="standby-holds-a-key-too-many"),
+        pytest.param(
+            lambda g: dataclasses.replace(g, copies=[Copy("i3", 0, "standby", unreadable="Corruption")]),
+            "standby unreadable",
+            id="standby-cannot-be-read",
+        ),
+    ],
+)
+def test_difference_is_found(change: Callable[[Evidence], Evidence], sort: str) -> None:
+    verdict = judge(change(good()))
+    assert not verdict.right
+    assert verdict.differences[sort], verdict.lines()
