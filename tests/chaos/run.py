@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import random
 import shutil
+import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -94,7 +97,10 @@ def run(options: Options) -> Outcome:
     """Inject faults for as long as asked, let everything catch up, judge."""
     folder = Path(tempfile.mkdtemp(prefix="chaos-"))
     outcome = Outcome(folder)
-    with Cluster(folder, options.instances, options.tasks, options.rate, options.seed) as cluster:
+    with (
+        _clients_tell(folder / "clients.log"),
+        Cluster(folder, options.instances, options.tasks, options.rate, options.seed) as cluster,
+    ):
         try:
             cluster.start()
             _inject(cluster, options, outcome)
@@ -105,11 +111,24 @@ def run(options: Options) -> Outcome:
             raise
         finally:
             outcome.counts = cluster.supervisor.counts
-            (folder / "supervisor.log").write_text("\n".join(cluster.supervisor.log) + "\n")
             (folder / "outcome.txt").write_text("\n".join(outcome.lines()) + "\n")
     if outcome.right and not options.keep:
         shutil.rmtree(folder, ignore_errors=True)
     return outcome
+
+
+@contextlib.contextmanager
+def _clients_tell(file: Path) -> Iterator[None]:
+    """What Kafka's clients of this process write to standard error goes to a file: a lost broker fills a screen."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with file.open("ab") as log:
+        os.dup2(log.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _inject(cluster: Cluster, options: Options, outcome: Outcome) -> None:

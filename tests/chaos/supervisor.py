@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import Final
 
 from confluent_kafka import KafkaException
@@ -36,6 +37,7 @@ class Supervisor:
         application_id: the application.
         names: the instances that should live.
         launch: launches an instance again and returns its incarnation.
+        log_file: what it saw and did.
     """
 
     def __init__(
@@ -44,14 +46,15 @@ class Supervisor:
         application_id: str,
         names: Collection[str],
         launch: Callable[[str], int],
+        log_file: Path,
     ) -> None:
+        self._log_file = log_file
         self._connection, self._application_id, self._names, self._launch = connection, application_id, names, launch
         self.view = ControlView(application_id)
         self.counts: Counter[str] = Counter()
         """Incidents by kind, decisions by action, replacements, generations."""
         self.held: set[str] = set()
         """Instances that nobody replaces for now."""
-        self.log: list[str] = []
         self._follower: ControlFollower | None = None
         self._launch_at: dict[str, float] = {}
         self._launched: dict[str, int] = {}
@@ -72,7 +75,8 @@ class Supervisor:
 
     def say(self, line: str) -> None:
         """For the log of the run."""
-        self.log.append(f"{time.strftime('%H:%M:%S')} {time.monotonic() - self._began:7.2f} {line}")
+        with self._log_file.open("a") as log:
+            log.write(f"{time.strftime('%H:%M:%S')} {time.monotonic() - self._began:7.2f} {line}\n")
 
     async def _run(self) -> None:
         while not self._stop.is_set():
