@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 __all__ = ["StateDirectory"]
+
+
+_QUARANTINE = "quarantine"
+_ASIDE = re.compile(r".+-task-(\d+)-(.+)")
 
 
 class StateDirectory:
@@ -52,7 +59,35 @@ class StateDirectory:
         source = self.store(task, store)
         if not source.exists():
             return None
-        target = self.path / "quarantine" / f"{time.strftime('%Y%m%dT%H%M%S')}-{time.time_ns()}-task-{task}-{store}"
+        target = self.path / _QUARANTINE / f"{time.strftime('%Y%m%dT%H%M%S')}-{time.time_ns()}-task-{task}-{store}"
         target.parent.mkdir(parents=True, exist_ok=True)
         source.rename(target)
         return target
+
+    def prune(self, whole: Collection[tuple[int, str]], max_stores: int, max_bytes: int) -> tuple[Path, ...]:
+        """Destroy the oldest stores in quarantine until the bounds are kept.
+
+        Args:
+            whole: tasks and stores whose successor is whole; what others left is kept, whatever the bounds.
+            max_stores: how many may stay.
+            max_bytes: how large they may be together.
+
+        Returns:
+            What was destroyed.
+        """
+        aside = sorted((self.path / _QUARANTINE).glob("*"), key=lambda path: path.name)
+        sizes = {path: _size(path) for path in aside}
+        destroyed: list[Path] = []
+        for path in aside:
+            if len(sizes) <= max_stores and sum(sizes.values()) <= max_bytes:
+                break
+            named = _ASIDE.fullmatch(path.name)
+            if named and (int(named[1]), named[2]) in whole:
+                shutil.rmtree(path)
+                del sizes[path]
+                destroyed.append(path)
+        return tuple(destroyed)
+
+
+def _size(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

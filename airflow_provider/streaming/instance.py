@@ -145,7 +145,13 @@ class Instance:
         if assignment is None or self._stop.is_set():
             return
         plans = [
-            TaskPlan(task, Role.ACTIVE, assignment.tasks[task].active_since, self._replays.get(task))
+            TaskPlan(
+                task,
+                Role.ACTIVE,
+                assignment.tasks[task].active_since,
+                self._replays.get(task),
+                bool(assignment.tasks[task].standbys),
+            )
             for task in assignment.active_on(instance)
         ]
         plans += [

@@ -58,12 +58,15 @@ class TaskPlan:
         role: active or standby.
         generation: an active's ``active_since``.
         replay: id of the command that asks to restore the store afresh; None for none. Obeyed once.
+        has_standbys: whether another instance holds a copy. Then an active whose store is lost fails the task, so that
+            the copy takes over, instead of making everybody wait while it restores its own.
     """
 
     task: int
     role: Role
     generation: int
     replay: str | None = None
+    has_standbys: bool = False
 
 
 @dataclass(frozen=True)

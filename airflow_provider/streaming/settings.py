@@ -35,6 +35,8 @@ class InstanceSettings:
         heartbeat_interval_s: how often a status is sent.
         log_file: where the process's output goes; told in the status.
         round_interval_s: how long a slot may be idle before a round follows its standbys' changelogs.
+        quarantine_max_stores: how many bad stores are kept for people to look at.
+        quarantine_max_bytes: how large they may be together.
         fail_points: places to die at, for tests (`airflow_provider.failpoint`).
     """
 
@@ -47,6 +49,8 @@ class InstanceSettings:
     heartbeat_interval_s: float = 1.0
     log_file: str | None = None
     round_interval_s: float = 0.5
+    quarantine_max_stores: int = 4
+    quarantine_max_bytes: int = 10 << 30
     fail_points: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -28,7 +28,7 @@ from airflow_provider.state.directory import StateDirectory
 from airflow_provider.streaming.active_step import active_step
 from airflow_provider.streaming.handover import Handover
 from airflow_provider.streaming.plan import SlotPlan, TaskPlan
-from airflow_provider.streaming.replica_opening import open_replica
+from airflow_provider.streaming.replica_opening import open_replica, where_to_start
 from airflow_provider.streaming.task import Task
 
 __all__ = ["Slot"]
@@ -51,7 +51,10 @@ class Slot:
     def __init__(self, plan: SlotPlan) -> None:
         self._settings, self._job = plan.settings, plan.job
         self._tasks: dict[int, Task] = {}
+        self._plans: dict[int, TaskPlan] = {}
         self._troubles: dict[int, StatefulStreamsError] = {}
+        self._given_up: dict[int, tuple[TaskPlan, StatefulStreamsError]] = {}
+        self._set_aside = True  # what an earlier process left in quarantine counts too
         self._lock = threading.RLock()
         self._directory = StateDirectory(Path(plan.settings.state_dir), plan.job.application_id)
         self._failpoints = FailPoints(plan.settings.fail_points, Path(plan.settings.run_dir))
@@ -90,8 +93,8 @@ class Slot:
 
     def _obey(self, plan: SlotPlan) -> None:
         self._settings, self._job = plan.settings, plan.job
-        wanted = {task.task: task for task in plan.tasks}
-        for number in [n for n in self._tasks if n not in wanted]:
+        self._plans = {task.task: task for task in plan.tasks}
+        for number in [n for n in self._tasks if n not in self._plans]:
             self._let_go(number)
         self._troubles = {}  # every call tries anew
         for task_plan in plan.tasks:
@@ -102,11 +105,15 @@ class Slot:
     def _hold(self, plan: TaskPlan) -> None:
         number = plan.task
         store = self._job.store
+        if self._is_given_up(plan):
+            return
         asked = plan.replay is not None and self._directory.replayed(number, store) != plan.replay
         if asked:
             self._let_go(number)
         if number not in self._tasks:
-            replica = open_replica(self._job, number, self._directory, self._reader, self._handover.address, asked)
+            replica = open_replica(
+                self._job, number, self._directory, self._reader, self._handover.address, asked, _yields(plan)
+            )
             self._tasks[number] = Task(self._settings, self._job, plan, replica, self._failpoints)
             if asked and plan.replay is not None:
                 self._directory.note_replay(number, store, plan.replay)
@@ -143,14 +150,7 @@ class Slot:
 
     def _seek(self, task: Task) -> None:
         task.replica.reached_end = False
-        position = task.replica.store.position
-        low, high = self._reader.bounds(task.source, None if position is None else position.offset)
-        if position is not None and not low <= position.offset <= high:
-            raise StoreOutdatedError(
-                f"Position {position.offset} lies outside of {task.changelog}[{task.number}], which holds {low} to "
-                f"{high}: records were deleted, or it was recreated. The store is restored afresh."
-            )
-        self._reader.add(task.source, low if position is None else position.offset)
+        self._reader.add(task.source, where_to_start(task.replica, self._reader, self._job.delete_retention_ms))
 
     def _let_go(self, number: int) -> None:
         task = self._tasks.pop(number, None)
@@ -176,12 +176,31 @@ class Slot:
             if number in self._tasks:
                 self._tasks[number].disown()
             if isinstance(error, (StoreCorruptedError, StoreOutdatedError)):
-                # Not destroyed in place; the next call restores an empty one.
+                # Not destroyed in place; the next call restores an empty one, or a standby takes over.
+                task = self._tasks.get(number)
                 self._let_go(number)
                 self._directory.quarantine(number, self._job.store)
+                self._set_aside = True
+                plan = self._plans.get(number) if task is None else task.plan
+                if plan is not None and _yields(plan):
+                    self._given_up[number] = (plan, error)
+
+    def _is_given_up(self, plan: TaskPlan) -> bool:
+        """Whether this owner lost its store and a standby is to take over: until the next generation says otherwise."""
+        given_up = self._given_up.get(plan.task)
+        if given_up is not None and (given_up[0].role, given_up[0].generation) == (plan.role, plan.generation):
+            return plan.has_standbys
+        self._given_up.pop(plan.task, None)
+        return False
 
     def _status(self, plan: TaskPlan, passed_over: bool) -> TaskStatus:
         task, trouble = self._tasks.get(plan.task), self._troubles.get(plan.task)
+        if task is None and self._is_given_up(plan):
+            lost = self._given_up[plan.task][1]
+            why = f"{lost} A standby is to take over."
+            return TaskStatus(
+                plan.task, plan.role, TaskState.FAILED, plan.generation, error=why, error_kind=type(lost).__name__
+            )
         if task is not None:
             status = task.status()
             if passed_over and status.state is TaskState.RUNNING:
@@ -214,8 +233,16 @@ class Slot:
                         self._reader.remove(source)
             self._finish_restored()
             behind = any(not task.replica.reached_end for task in self._following())
+            if not behind and self._set_aside:
+                self._prune()
             if time.monotonic() >= until or not behind:
                 return
+
+    def _prune(self) -> None:
+        """Every successor is whole: what they replaced need no longer all be kept."""
+        whole = [(number, self._job.store) for number in self._tasks]
+        self._directory.prune(whole, self._settings.quarantine_max_stores, self._settings.quarantine_max_bytes)
+        self._set_aside = False
 
     def _following(self) -> list[Task]:
         return [t for t in self._tasks.values() if t.state in (TaskState.FOLLOWING, TaskState.RESTORING)]
@@ -271,6 +298,11 @@ class Slot:
             if attempts_left or isinstance(error, BrokerUnreachableError):
                 raise
             task.fail(error)
+
+
+def _yields(plan: TaskPlan) -> bool:
+    """Whether a lost store is a standby's turn rather than a restore in place."""
+    return plan.role is Role.ACTIVE and plan.has_standbys
 
 
 def _by_task(rows: pa.Table) -> Mapping[int, pa.Table]:

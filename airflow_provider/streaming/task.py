@@ -201,6 +201,7 @@ class Task:
         lag_s = 0.0 if lag == 0 else None
         if lag and position is not None and position.timestamp_ms:
             lag_s = max(0.0, (_now_ms() - position.timestamp_ms) / 1000)
+        record = None if isinstance(self.error, TopicMismatchError) else self.commit_record
         return TaskStatus(
             task=self.number,
             role=self.plan.role,
@@ -211,11 +212,11 @@ class Task:
             lag_records=lag,
             lag_s=lag_s,
             caught_up_in_s=0.0 if running else replica.caught_up_in_s,
-            source_offset=None if isinstance(self.error, TopicMismatchError) else self.source_offset,
+            source_offset=None if record is None else record.source_offsets.get(self.job.source_topic),
             restored_records=replica.restored_records,
             restore_records_per_s=round(replica.records_per_s, 1),
             processed_records=self.processed,
-            failed_records=0 if self.commit_record is None else self.commit_record.failed,
+            failed_records=0 if record is None else record.failed,
             first_commit_at_ms=self.first_commit_at_ms,
             owned_at_ms=self.owned_at_ms,
             error=None if self.error is None else str(self.error),

@@ -20,7 +20,7 @@ from airflow_provider.streaming.plan import TaskPlan
 from airflow_provider.streaming.slot import Slot
 from airflow_provider.topics import TopicAdmin, changelog_spec
 from tests.integration.streaming.application import Application, InstancePlans, active, standby, the_only
-from tests.integration.streaming.committed import newest_by_key, records_of
+from tests.integration.streaming.committed import commits, newest_by_key, records_of
 from tests.integration.streaming.orders import batches_of, random_orders, table
 from tests.waiting import wait_until
 
@@ -244,6 +244,11 @@ def test_owner_that_was_followed_by_another_is_not_kept_fresh(
         zombie.call(old.plan(active(0)), table((0, FIRST)), False)
         owner.call(new.plan(active(0, 2)), None, False)
         owner.call(new.plan(active(0, 2)), table((0, SECOND)), False)
+        # A commit returns before its marker is written; until then nobody can know that something followed.
+        servers = application.connection.bootstrap_servers
+        wait_until(
+            lambda: commits(records_of(servers, application.changelog), 0)[-1]["generation"] == 2, 30, "the commit"
+        )
         taken_over_ms = now_ms()
         assert the_only(zombie.call(old.plan(active(0)), None, False)).state is TaskState.RUNNING
 

@@ -56,3 +56,35 @@ def test_last_replay_is_remembered_for_whoever_comes(tmp_path: Path) -> None:
     directory.quarantine(0, "state")
 
     assert StateDirectory(tmp_path, "orders").replayed(0, "state") == "replay-1"
+
+
+def put_aside(directory: StateDirectory, task: int, size: int) -> Path:
+    directory.store(task, "state").mkdir(parents=True)
+    (directory.store(task, "state") / "data").write_bytes(b"x" * size)
+    aside = directory.quarantine(task, "state")
+    assert aside is not None
+    return aside
+
+
+def test_oldest_in_quarantine_are_destroyed_when_there_are_too_many(tmp_path: Path) -> None:
+    directory = StateDirectory(tmp_path, "orders")
+    aside = [put_aside(directory, task, 10) for task in (0, 1, 0)]
+
+    assert directory.prune([(0, "state"), (1, "state")], max_stores=1, max_bytes=1000) == (aside[0], aside[1])
+    assert [path.exists() for path in aside] == [False, False, True]
+
+
+def test_oldest_in_quarantine_are_destroyed_when_they_are_too_large(tmp_path: Path) -> None:
+    directory = StateDirectory(tmp_path, "orders")
+    aside = [put_aside(directory, 0, 600), put_aside(directory, 0, 600)]
+
+    assert directory.prune([(0, "state")], max_stores=10, max_bytes=1000) == (aside[0],)
+    assert aside[1].exists()
+
+
+def test_bad_store_is_kept_until_its_successor_is_whole(tmp_path: Path) -> None:
+    directory = StateDirectory(tmp_path, "orders")
+    aside = [put_aside(directory, task, 10) for task in (0, 1)]
+
+    assert directory.prune([(1, "state")], max_stores=0, max_bytes=0) == (aside[1],)
+    assert aside[0].exists()

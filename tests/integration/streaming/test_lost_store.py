@@ -1,0 +1,105 @@
+"""An active whose store is lost lets its warm standby take over, and restores in place only where there is none."""
+
+from __future__ import annotations
+
+import dataclasses
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from airflow_provider.control.status import TaskState
+from airflow_provider.streaming.plan import TaskPlan
+from airflow_provider.streaming.slot import Slot
+from tests.integration.streaming.application import Application, InstancePlans, active, standby, the_only
+from tests.integration.streaming.committed import newest_by_key, records_of
+from tests.integration.streaming.orders import batches_of, random_orders, table
+
+# Enough keys that the position lies in another block than the first.
+FIRST, SECOND = batches_of(random_orders(5, 8000, customers=3000), 4000)
+
+
+def backed(plan: TaskPlan) -> TaskPlan:
+    return dataclasses.replace(plan, has_standbys=True)
+
+
+@pytest.fixture
+def plans(bootstrap_servers: str, application_id: str, tmp_path: Path) -> InstancePlans:
+    """An instance that processed the first orders and was closed."""
+    application = Application.create(bootstrap_servers, application_id, tmp_path)
+    made = application.instance("i1")
+    with closing(Slot(made.plan(active(0)))) as slot:
+        slot.call(made.plan(active(0)), None, False)
+        slot.call(made.plan(active(0)), table((0, FIRST)), False)
+    return made
+
+
+def spoil_manifest(plans: InstancePlans) -> None:
+    (manifest,) = plans.directory.store(0, "state").glob("MANIFEST-*")
+    manifest.write_bytes(b"\0" * manifest.stat().st_size)
+
+
+def spoil_data(plans: InstancePlans) -> None:
+    """Found only when a key is read: the first block, while the position, the index and the footer stay as they are."""
+    for path in plans.directory.store(0, "state").glob("*.sst"):
+        data = bytearray(path.read_bytes())
+        data[:2000] = bytes(b ^ 0xFF for b in data[:2000])
+        path.write_bytes(data)
+
+
+def changelog(plans: InstancePlans) -> dict[bytes, bytes]:
+    spec = plans.spec
+    return newest_by_key(
+        records_of(plans.settings.connection.bootstrap_servers, f"{spec.application_id}-{spec.store}-changelog")
+    )
+
+
+def test_corrupted_store_of_a_backed_active_fails_its_task_until_the_next_generation(plans: InstancePlans) -> None:
+    spoil_manifest(plans)
+    backed_plan = plans.plan(backed(active(0)))
+    with closing(Slot(backed_plan)) as slot:
+        for _ in range(2):
+            status = the_only(slot.call(backed_plan, None, False))
+            assert (status.state, status.error_kind) == (TaskState.FAILED, "StoreCorruptedError")
+        assert len(plans.quarantined) == 1
+
+        status = the_only(slot.call(plans.plan(standby(0, 2)), None, False))
+        assert (status.state, status.lag_records, status.error) == (TaskState.FOLLOWING, 0, None)
+    assert plans.stored() == changelog(plans)
+
+
+def test_corrupted_block_found_in_a_batch_fails_the_task_of_a_backed_active(plans: InstancePlans) -> None:
+    backed_plan = plans.plan(backed(active(0)))
+    spoil_data(plans)
+    with closing(Slot(backed_plan)) as slot:
+        slot.call(backed_plan, None, False)
+        status = the_only(slot.call(backed_plan, table((0, SECOND)), False))
+    assert (status.state, status.error_kind) == (TaskState.FAILED, "StoreCorruptedError")
+    assert len(plans.quarantined) == 1
+
+
+def test_corrupted_block_of_an_active_without_standbys_is_restored_in_place(plans: InstancePlans) -> None:
+    spoil_data(plans)
+    plan = plans.plan(active(0))
+    with closing(Slot(plan)) as slot:
+        slot.call(plan, None, False)
+        assert the_only(slot.call(plan, table((0, SECOND)), False)).error_kind == "StoreCorruptedError"
+        status = the_only(slot.call(plan, None, False))
+        assert (status.state, status.error) == (TaskState.RUNNING, None)
+        assert status.source_offset == FIRST[-1].offset + 1
+        the_only(slot.call(plan, table((0, SECOND)), False))
+    assert plans.stored() == changelog(plans)
+
+
+def test_standby_that_slept_is_not_promoted_with_what_it_has(plans: InstancePlans) -> None:
+    plan = plans.plan(standby(0))
+    with closing(Slot(plan)) as slot:
+        slot.call(plan, None, False)
+        # From here on, longer than deletions are kept: whatever was applied was applied too long ago.
+        forgetful = dataclasses.replace(
+            plans.plan(active(0, 2)), job=dataclasses.replace(plans.spec, delete_retention_ms=-1)
+        )
+        outdated = the_only(slot.call(forgetful, None, False))
+    assert outdated.error_kind == "StoreOutdatedError"
+    assert outdated.state is not TaskState.RUNNING
+    assert len(plans.quarantined) == 1
