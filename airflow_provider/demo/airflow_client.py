@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import http.client
 import json
+import time
 import urllib.error
 import urllib.request
 from typing import Any, Final
@@ -11,18 +13,24 @@ from airflow_provider.demo.errors import DemoError
 
 __all__ = ["AirflowClient"]
 
-_TIMEOUT_S: Final = 10.0
+_TIMEOUT_S: Final = 15.0
+_PATIENCE_S: Final = 45.0
+_PAUSE_S: Final = 0.5
 
 
 class AirflowClient:
     """A client of the public API of an Airflow whose users are all admins.
 
+    A busy machine may leave a request unanswered for long. So every request is asked again for a while; what starts
+    something names it first, and is known again by its name.
+
     Args:
         address: such as ``http://127.0.0.1:8080``.
+        patience_s: for how long a request is asked again.
     """
 
-    def __init__(self, address: str) -> None:
-        self.address = address
+    def __init__(self, address: str, patience_s: float = _PATIENCE_S) -> None:
+        self.address, self._patience_s = address, patience_s
         self._token: str | None = None
         # Loopback is reached directly, whatever the environment says of proxies.
         self._open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
@@ -31,10 +39,10 @@ class AirflowClient:
         """The components that do not answer or whose heartbeat stays away; all of them when nothing answers."""
         parts = ("metadatabase", "scheduler", "triggerer", "dag_processor")
         try:
-            health = self._call("GET", "/api/v2/monitor/health", with_token=False)
-        except (DemoError, OSError):
+            health = self._ask(self._request("GET", "/api/v2/monitor/health"))
+        except (OSError, http.client.HTTPException, ValueError):
             return ["api-server"]
-        return [part for part in parts if health.get(part, {}).get("status") != "healthy"]
+        return [part for part in parts if (health.get(part) or {}).get("status") != "healthy"]
 
     def dags(self) -> set[str]:
         """The ids of the DAGs that were read."""
@@ -45,17 +53,16 @@ class AirflowClient:
         found = self._call("GET", "/api/v2/importErrors?limit=100")["import_errors"]
         return [f"{error['filename']}: {error['stack_trace'].strip().splitlines()[-1]}" for error in found]
 
-    def trigger(self, dag_id: str, conf: dict[str, Any]) -> str:
-        """Start a run; gives its id."""
-        run = self._call("POST", f"/api/v2/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": conf})
-        return str(run["dag_run_id"])
+    def trigger(self, dag_id: str, run_id: str, conf: dict[str, Any]) -> None:
+        """Start a run, once however often it is asked for.
 
-    def runs(self, dag_id: str) -> list[dict[str, Any]]:
-        """The runs of a DAG, oldest first."""
-        found: list[dict[str, Any]] = self._call("GET", f"/api/v2/dags/{dag_id}/dagRuns?limit=100&order_by=id")[
-            "dag_runs"
-        ]
-        return found
+        Args:
+            dag_id: of what.
+            run_id: of the run; a new one.
+            conf: the values of its form.
+        """
+        body = {"dag_run_id": run_id, "logical_date": None, "conf": conf}
+        self._call("POST", f"/api/v2/dags/{dag_id}/dagRuns", body, exists=409)
 
     def run_state(self, dag_id: str, run_id: str) -> str:
         """``queued``, ``running``, ``success`` or ``failed``."""
@@ -67,17 +74,32 @@ class AirflowClient:
         found: list[dict[str, Any]] = self._call("GET", path)["task_instances"]
         return found
 
-    def _call(self, method: str, path: str, body: Any = None, with_token: bool = True) -> Any:
+    def _call(self, method: str, path: str, body: Any = None, exists: int | None = None) -> Any:
+        """Ask, again and again when nothing answers; `exists` is the status that says: done by an earlier request."""
+        deadline = time.monotonic() + self._patience_s
+        while True:
+            try:
+                if self._token is None:
+                    self._token = str(self._ask(self._request("GET", "/auth/token"))["access_token"])
+                return self._ask(self._request(method, path, body))
+            except urllib.error.HTTPError as error:
+                if error.code == exists:
+                    return None
+                told = error.read().decode("utf-8", "replace")[:500]
+                why, mended = f"answered {error.code} to {method} {path}: {told}", error.code >= 500
+            except (OSError, http.client.HTTPException) as error:  # refused, reset, cut off, timed out
+                why, mended = f"did not answer {method} {path} for {self._patience_s:g} s ({error})", True
+            if not mended or time.monotonic() > deadline:
+                raise DemoError(f"Airflow {why}.")
+            time.sleep(_PAUSE_S)
+
+    def _request(self, method: str, path: str, body: Any = None) -> urllib.request.Request:
         headers = {"Content-Type": "application/json"}
-        if with_token:
-            if self._token is None:
-                self._token = str(self._call("GET", "/auth/token", with_token=False)["access_token"])
+        if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.address + path.replace("+", "%2B"), data, headers, method=method)
-        try:
-            with self._open(request, timeout=_TIMEOUT_S) as answer:
-                return json.loads(answer.read())
-        except urllib.error.HTTPError as error:
-            told = error.read().decode("utf-8", "replace")[:500]
-            raise DemoError(f"Airflow answered {error.code} to {method} {path}: {told}") from error
+        return urllib.request.Request(self.address + path.replace("+", "%2B"), data, headers, method=method)
+
+    def _ask(self, request: urllib.request.Request) -> Any:
+        with self._open(request, timeout=_TIMEOUT_S) as answer:
+            return json.loads(answer.read())

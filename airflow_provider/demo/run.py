@@ -130,8 +130,10 @@ class Demo:
     def _deploy(self, stage: Stage) -> None:
         self._screen.say(f"DAG {DEPLOY}: instances {' and '.join(INSTANCES)}")
         client = stage.airflow.client
-        run_id = client.trigger(
+        run_id = f"demo-{time.time_ns() // 1_000_000}"
+        client.trigger(
             DEPLOY,
+            run_id,
             {
                 "application_id": APPLICATION,
                 "application": str(Path(flights_job.__file__).resolve()),
