@@ -37,6 +37,7 @@ _READ_RECORDS = 10_000
 _POLL_S = 0.02
 _CATCH_UP_S = 0.5
 _REFRESH_TIMEOUT_S = 1.0
+_OWN_AGAIN_S = 5.0
 
 
 class Slot:
@@ -100,6 +101,10 @@ class Slot:
         for task_plan in plan.tasks:
             with self._own_trouble(task_plan.task):
                 self._hold(task_plan)
+        for task in self._tasks.values():
+            if task.fenced_for_s > _OWN_AGAIN_S:
+                # Whoever fenced it was outdated: by now a newer assignment would have come.
+                task.take()
         self._own([task for task in self._tasks.values() if task.state is TaskState.OWNING])
 
     def _hold(self, plan: TaskPlan) -> None:
@@ -139,10 +144,7 @@ class Slot:
         if before.role is plan.role and before.generation == plan.generation:
             return
         if plan.role is Role.ACTIVE:
-            task.disown()  # a producer owns once
-            task.error, task.state = None, TaskState.OWNING
-            task.processed, task.first_commit_at_ms = 0, None
-            task.replica.begin()
+            task.take()
         elif before.role is Role.ACTIVE:
             task.disown()
             task.error, task.state, task.owned_at_ms = None, TaskState.FOLLOWING, None
@@ -248,11 +250,12 @@ class Slot:
         return [t for t in self._tasks.values() if t.state in (TaskState.FOLLOWING, TaskState.RESTORING)]
 
     def _finish_restored(self) -> None:
-        for task in self._tasks.values():
+        for task in list(self._tasks.values()):
             # Owned, so the end cannot move: at the end means all of it.
             if task.state is TaskState.RESTORING and task.replica.reached_end and task.replica.lag_records == 0:
-                task.state = TaskState.RUNNING
-                self._reader.remove(task.source)
+                with self._own_trouble(task.number):
+                    task.run()
+                    self._reader.remove(task.source)
 
     def _refresh(self, task: Task) -> None:
         """Tell a quiet store from one that slept: while its changelog holds nothing more, it is as if just applied."""
@@ -286,9 +289,7 @@ class Slot:
         try:
             active_step(task, rows, self._reader.consumer)
         except FencedError as error:
-            # Not ours any more: wait for a newer assignment.
-            task.disown()
-            task.error, task.state = error, TaskState.CLOSED
+            task.give_up(error)
         except StoreCorruptedError as error:
             with self._own_trouble(task.number):
                 raise error

@@ -13,7 +13,7 @@ from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.changelog.replica import Replica
 from airflow_provider.changelog.writer import TransactionalWriter
 from airflow_provider.control.status import Role, TaskState, TaskStatus
-from airflow_provider.errors import TopicMismatchError
+from airflow_provider.errors import FencedError, TopicMismatchError
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.names import changelog_topic, transactional_id
 from airflow_provider.state.position import Position
@@ -49,6 +49,7 @@ class Task:
         self._writer: TransactionalWriter | None = None
         self._commit: CommitRecord | None = None
         self._commit_read: bytes | None = None
+        self._fenced_at: float | None = None
 
     @property
     def number(self) -> int:
@@ -95,6 +96,13 @@ class Task:
         record = self.commit_record
         return None if record is None else record.source_offsets.get(self.job.source_topic)
 
+    def take(self) -> None:
+        """Begin anew as the active one: to be owned and restored before it processes anything."""
+        self.disown()  # a producer owns once
+        self.error, self.state, self._fenced_at = None, TaskState.OWNING, None
+        self.processed, self.first_commit_at_ms = 0, None
+        self.replica.begin()
+
     def own(self) -> None:
         """Step 1: fence every earlier owner and abort what it left open.
 
@@ -112,6 +120,32 @@ class Task:
         self._failpoints.hit("own.done")
         self.owned_at_ms = _now_ms()
         self.state = TaskState.RESTORING
+
+    def run(self) -> None:
+        """Owned and restored: go on from the last commit, unless that is of a later owner than this one is."""
+        record = self.commit_record
+        if record is not None and record.generation > self.plan.generation:
+            self.disown()
+            self.state = TaskState.CLOSED
+            self.error = FencedError(
+                f"Task {self.number} was given to {self.settings.instance!r} in generation {self.plan.generation}, but "
+                f"{record.instance!r} has committed in generation {record.generation}: nothing is written before a "
+                "newer assignment names this instance."
+            )
+        else:
+            self.state = TaskState.RUNNING
+
+    def give_up(self, error: FencedError) -> None:
+        """Somebody else owns the task: wait for the newer assignment that says so."""
+        self.disown()
+        self.error, self.state, self._fenced_at = error, TaskState.CLOSED, time.monotonic()
+
+    @property
+    def fenced_for_s(self) -> float:
+        """How long it has waited for the assignment that explains why it was fenced; 0 where it does not wait."""
+        if self._fenced_at is None or self.state is not TaskState.CLOSED:
+            return 0.0
+        return time.monotonic() - self._fenced_at
 
     def disown(self) -> None:
         """Forget the producer: the task has to be owned and restored again before it processes anything."""
