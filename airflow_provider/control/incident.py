@@ -38,6 +38,7 @@ class Incident:
         evidence: what was seen, in one line.
         error_kind: for `IncidentKind.TASK_FAILED`, the name of the first task's error.
         active_since: for `IncidentKind.TASK_FAILED`, the generation in which the instance got the task.
+        generation: of the assignment that names the instance.
     """
 
     application_id: str
@@ -48,18 +49,21 @@ class Incident:
     evidence: str
     error_kind: str | None = None
     active_since: int = 0
+    generation: int = 0
 
     @property
     def id(self) -> str:
         """The same for the same incident, so that it can be answered once.
 
-        An instance that is gone is one incident, whether its launcher tells or its heartbeat stays away.
+        An instance that is gone is one incident, whether its launcher tells or its heartbeat stays away. One that was
+        only silent comes back under its incarnation and is named again by a later generation: its end is another.
+        Found under two generations before it is answered, it has two ids, and the second finds it answered.
         """
         if self.kind is IncidentKind.TASK_FAILED:
             return f"{self.instance}/{self.incarnation}/failed-{'-'.join(map(str, self.tasks))}-{self.active_since}"
         if self.kind is IncidentKind.BY_HAND:
             return f"{self.instance}/{self.incarnation}/by-hand"
-        return f"{self.instance}/{self.incarnation}/gone"
+        return f"{self.instance}/{self.incarnation}/gone-{self.generation}"
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,17 @@ def detect(
             found.extend(_failed_tasks(assignment, status))
             continue
         active = assignment.active_on(name)
-        found.append(Incident(assignment.application_id, kind, name, status.incarnation, active, evidence))
+        found.append(
+            Incident(
+                assignment.application_id,
+                kind,
+                name,
+                status.incarnation,
+                active,
+                evidence,
+                generation=assignment.generation,
+            )
+        )
     return tuple(found)
 
 
@@ -146,6 +160,7 @@ def _failed_tasks(assignment: Assignment, status: InstanceStatus) -> list[Incide
                     f"task {number} failed: {task.error}",
                     task.error_kind,
                     assignment.tasks[number].active_since,
+                    assignment.generation,
                 )
             )
     return found

@@ -29,7 +29,8 @@ class IncidentResolved:
 
     def verdict(self, seen: Observation) -> Verdict:
         """Looks at the records of incidents alone."""
-        for record in seen.view.incidents.values():
+        # One that came back after a silence may have more than one.
+        for record in sorted(seen.view.incidents.values(), key=lambda record: record.generation, reverse=True):
             incident = record.incident
             if (incident.instance, incident.incarnation) != (self.instance, self.incarnation):
                 continue

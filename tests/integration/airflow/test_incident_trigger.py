@@ -160,7 +160,7 @@ def test_incident_is_told_once_until_the_answer_is_overdue(
 
 
 def test_answered_incident_is_not_told_again(application: Application, pair: tuple[InstanceStatus, ...]) -> None:
-    incident = Incident(application.id, IncidentKind.INSTANCE_ENDED, "a", 1, (0,), "killed")
+    incident = Incident(application.id, IncidentKind.INSTANCE_ENDED, "a", 1, (0,), "killed", generation=1)
 
     async def run() -> None:
         async with heartbeats(application, pair[1]), watching(application, refire_after_s=0.5) as watch:

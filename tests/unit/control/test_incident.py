@@ -72,6 +72,14 @@ def test_next_process_of_an_instance_is_another_incident() -> None:
     assert first.id != second.id
 
 
+def test_end_of_a_silent_process_that_came_back_is_another_incident() -> None:
+    (silent,) = found(A, B, silent={"a": 9.0}, assignment=assigned("a b", "b a", generation=1))
+    # Generation 2 answered it; it was heard of again, and generation 3 gave it its standbys back.
+    (ended,) = found(instance("a", state=InstanceState.ENDED), B, assignment=assigned("b a", "b a", generation=3))
+
+    assert silent.id != ended.id
+
+
 def test_failed_task_names_its_error() -> None:
     failed = instance("a", active(0, TaskState.FAILED, error="boom", error_kind="ProcessError"))
 
