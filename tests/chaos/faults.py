@@ -213,6 +213,7 @@ class CorruptSst(Fault):
                 _flip(file, bits)
                 cluster.tampered.add(file.parent)
                 told.append(f"{file.parent.parent.name}/{file.name}")
+                cluster.supervisor.say(f"flipped bytes of {file}")
 
         if living:
             corrupt()

@@ -140,13 +140,14 @@ def _inject(cluster: Cluster, options: Options, outcome: Outcome) -> None:
         fault = FAULTS[chance.choice(list(options.faults))]()
         wait, gap_s = chance.random() < 0.45, chance.choice([0.5, 1.0, 2.0, 4.0, 8.0])
         at = time.monotonic()
+        cluster.supervisor.say(f"FAULT {fault.name} begins")
         what = fault.inject(cluster, chance)
         if not what:
             time.sleep(0.5)
             continue
         injected = Injected(at - began, fault.name, what, time.monotonic() - at)
         outcome.faults.append(injected)
-        cluster.supervisor.say(f"FAULT {fault.name} {what}")
+        cluster.supervisor.say(f"FAULT {fault.name} ends: {what}")
         print(injected, flush=True)
         over = time.monotonic()
         # The faults of a row may overlap; every other time all of it has to heal before the next one.
