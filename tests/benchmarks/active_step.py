@@ -42,6 +42,8 @@ def measure(
             done = sum(task.processed_records for task in reader.view.statuses["bench"].tasks)
             if done and (not samples or done != samples[-1][1]):
                 samples.append((time.monotonic(), done, cpu_seconds(launched.launcher_pid)))
+    if len(samples) < 2:
+        raise ValueError(f"All {orders:,} orders were done in the first micro-batch, which is left out: give more.")
     (t0, n0, cpu0), (t1, n1, cpu1) = samples[0], samples[-1]
     used = {kind: cpu1[kind] - cpu0[kind] for kind in cpu1}
     figures = Figures(n1 - n0, t1 - t0, sum(used.values()))

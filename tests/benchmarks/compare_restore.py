@@ -1,5 +1,7 @@
 """Restore of a cold store: ours against Kafka Streams', from one changelog on one broker.
 
+quixstreams joins in where it is installed.
+
 Both read the same topic, committed records only. Kafka Streams is measured from the first partition's start of
 restoration to the last one's end, in a JVM of its own for each run; ours from opening the store to a lag of nothing,
 in a process that has loaded its modules.
@@ -21,6 +23,7 @@ from tests.benchmarks import restore
 from tests.benchmarks.cluster import broker, make_topics
 from tests.benchmarks.figures import Figures, compare
 from tests.benchmarks.kafka_streams.program import Program
+from tests.benchmarks.quix import side as quix
 
 _APPLICATION, _SOURCE = "restore", "source"
 _START_TIMEOUT_S = 120.0
@@ -70,6 +73,13 @@ def kafka_streams(
     return program.run("Restore", settings | tuning)
 
 
+def by_quix(python: str, connection: KafkaConnection, options: argparse.Namespace) -> Callable[[Path], Figures]:
+    """Restores by quixstreams, from a changelog of as many records in its own format."""
+    group = f"quix-{_APPLICATION}"
+    quix.fill(connection, group, _SOURCE, options.records, options.keys, options.record_bytes)
+    return lambda state: quix.restore(python, connection, group, _SOURCE, state, options.records)
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=2_000_000, help="of all partitions together")
@@ -81,6 +91,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--tuning", nargs="*", default=[], metavar="NAME=VALUE", help="settings of Kafka Streams; its defaults else"
     )
+    parser.add_argument("--quixstreams", metavar="PYTHON", help="a Python that has quixstreams; for one partition")
     options = parser.parse_args(arguments)
     tuning = dict(setting.split("=", 1) for setting in options.tuning)
     with tempfile.TemporaryDirectory() as name:
@@ -110,6 +121,11 @@ def main(arguments: list[str] | None = None) -> None:
                     "kafka-streams", lambda state: kafka_streams(program, connection, state, *spread, tuning)
                 ),
             }
+            python = quix.interpreter(options.quixstreams) if options.partitions == 1 else None
+            if python is None:
+                print("quixstreams is left out: it is not installed, or there are several partitions.", flush=True)
+            else:
+                sides["quixstreams"] = on_cold_disk("quixstreams", by_quix(python, connection, options))
             compare(sides, options.runs)
 
 

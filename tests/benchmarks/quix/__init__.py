@@ -1,0 +1,1 @@
+"""quixstreams doing a restore, for comparison, where a Python has it."""
