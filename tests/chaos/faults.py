@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from airflow_provider.control.assignment import Assignment, TaskAssignment
+from airflow_provider.control.status import InstanceState
 from tests.chaos.cluster import Cluster
 
 FAIL_POINTS: Final = (
@@ -239,12 +240,12 @@ class FailPoint(Fault):
         while time.monotonic() - began < 60.0:
             now = cluster.view.statuses.get(victim)
             newer = now is not None and (known is None or now.incarnation > known.incarnation)
-            if newer and now is not None and len(now.tasks) > 0:
+            if newer and now is not None and now.state is InstanceState.RUNNING:
                 break
             time.sleep(0.1)
 
         def to_victim(newest: Assignment) -> tuple[TaskAssignment, ...]:
-            return tuple(_promoted(t, victim) if victim in t.standbys else t for t in newest.tasks)
+            return tuple(_promoted(task, victim) for task in newest.tasks)
 
         cluster.publish(to_victim, f"{victim} is to reach {point}")
         marker = Path("failpoint-" + point)
@@ -337,9 +338,12 @@ def _is_named(cluster: Cluster, instance: str) -> bool:
 
 
 def _promoted(task: TaskAssignment, to: str) -> TaskAssignment:
-    """The task with `to` as its active one and its former active in the place of it."""
-    others = [task.active if name == to else name for name in task.standbys]
-    return TaskAssignment(to, tuple(name for name in others if name))
+    """The task with `to` as its active one and its former active as a standby."""
+    if task.active == to:
+        return task
+    # A former active holds the freshest copy of all.
+    others = [name for name in (task.active, *task.standbys) if name and name != to]
+    return TaskAssignment(to, tuple(others[: max(1, len(task.standbys))]))
 
 
 def _flip(file: Path, bits: random.Random) -> None:
