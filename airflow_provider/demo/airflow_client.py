@@ -44,6 +44,17 @@ class AirflowClient:
             return ["api-server"]
         return [part for part in parts if (health.get(part) or {}).get("status") != "healthy"]
 
+    def serves_tasks(self) -> bool:
+        """Whether the API that tasks speak to answers.
+
+        It is built by its first request, which takes seconds, and all others wait for it meanwhile.
+        """
+        try:
+            self._ask(self._request("GET", "/execution/health"), timeout_s=60.0)
+        except (OSError, http.client.HTTPException, ValueError):
+            return False
+        return True
+
     def dags(self) -> set[str]:
         """The ids of the DAGs that were read."""
         return {dag["dag_id"] for dag in self._call("GET", "/api/v2/dags?limit=100")["dags"]}
@@ -100,6 +111,6 @@ class AirflowClient:
         data = None if body is None else json.dumps(body).encode()
         return urllib.request.Request(self.address + path.replace("+", "%2B"), data, headers, method=method)
 
-    def _ask(self, request: urllib.request.Request) -> Any:
-        with self._open(request, timeout=_TIMEOUT_S) as answer:
+    def _ask(self, request: urllib.request.Request, timeout_s: float = _TIMEOUT_S) -> Any:
+        with self._open(request, timeout=timeout_s) as answer:
             return json.loads(answer.read())

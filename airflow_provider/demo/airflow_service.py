@@ -78,9 +78,13 @@ class AirflowService:
             DemoError: a component ended, a DAG file cannot be read, or it took too long.
         """
         deadline = time.monotonic() + timeout_s
+        serves_tasks = False
         while True:
             self.check()
             missing = self.client.unhealthy()
+            if "api-server" not in missing and not serves_tasks:
+                serves_tasks = self.client.serves_tasks()
+                missing = self.client.unhealthy() if serves_tasks else ["api-server"]
             if not missing:
                 if errors := self.client.import_errors():
                     raise DemoError(f"Airflow cannot read a DAG: {errors[0]}.", self._logs / "dag-processor.log")

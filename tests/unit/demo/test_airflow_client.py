@@ -113,3 +113,10 @@ def test_components_without_a_heartbeat_are_named(airflow: Airflow) -> None:
 
 def test_airflow_that_does_not_answer_is_unhealthy() -> None:
     assert AirflowClient("http://127.0.0.1:9").unhealthy() == ["api-server"]
+
+
+def test_api_of_the_tasks_is_asked_by_itself(airflow: Airflow) -> None:
+    airflow.answers["/execution/health"] = [(503, {}), (200, {"status": "healthy"})]
+    client = AirflowClient(airflow.address)
+
+    assert [client.serves_tasks() for _ in range(2)] == [False, True]
