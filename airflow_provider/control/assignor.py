@@ -76,12 +76,37 @@ def _standbys(
         keep = [name for name in sticky if name in alive and name != active][:replicas]
         load.update(keep)
         chosen.append(keep)
-    for active, keep in zip(actives, chosen, strict=True):
+    placed: list[tuple[int, str]] = []
+    for task, (active, keep) in enumerate(zip(actives, chosen, strict=True)):
         while active is not None and len(keep) < replicas:
             free = [name for name in alive if name != active and name not in keep]
             if not free:
                 break
             name = min(free, key=lambda n: (load[n], n))
             keep.append(name)
+            placed.append((task, name))
             load[name] += 1
+    _even_out(placed, alive, actives, chosen, load)
     return [tuple(keep) for keep in chosen]
+
+
+def _even_out(
+    placed: list[tuple[int, str]],
+    alive: list[str],
+    actives: list[str | None],
+    chosen: list[list[str]],
+    load: Counter[str],
+) -> None:
+    """Move copies that are new anyway: where the last task's only free instance was the fullest, one was left behind."""
+    moved = True
+    while moved:  # every move makes the loads more even, so this ends
+        moved = False
+        for at, (task, name) in enumerate(placed):
+            free = [n for n in alive if n != actives[task] and n not in chosen[task]]
+            target = min(free, key=lambda n: (load[n], n), default=None)
+            if target is not None and load[name] - load[target] >= 2:
+                chosen[task][chosen[task].index(name)] = target
+                placed[at] = (task, target)
+                load[name] -= 1
+                load[target] += 1
+                moved = True

@@ -135,3 +135,9 @@ def test_assigning_again_changes_nothing_once_all_are_warm(
         current = following
 
     raise AssertionError(f"did not settle: {placed(current)}, instances {alive}, {replicas} replicas")
+
+
+def test_last_standby_does_not_pile_up_where_only_the_fullest_instance_is_free() -> None:
+    first = assign(Assignment.empty("app", 9), ["i0", "i1", "i2"], 1)
+
+    assert sorted(sum(name in task.standbys for task in first) for name in ("i0", "i1", "i2")) == [3, 3, 3]
