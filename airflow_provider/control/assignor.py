@@ -97,7 +97,7 @@ def _even_out(
     chosen: list[list[str]],
     load: Counter[str],
 ) -> None:
-    """Move copies that are new anyway: where the last task's only free instance was the fullest, one was left behind."""
+    """Move copies that are new anyway: the last task may have had only the fullest instance free."""
     moved = True
     while moved:  # every move makes the loads more even, so this ends
         moved = False
