@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from threading import Thread
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -21,6 +23,7 @@ Change = tuple[bytes, bytes | None]
 
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 _CHUNK = 50_000
+_GRACE_S = 2.0
 
 
 class TransactionalWriter:
@@ -129,7 +132,7 @@ class TransactionalWriter:
             fail("commit.record")
             # 4e. the group's offsets
             offsets = [TopicPartition(topic, partition, offset) for topic, offset in record.source_offsets.items()]
-            producer.send_offsets_to_transaction(offsets, group.consumer_group_metadata(), self._timeout_s)
+            self._send_offsets(offsets, group)
             fail("commit.offsets")
             # 4f. commit: before this returns nobody sees any of it, afterwards everybody sees all of it
             producer.commit_transaction(self._timeout_s)
@@ -148,6 +151,32 @@ class TransactionalWriter:
     def close(self) -> None:
         """Drop the producer; what is open is aborted by the next owner."""
         del self._producer
+
+    def _send_offsets(self, offsets: list[TopicPartition], group: Consumer) -> None:
+        """In a thread that can be left behind: after a broker's restart librdkafka may wait here for ever.
+
+        It does not look at the deadline while it waits for the group's coordinator (librdkafka #5456, #5511). The
+        producer that hangs is given up with its thread; the next one's `own` fences it and aborts its transaction.
+        """
+        producer, metadata, ended = self._producer, group.consumer_group_metadata(), Future[None]()
+
+        def send() -> None:
+            try:
+                producer.send_offsets_to_transaction(offsets, metadata, self._timeout_s)
+            except Exception as error:
+                ended.set_exception(error)
+            else:
+                ended.set_result(None)
+
+        Thread(target=send, name=f"offsets-{self.transactional_id}", daemon=True).start()
+        try:
+            ended.result(self._timeout_s + _GRACE_S)
+        except TimeoutError as error:
+            raise BrokerUnreachableError(
+                f"The coordinator of the group of {self.transactional_id!r} did not take its offsets within "
+                f"{self._timeout_s:g} s: check that the brokers answer. The task is owned again and goes on from its "
+                "last commit."
+            ) from error
 
     def _produce(self, topic: str, records: Sequence[Change], partition: int | None) -> None:
         # -1 leaves the choice to the partitioner.
