@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import signal
 import sys
 
 from tests.chaos.faults import FAULTS
@@ -26,6 +27,8 @@ def main() -> int:
         parser.error(f"no such fault: {', '.join(unknown)}")
     seed = random.SystemRandom().randrange(1_000_000) if asked.seed is None else asked.seed
     print(f"chaos with --seed {seed}", flush=True)
+    # Told to end, it ends what it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     outcome = run(Options(seed, asked.duration, asked.instances, asked.tasks, asked.rate, faults, keep=asked.keep))
     print("\n".join(outcome.lines()))
     if not outcome.right or asked.keep:
