@@ -26,6 +26,7 @@ from airflow_provider.streaming.process import Process
 from airflow_provider.streaming.settings import InstanceSettings
 from airflow_provider.streaming.slot import Slot
 from airflow_provider.topics import TopicAdmin, TopicSpec, changelog_spec
+from tests.integration.streaming.committed import wait_for_markers
 from tests.integration.streaming.orders import running_totals
 
 ACTIVE, STANDBY = Role.ACTIVE, Role.STANDBY
@@ -86,6 +87,10 @@ class Application:
     @property
     def changelog(self) -> str:
         return changelog_topic(self.spec.application_id, self.spec.store)
+
+    def settle(self) -> None:
+        """Wait until whoever follows the changelog can see all that was committed."""
+        wait_for_markers(self.connection.bootstrap_servers, self.changelog)
 
     def instance(self, name: str, fail_points: tuple[str, ...] = (), state_dir: str | None = None) -> InstancePlans:
         run_dir = self.folder / f"run-{name}"

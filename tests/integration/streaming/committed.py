@@ -24,34 +24,59 @@ class Record:
     value: bytes | None
 
 
-def records_of(bootstrap_servers: str, topic: str) -> list[Record]:
-    """Every committed record of a topic, up to its ends now."""
-    consumer = Consumer(
+def consumer_of(bootstrap_servers: str, isolation_level: str) -> Consumer:
+    return Consumer(
         {
             "bootstrap.servers": bootstrap_servers,
             "group.id": "independent-reader",
-            "isolation.level": "read_committed",
+            "isolation.level": isolation_level,
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "enable.partition.eof": True,
             "fetch.wait.max.ms": 10,
         }
     )
-    partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
-    consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+
+
+def ends_of(bootstrap_servers: str, topic: str, isolation_level: str = "read_uncommitted") -> dict[int, int]:
+    """By partition, the end of all that lies there, of an open transaction too; or of what is committed."""
+    consumer = consumer_of(bootstrap_servers, isolation_level)
+    try:
+        numbers = consumer.list_topics(topic, timeout=30).topics[topic].partitions
+        return {n: consumer.get_watermark_offsets(TopicPartition(topic, n), timeout=30)[1] for n in numbers}
+    finally:
+        consumer.close()
+
+
+def wait_for_markers(bootstrap_servers: str, topic: str) -> None:
+    """A commit returns before the markers are written that show it to readers: wait for them."""
+    ends = ends_of(bootstrap_servers, topic)
+    wait_until(lambda: ends_of(bootstrap_servers, topic, "read_committed") == ends, 30, f"the last markers of {topic}")
+
+
+def records_of(bootstrap_servers: str, topic: str, settled: bool = True) -> list[Record]:
+    """Every committed record of a topic, up to its ends now.
+
+    A commit returns before the marker is written that shows it to readers, so this waits for the markers; not if a
+    transaction was left open (`settled` is false).
+    """
+    ends = ends_of(bootstrap_servers, topic)
+    consumer = consumer_of(bootstrap_servers, "read_committed")
+    consumer.assign([TopicPartition(topic, number, 0) for number in ends])
     found: list[Record] = []
     at_end: set[int] = set()
 
     def read() -> bool:
         for message in consumer.consume(10_000, 0.1):
-            if message.error() is not None:
-                at_end.add(message.partition() or 0)
-            else:
+            partition, offset = message.partition() or 0, message.offset() or 0
+            if message.error() is None:
                 key, value = message.key(), message.value()
                 assert isinstance(key, bytes)
                 assert value is None or isinstance(value, bytes)
-                found.append(Record(message.partition() or 0, message.offset() or 0, key, value))
-        return len(at_end) == len(partitions)
+                found.append(Record(partition, offset, key, value))
+            elif offset >= ends[partition] or not settled:
+                at_end.add(partition)
+        return len(at_end) == len(ends)
 
     try:
         wait_until(read, 60, f"the ends of {topic}")

@@ -67,6 +67,7 @@ def test_deleted_key_stays_deleted_through_a_restore(create: Callable[[dict[str,
     with closing(writer.slot):
         writer.write(("gone", 5), ("kept", 6))
         writer.write(("gone", 0), ("never-was", 0))
+        application.settle()
     restored = application.instance("other")
     with closing(Slot(restored.plan(standby(0)))) as slot:
         slot.call(restored.plan(standby(0)), None, False)
@@ -109,6 +110,7 @@ def asleep(create: Callable[[dict[str, str]], Application]) -> Iterator[Applicat
     writer = Writer(application)
     with closing(writer.slot):
         writer.write(("gone", 5), ("kept", 6))
+        application.settle()
         with closing(Slot(sleeper.plan(standby(0)))) as slot:
             slot.call(sleeper.plan(standby(0)), None, False)
         writer.write(("gone", 0))

@@ -46,6 +46,7 @@ def test_fenced_owner_writes_nothing_and_gives_the_task_up(application: Applicat
         still = the_only(zombie.call(old.plan(active(0)), table((0, last)), False))
         owner.call(new.plan(active(0, 2)), table((0, after)), False)
         owner.call(new.plan(active(0, 2)), table((0, last)), False)
+        application.settle()
         follower = the_only(zombie.call(old.plan(standby(0, 2)), None, False))
 
     assert (fenced.state, fenced.error_kind) == (TaskState.CLOSED, "FencedError")
@@ -73,6 +74,7 @@ def test_owners_that_take_turns_count_each_record_once(
             # The one before learns of it late: it still believes in its own generation.
             overlap = orders[max(0, orders.index(batch[0]) - 15) : orders.index(batch[-1]) + 1]
             slots[mine].call(plans[mine].plan(active(0, generation)), table((0, overlap)), False)
+            application.settle()
             slots[theirs].call(plans[theirs].plan(standby(0, generation)), None, False)
 
     changelog = records_of(bootstrap_servers, application.changelog)
@@ -115,6 +117,7 @@ def test_promoted_standby_keeps_its_store_open(application: Application) -> None
     with closing(Slot(old.plan(active(0)))) as owner, closing(Slot(new.plan(standby(0)))) as follower:
         owner.call(old.plan(active(0)), None, False)
         owner.call(old.plan(active(0)), table((0, first)), False)
+        application.settle()
         warm = the_only(follower.call(new.plan(standby(0)), None, False))
         opened = log_inode(new)
         promoted = the_only(follower.call(new.plan(active(0, 2)), None, False))
@@ -138,6 +141,7 @@ def test_demoted_owner_follows_the_next_with_its_store_open(application: Applica
         demoted.call(old.plan(standby(0, 2)), None, False)
         owner.call(new.plan(active(0, 2)), None, False)
         owner.call(new.plan(active(0, 2)), table((0, second)), False)
+        application.settle()
         behind = the_only(demoted.call(old.plan(standby(0, 2)), None, False))
 
         assert (behind.state, behind.lag_records) == (TaskState.FOLLOWING, 0)

@@ -39,6 +39,7 @@ def process_first(application: Application) -> InstancePlans:
     with closing(Slot(plan)) as slot:
         slot.call(plan, None, False)
         slot.call(plan, table((0, FIRST)), False)
+    application.settle()
     return plans
 
 

@@ -1,0 +1,312 @@
+"""What the transactional writer and the changelog reader promise, as a real broker keeps it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord
+from airflow_provider.changelog.reader import ChangelogBatch, ChangelogReader, Source
+from airflow_provider.changelog.writer import Change, TransactionalWriter
+from airflow_provider.connection import KafkaConnection
+from airflow_provider.embedded.ports import free_ports
+from airflow_provider.errors import BrokerUnreachableError, FencedError, StoreOutdatedError, TopicMissingError
+from airflow_provider.topics import TopicAdmin, TopicSpec, changelog_spec
+from tests.integration.streaming.committed import group_offset, records_of, wait_for_markers
+from tests.waiting import wait_until
+
+
+@dataclasses.dataclass(frozen=True)
+class Topics:
+    """Of one test: a changelog and a source of two partitions, a sink of three."""
+
+    bootstrap_servers: str
+    application_id: str
+
+    @property
+    def changelog(self) -> str:
+        return f"{self.application_id}-state-changelog"
+
+    @property
+    def source(self) -> str:
+        return f"{self.application_id}-source"
+
+    @property
+    def sink(self) -> str:
+        return f"{self.application_id}-sink"
+
+    @property
+    def connection(self) -> KafkaConnection:
+        return KafkaConnection(self.bootstrap_servers)
+
+    def writer(self, task: int = 0) -> TransactionalWriter:
+        return TransactionalWriter(self.connection, f"{self.application_id}-{task}")
+
+    def commit_record(self, source_offset: int, task: int = 0) -> CommitRecord:
+        return CommitRecord(self.application_id, task, 1, "i1", 1, 0, {self.source: source_offset})
+
+    def committed(self, topic: str, settled: bool = True) -> list[tuple[bytes, bytes | None]]:
+        return [(record.key, record.value) for record in records_of(self.bootstrap_servers, topic, settled)]
+
+
+@pytest.fixture
+def topics(bootstrap_servers: str, application_id: str) -> Topics:
+    topics = Topics(bootstrap_servers, application_id)
+    specs = [changelog_spec(application_id, "state", 2), TopicSpec(topics.source, 2), TopicSpec(topics.sink, 3)]
+    TopicAdmin(topics.connection).ensure(specs)
+    return topics
+
+
+@pytest.fixture
+def group(topics: Topics) -> Iterator[Consumer]:
+    consumer = Consumer({"bootstrap.servers": topics.bootstrap_servers, "group.id": topics.application_id})
+    yield consumer
+    consumer.close()
+
+
+@pytest.fixture
+def reader(topics: Topics) -> Iterator[ChangelogReader]:
+    reader = ChangelogReader(topics.connection, topics.application_id)
+    yield reader
+    reader.close()
+
+
+def read_to_end(reader: ChangelogReader, source: Source) -> ChangelogBatch:
+    """All that one partition holds."""
+    whole = ChangelogBatch()
+
+    def read() -> bool:
+        for found, batch in reader.read(10_000, 0.05).items():
+            assert found == source
+            if batch.error is not None:
+                raise batch.error
+            whole.newest.update(batch.newest)
+            whole.records += batch.records
+            whole.next_offset, whole.at_end = batch.next_offset, batch.at_end
+        return whole.at_end
+
+    wait_until(read, 30, f"the end of {source}")
+    return whole
+
+
+def commit(
+    topics: Topics,
+    writer: TransactionalWriter,
+    group: Consumer,
+    changes: list[Change],
+    outputs: Mapping[str, list[Change]] | None = None,
+    source_offset: int = 1,
+    task: int = 0,
+) -> int:
+    record = topics.commit_record(source_offset, task)
+    return writer.commit(topics.changelog, task, changes, outputs or {}, record, group)
+
+
+def test_commit_stores_changes_output_record_and_offsets_together(topics: Topics, group: Consumer) -> None:
+    writer = topics.writer(1)
+    writer.own()
+    output: list[Change] = [(f"k{n}".encode(), b"v") for n in range(20)]
+
+    position = commit(topics, writer, group, [(b"a", b"1"), (b"gone", None)], {topics.sink: output}, 42, task=1)
+
+    changelog = records_of(topics.bootstrap_servers, topics.changelog)
+    assert [(r.partition, r.key, r.value) for r in changelog[:2]] == [(1, b"a", b"1"), (1, b"gone", None)]
+    assert (changelog[2].partition, changelog[2].key, len(changelog)) == (1, COMMIT_KEY, 3)
+    assert json.loads(changelog[2].value or b"")["source_offsets"] == {topics.source: 42}
+    assert position == changelog[2].offset + 1
+    assert sorted(topics.committed(topics.sink)) == sorted(output)
+    assert group_offset(topics.bootstrap_servers, topics.application_id, topics.source, 1) == 42
+    assert group_offset(topics.bootstrap_servers, topics.application_id, topics.source, 0) < 0
+
+
+def test_output_lands_where_a_java_producer_would_put_it(topics: Topics, group: Consumer) -> None:
+    keys = [b"N%05d" % n for n in range(60)]
+    writer = topics.writer()
+    writer.own()
+    commit(topics, writer, group, [], {topics.sink: [(key, b"ours") for key in keys]})
+    java = Producer({"bootstrap.servers": topics.bootstrap_servers, "partitioner": "murmur2"})
+    for key in keys:
+        java.produce(topics.sink, b"theirs", key)
+    assert java.flush(30) == 0
+
+    found = records_of(topics.bootstrap_servers, topics.sink)
+
+    placed = {value: {r.key: r.partition for r in found if r.value == value} for value in (b"ours", b"theirs")}
+    assert placed[b"ours"] == placed[b"theirs"]
+
+
+def test_nothing_is_seen_of_what_was_not_committed(topics: Topics, group: Consumer) -> None:
+    class StopError(Exception):
+        """In the place of a death, so that the producer lives on."""
+
+    class Stop:
+        def hit(self, name: str) -> None:
+            if name == "commit.offsets":
+                raise StopError
+
+    writer = TransactionalWriter(topics.connection, f"{topics.application_id}-0", Stop())  # type: ignore[arg-type]
+    writer.own()
+    with pytest.raises(StopError):
+        commit(topics, writer, group, [(b"a", b"1")], {topics.sink: [(b"a", b"1")]}, 42)
+
+    for topic in (topics.changelog, topics.sink):
+        assert topics.committed(topic, settled=False) == []
+
+    # The next owner aborts it, so that readers get past at once.
+    heir = topics.writer()
+    heir.own()
+    assert group_offset(topics.bootstrap_servers, topics.application_id, topics.source, 0) < 0
+    commit(topics, heir, group, [(b"a", b"2")])
+    assert topics.committed(topics.changelog)[0] == (b"a", b"2")
+    assert topics.committed(topics.sink) == []
+
+
+def test_fenced_writer_writes_nothing(topics: Topics, group: Consumer) -> None:
+    old, new = topics.writer(), topics.writer()
+    old.own()
+    commit(topics, old, group, [(b"a", b"old")], source_offset=1)
+    new.own()
+    commit(topics, new, group, [(b"a", b"new")], source_offset=2)
+
+    for _ in range(2):
+        with pytest.raises(FencedError, match="taken over by a newer owner"):
+            commit(topics, old, group, [(b"a", b"zombie")], {topics.sink: [(b"a", b"zombie")]}, source_offset=3)
+
+    commit(topics, new, group, [(b"b", b"new")], source_offset=4)
+    assert [v for k, v in topics.committed(topics.changelog) if k != COMMIT_KEY] == [b"old", b"new", b"new"]
+    assert topics.committed(topics.sink) == []
+    assert group_offset(topics.bootstrap_servers, topics.application_id, topics.source, 0) == 4
+
+
+def test_owners_of_different_tasks_do_not_fence_each_other(topics: Topics, group: Consumer) -> None:
+    writers = [topics.writer(task) for task in (0, 1)]
+    for writer in writers:
+        writer.own()
+    for task in (0, 1, 0, 1):
+        commit(topics, writers[task], group, [(b"%d" % task, b"1")], task=task)
+
+    changes = [r for r in records_of(topics.bootstrap_servers, topics.changelog) if r.key != COMMIT_KEY]
+    assert sorted((r.partition, r.key) for r in changes) == [(0, b"0"), (0, b"0"), (1, b"1"), (1, b"1")]
+
+
+def test_transaction_of_more_records_than_one_chunk_is_still_one(topics: Topics, group: Consumer) -> None:
+    writer = topics.writer()
+    writer.own()
+    changes: list[Change] = [(b"%06d" % n, b"v") for n in range(60_000)]
+
+    position = commit(topics, writer, group, changes)
+
+    found = records_of(topics.bootstrap_servers, topics.changelog)
+    assert [record.key for record in found] == [key for key, _ in changes] + [COMMIT_KEY]
+    assert position == found[-1].offset + 1
+
+
+def test_reader_gets_committed_records_their_end_and_later_ones(
+    topics: Topics, group: Consumer, reader: ChangelogReader
+) -> None:
+    source = (topics.changelog, 0)
+    writer = topics.writer()
+    writer.own()
+    commit(topics, writer, group, [(b"a", b"1"), (b"b", b"1"), (b"a", None)])
+    wait_for_markers(topics.bootstrap_servers, topics.changelog)
+    reader.add(source, 0)
+
+    first = read_to_end(reader, source)
+    commit(topics, writer, group, [(b"c", b"1")])
+    second = ChangelogBatch()
+
+    def read() -> bool:
+        second.newest.update(*(batch.newest for batch in reader.read(100, 0.05).values()))
+        return b"c" in second.newest
+
+    wait_until(read, 30, "what came later")
+
+    assert (first.newest[b"a"], first.newest[b"b"], first.records) == (None, b"1", 4)
+    assert first.next_offset == 5, "the end lies behind the transaction's marker"
+    assert b"a" not in second.newest
+
+
+def test_reader_begins_where_it_is_told_and_forgets_what_is_removed(
+    topics: Topics, group: Consumer, reader: ChangelogReader
+) -> None:
+    writer = topics.writer()
+    writer.own()
+    commit(topics, writer, group, [(b"%d" % n, b"1") for n in range(10)])
+    wait_for_markers(topics.bootstrap_servers, topics.changelog)
+    source = (topics.changelog, 0)
+    reader.add(source, 7)
+    reader.add(source, 8)
+
+    assert set(read_to_end(reader, source).newest) == {b"8", b"9", COMMIT_KEY}
+    reader.remove(source)
+    reader.remove(source)
+    commit(topics, writer, group, [(b"later", b"1")])
+    assert reader.read(100, 0.3) == {}
+
+
+def test_offset_that_the_log_has_no_more_is_told(topics: Topics, bootstrap_servers: str) -> None:
+    cut = dataclasses.replace(topics, application_id=f"{topics.application_id}-cut")
+    spec = changelog_spec(cut.application_id, "state", 1)
+    spec = dataclasses.replace(spec, config={**spec.config, "cleanup.policy": "compact,delete"})
+    TopicAdmin(cut.connection).ensure([spec])
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    for number in range(10):
+        producer.produce(cut.changelog, b"v", b"%d" % number)
+    assert producer.flush(30) == 0
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    (done,) = admin.delete_records([TopicPartition(cut.changelog, 0, 5)]).values()
+    done.result(30)
+
+    with closing(ChangelogReader(cut.connection, cut.application_id)) as reader:
+        source = (cut.changelog, 0)
+        assert reader.bounds(source) == (5, 10)
+        for offset in (2, 11):
+            reader.add(source, offset)
+            with pytest.raises(StoreOutdatedError, match="not in the log any more"):
+                read_to_end(reader, source)
+
+
+def test_position_past_a_marker_that_is_on_its_way_lies_within_the_log(
+    topics: Topics, reader: ChangelogReader, bootstrap_servers: str
+) -> None:
+    # A commit returns before its marker is written; an open transaction looks the same, and longer.
+    producer = Producer({"bootstrap.servers": bootstrap_servers, "transactional.id": topics.application_id})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topics.changelog, b"v", b"k", partition=0)
+    assert producer.flush(30) == 0
+    source = (topics.changelog, 0)
+
+    assert reader.bounds(source) == (0, 0)
+    assert reader.bounds(source, position=1) == (0, 1)
+    assert reader.bounds(source, position=7) == (0, 1)
+    producer.abort_transaction(30)
+
+
+def test_missing_changelog_is_told(topics: Topics, reader: ChangelogReader) -> None:
+    for source in (("no-such-changelog", 0), (topics.changelog, 7)):
+        with pytest.raises(TopicMissingError, match="create-changelog-topics"):
+            reader.bounds(source)
+
+
+@pytest.fixture
+def nobody() -> KafkaConnection:
+    return KafkaConnection(f"127.0.0.1:{free_ports(1)[0]}")
+
+
+def test_unreachable_broker_is_told_within_the_deadline(nobody: KafkaConnection) -> None:
+    began = time.monotonic()
+    with pytest.raises(BrokerUnreachableError, match="check that the brokers answer"):
+        TransactionalWriter(nobody, "app-0", timeout_s=0.5).own()
+    reader = ChangelogReader(nobody, "app")
+    with pytest.raises(BrokerUnreachableError, match="check that the brokers answer"):
+        reader.bounds(("app-state-changelog", 0), timeout_s=0.5)
+    reader.close()
+    assert time.monotonic() - began < 10
