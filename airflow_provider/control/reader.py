@@ -27,6 +27,9 @@ FETCH: Final = {
 }
 """How control topics are read: small, soon, committed only, with word of their end."""
 
+_LOOK_EVERY_S: Final = 5.0
+_LOOK_TIMEOUT_S: Final = 1.0
+
 
 class ControlReader:
     """The newest state of an application's control topics.
@@ -43,14 +46,11 @@ class ControlReader:
         self.view = ControlView(application_id)
         self._topics = (assignment_topic(application_id), *([status_topic(application_id)] if statuses else []))
         self._connection = connection
-        self._consumer = Consumer(
-            connection.to_client_config()
-            | FETCH
-            | {"group.id": f"{application_id}-control", "client.id": f"{application_id}-control"}
-        )
-        self._consumer.assign([TopicPartition(topic, 0, 0) for topic in self._topics])
         self._at_end: set[str] = set()
         self._read_up_to: dict[str, int] = {}
+        self._behind: dict[str, int] = {}
+        self._looked_at = time.monotonic()
+        self._consumer = self._opened()
 
     def __enter__(self) -> ControlReader:
         """Itself."""
@@ -87,9 +87,18 @@ class ControlReader:
     def poll(self, timeout_s: float) -> bool:
         """Apply what has come since, waiting at most `timeout_s` for a first record.
 
+        After a broker's restart librdkafka sometimes fetches nothing any more and says nothing (librdkafka #5153). So
+        the ends are asked for now and then; a consumer that stays behind them is replaced by a new one.
+
         Returns:
             Whether the view changed.
         """
+        changed = self._drain(timeout_s)
+        if not changed and time.monotonic() - self._looked_at > _LOOK_EVERY_S:
+            self._look()
+        return changed
+
+    def _drain(self, timeout_s: float) -> bool:
         changed = False
         wait = timeout_s
         while (message := self._consumer.poll(wait)) is not None:
@@ -110,6 +119,32 @@ class ControlReader:
             elif error.fatal():
                 raise KafkaException(error)
         return changed
+
+    def _look(self) -> None:
+        """Replace the consumer if it is behind an end and has not moved since the last look."""
+        behind, self._behind = self._behind, {}
+        try:
+            for topic in self._topics:
+                at = self._read_up_to.get(topic, 0)
+                if at < self._end_of(topic, _LOOK_TIMEOUT_S):
+                    self._behind[topic] = at
+        except BrokerUnreachableError:
+            self._behind = {}
+        if self._behind.items() & behind.items():
+            deaf, self._consumer, self._behind = self._consumer, self._opened(), {}
+            deaf.close()
+        self._looked_at = time.monotonic()
+
+    def _opened(self) -> Consumer:
+        application_id = self.view.application_id
+        consumer = Consumer(
+            self._connection.to_client_config()
+            | FETCH
+            | {"group.id": f"{application_id}-control", "client.id": f"{application_id}-control"}
+        )
+        self._at_end.clear()
+        consumer.assign([TopicPartition(topic, 0, self._read_up_to.get(topic, 0)) for topic in self._topics])
+        return consumer
 
     def _end_of(self, topic: str, timeout_s: float) -> int:
         try:

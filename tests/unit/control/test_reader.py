@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from airflow_provider.connection import KafkaConnection
+from airflow_provider.control import reader
+from airflow_provider.control.reader import ControlReader
+from airflow_provider.control.records import to_key, to_value
+from tests.builders import APPLICATION, assigned
+
+
+class FakeMessage:
+    def __init__(self, topic: str, offset: int) -> None:
+        self._topic, self._offset = topic, offset
+
+    def error(self) -> None:
+        return None
+
+    def topic(self) -> str:
+        return self._topic
+
+    def offset(self) -> int:
+        return self._offset
+
+    def key(self) -> bytes:
+        return to_key(assigned("a b"))
+
+    def value(self) -> bytes:
+        return to_value(assigned("a b", generation=self._offset + 1))
+
+    def timestamp(self) -> tuple[int, int]:
+        return 2, 1000 + self._offset
+
+
+class FakeConsumer:
+    """The topic's end is 2; `deaf_from` is the first offset that this consumer never gets."""
+
+    made: list[FakeConsumer]
+    deaf_from: list[int]
+
+    def __init__(self, _: dict[str, Any]) -> None:
+        self._deaf_from = self.deaf_from[len(self.made)]
+        self.closed = False
+        self.made.append(self)
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        (self._partition,) = partitions
+        self.begun_at = self._at = self._partition.offset
+
+    def get_watermark_offsets(self, _: TopicPartition, timeout: float) -> tuple[int, int]:
+        return 0, 2
+
+    def poll(self, _: float) -> FakeMessage | None:
+        if self._at >= min(self._deaf_from, 2):
+            return None
+        self._at += 1
+        return FakeMessage(self._partition.topic, self._at - 1)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[FakeConsumer]:
+    FakeConsumer.made, FakeConsumer.deaf_from = [], [1, 9]
+    monkeypatch.setattr(reader, "Consumer", FakeConsumer)
+    monkeypatch.setattr(reader, "_LOOK_EVERY_S", 0.0)
+    return FakeConsumer.made
+
+
+def following() -> ControlReader:
+    return ControlReader(KafkaConnection("127.0.0.1:1"), APPLICATION, statuses=False)
+
+
+def test_consumer_that_stays_behind_the_end_is_replaced_where_it_stopped(made: list[FakeConsumer]) -> None:
+    control = following()
+    for _ in range(4):
+        control.poll(0.0)
+
+    assert control.view.assignment is not None
+    assert control.view.assignment.generation == 2
+    assert [consumer.begun_at for consumer in made] == [0, 1]
+    assert [consumer.closed for consumer in made] == [True, False]
+
+
+def test_consumer_at_the_end_is_kept(made: list[FakeConsumer]) -> None:
+    FakeConsumer.deaf_from = [9]
+    control = following()
+    for _ in range(6):
+        control.poll(0.0)
+
+    assert len(made) == 1
