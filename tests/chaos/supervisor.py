@@ -171,7 +171,13 @@ class Supervisor:
 
     def _wanted(self, view: ControlView) -> Assignment | None:
         """The next generation; None when the newest is as it should be."""
-        running = [n for n in view.healthy(INSTANCE_TIMEOUT_S) if view.statuses[n].state is InstanceState.RUNNING]
+        # By the clock of who listens: by the broker's, all but the first to speak after an outage were silent.
+        silent = self.silent_for_s()
+        running = sorted(
+            name
+            for name, status in view.statuses.items()
+            if status.state is InstanceState.RUNNING and silent.get(name, 0.0) <= INSTANCE_TIMEOUT_S
+        )
         previous = view.assignment
         if previous is None:
             if set(running) != set(self._names):
