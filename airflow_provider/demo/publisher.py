@@ -41,6 +41,7 @@ class Publisher:
                 # The Java clients' partitioner, so that the job's output lands in the partition of its input.
                 "partitioner": "murmur2_random",
                 "client.id": "demo-publisher",
+                "log.connection.close": False,
             }
         )
         self._published = 0
