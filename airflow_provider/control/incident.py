@@ -169,5 +169,5 @@ def _failed_tasks(assignment: Assignment, status: InstanceStatus) -> list[Incide
 def _how_it_ended(status: InstanceStatus) -> str:
     code = status.exit_code
     if code is None:
-        return "exit status unknown"
+        return status.error or "exit status unknown"
     return f"killed by signal {-code}" if code < 0 else f"exit status {code}"

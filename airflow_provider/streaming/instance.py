@@ -22,7 +22,7 @@ from airflow_provider.names import changelog_topic
 from airflow_provider.streaming.heartbeat import Heartbeat
 from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.plan import JobSpec, TaskPlan
-from airflow_provider.streaming.settings import InstanceSettings
+from airflow_provider.streaming.settings import EXIT_TOLD, InstanceSettings
 from airflow_provider.streaming.slot_runner import SlotRunner
 from airflow_provider.topics import TopicAdmin, TopicSpec, changelog_spec, control_specs
 
@@ -54,8 +54,8 @@ class Instance:
         """Work until asked to stop.
 
         Returns:
-            The process's exit status: 0 only after the goodbye is stored. Whoever waits for the process may take any
-            other status for an end without a goodbye.
+            The process's exit status: 0 only after the goodbye is stored, `EXIT_TOLD` only after its error is. Whoever
+            waits for the process may take any other status for an end without a word.
         """
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         logging.getLogger("py4j").setLevel(logging.WARNING)
@@ -67,7 +67,7 @@ class Instance:
         except StatefulStreamsError as error:
             log.error("%s: %s", type(error).__name__, error)
             self._heartbeat.end(InstanceState.ENDED, f"{type(error).__name__}: {error}")
-            return 1
+            return EXIT_TOLD
         self._heartbeat.end(InstanceState.STOPPED, None)
         return 0
 

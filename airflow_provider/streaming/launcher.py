@@ -26,7 +26,7 @@ from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import InstanceState, InstanceStatus
 from airflow_provider.control.writer import ControlWriter
 from airflow_provider.errors import BrokerUnreachableError, StatefulStreamsError
-from airflow_provider.streaming.settings import INSTANCE_FILE_VARIABLE, InstanceSettings
+from airflow_provider.streaming.settings import EXIT_TOLD, INSTANCE_FILE_VARIABLE, InstanceSettings
 
 __all__ = ["Launched", "launch"]
 
@@ -82,8 +82,9 @@ def _inherited() -> dict[str, str]:
 def main(run_dir: Path) -> int:
     """Run the command of a launched folder to its end; tell the end unless it said goodbye itself.
 
-    The instance exits with status 0 only after its goodbye is stored, so any other status means: no goodbye. A job's
-    file that ends with 0 and never said it (it forgot to call ``run()``) is told as well.
+    The instance exits with status 0 only after its goodbye is stored, and with `EXIT_TOLD` only after the error that
+    ended it is, so any other status means: no word. A job's file that ends with 0 and never said it (it forgot to call
+    ``run()``) is told as well.
     """
     settings = InstanceSettings.read(run_dir / "instance.json")
     command = msgspec.json.decode((run_dir / "command.json").read_bytes(), type=list[str])
@@ -105,7 +106,7 @@ def main(run_dir: Path) -> int:
         # The JVM may be gone while its Python workers still hold the stores: a dead instance holds nothing.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-    if code != 0 or not _said_goodbye(settings):
+    if code not in (0, EXIT_TOLD) or not _said_goodbye(settings):
         _tell(writer, settings, code)
     return code
 

@@ -13,10 +13,13 @@ from airflow_provider.connection import KafkaConnection
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.names import check_name
 
-__all__ = ["INSTANCE_FILE_VARIABLE", "InstanceSettings"]
+__all__ = ["EXIT_TOLD", "INSTANCE_FILE_VARIABLE", "InstanceSettings"]
 
 INSTANCE_FILE_VARIABLE: Final = "STATEFUL_STREAMS_INSTANCE_FILE"
 """Environment variable with the path of the file that holds the settings."""
+
+EXIT_TOLD: Final = 3
+"""Exit status of an instance that ended with an error and told it itself: nobody needs to tell less over it."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,272 @@
+"""An application of real instances on a real Spark: its orders, what they come to, its processes, its control plane."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+from confluent_kafka import KafkaError, Message, Producer
+
+from airflow_provider.connection import KafkaConnection
+from airflow_provider.control.assignment import Assignment, TaskAssignment
+from airflow_provider.control.command import Command, CommandKind
+from airflow_provider.control.publisher import AssignmentPublisher
+from airflow_provider.control.reader import ControlReader
+from airflow_provider.control.status import InstanceState, InstanceStatus, Role, TaskState
+from airflow_provider.control.view import ControlView
+from airflow_provider.control.writer import ControlWriter
+from airflow_provider.embedded.jars import spark_kafka_jars
+from airflow_provider.state.directory import StateDirectory
+from airflow_provider.streaming.launcher import Launched, launch
+from airflow_provider.streaming.settings import InstanceSettings
+from airflow_provider.topics import TopicAdmin, TopicSpec, changelog_spec, control_specs
+from tests.builders import assigned
+from tests.integration.streaming.committed import commits, newest_by_key, outputs_by_key, records_of
+from tests.waiting import wait_until
+
+ID: Final = "accounts"
+ORDERS, TOTALS, CHANGELOG = f"{ID}-orders", f"{ID}-totals", f"{ID}-state-changelog"
+JOB: Final = Path(__file__).parent / "accounts_job.py"
+ROOT: Final = Path(__file__).parents[3]
+
+Order = tuple[int, str | None, int]
+"""Partition, account, amount."""
+
+
+def environment() -> dict[str, str]:
+    paths = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return {
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
+    }
+
+
+class Orders:
+    """Writes orders and keeps what they should come to."""
+
+    def __init__(self, bootstrap_servers: str, seed: int) -> None:
+        print(f"orders with seed {seed}")
+        self._chance = random.Random(seed)
+        self._producer = Producer({"bootstrap.servers": bootstrap_servers, "transactional.id": f"{ID}-producer"})
+        self._producer.init_transactions(30)
+        self.outputs: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        self.state: dict[str, list[int]] = {}
+        self.without_account = 0
+
+    def write(self, number: int, partitions: Sequence[int]) -> None:
+        """Some of them lack an account, some close theirs, and some are aborted: those never were."""
+        self._transact([self._order(partitions) for _ in range(number // 10)], commit=False)
+        orders = [self._order(partitions) for _ in range(number)]
+        self._transact(orders, commit=True)
+        for order in orders:
+            self._book(order)
+
+    def write_raw(self, partition: int, key: bytes, value: bytes) -> int:
+        """Anything at all; returns its offset."""
+        offsets: list[int] = []
+
+        def note(_: KafkaError | None, message: Message) -> None:
+            offsets.append(message.offset() or 0)
+
+        self._producer.begin_transaction()
+        self._producer.produce(ORDERS, value, key, partition=partition, on_delivery=note)
+        self._producer.commit_transaction(30)
+        self._producer.poll(0)
+        return offsets[0]
+
+    @property
+    def number(self) -> int:
+        return sum(map(len, self.outputs.values()))
+
+    def _order(self, partitions: Sequence[int]) -> Order:
+        partition = self._chance.choice(partitions)
+        account = f"p{partition}-{self._chance.randrange(9)}" if self._chance.random() > 0.05 else None
+        return partition, account, self._chance.choice([0, 1, 2, 3, 5, 8])
+
+    def _transact(self, orders: list[Order], commit: bool) -> None:
+        self._producer.begin_transaction()
+        for partition, account, amount in orders:
+            value = json.dumps({"account": account, "amount": amount})
+            self._producer.produce(ORDERS, value, account, partition=partition)
+        (self._producer.commit_transaction if commit else self._producer.abort_transaction)(30)
+
+    def _book(self, order: Order) -> None:
+        _, account, amount = order
+        if account is None:
+            self.without_account += 1
+            return
+        count, total = self.state.get(account, [0, 0])
+        count, total = count + 1, total + 100 * amount
+        self.outputs[account].append({"account": account, "count": count, "total": total})
+        self.state[account] = [count, total]
+        if amount == 0:
+            del self.state[account]
+
+
+class Accounts:
+    """The application. `close` leaves none of its processes."""
+
+    def __init__(self, bootstrap_servers: str, folder: Path, num_tasks: int, seed: int) -> None:
+        self.connection, self.folder, self.num_tasks = KafkaConnection(bootstrap_servers), folder, num_tasks
+        plain = [TopicSpec(ORDERS, num_tasks), TopicSpec(TOTALS, 3)]
+        TopicAdmin(self.connection).ensure([*plain, changelog_spec(ID, "state", num_tasks), *control_specs(ID)])
+        self.orders = Orders(bootstrap_servers, seed)
+        self._launched: dict[str, Launched] = {}
+        self._seen: dict[int, psutil.Process] = {}
+        self._reader = ControlReader(self.connection, ID)
+
+    def close(self) -> None:
+        for name, launched in self._launched.items():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                launcher = psutil.Process(launched.launcher_pid)
+                if "airflow_provider.streaming.launcher" in launcher.cmdline():
+                    self.processes(name)
+                    self._seen[launcher.pid] = launcher
+        for process in self._seen.values():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()  # psutil sees to it that the id still means this process
+        self._reader.close()
+
+    # -- processes -----------------------------------------------------------------------------------------------
+
+    def launch(self, name: str, master: str = "local[2]") -> None:
+        incarnation = time.time_ns() // 1_000_000
+        run_dir = self.folder / f"run-{name}"
+        settings = InstanceSettings(ID, name, incarnation, str(self.folder / name), str(run_dir), self.connection)
+        command = [
+            str(Path(sys.executable).parent / "spark-submit"),
+            *("--master", master, "--driver-memory", "512m", "--conf", "spark.ui.enabled=false"),
+            *("--conf", "spark.driver.extraJavaOptions=-XX:+UseSerialGC"),
+            *("--jars", ",".join(map(str, spark_kafka_jars()))),
+            str(JOB),
+        ]
+        self._launched[name] = launch(settings, command, environment())
+
+    def processes(self, name: str) -> list[psutil.Process]:
+        """All of an instance but its launcher."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found = psutil.Process(self._launched[name].launcher_pid).children(recursive=True)
+            self._seen.update({process.pid: process for process in found})
+            return found
+        return []
+
+    def worker_of(self, name: str, task: int) -> psutil.Process:
+        """The Python worker that has a task's store open."""
+        store = str(self.directory(name).store(task, "state"))
+        for process in self.processes(name):
+            with contextlib.suppress(psutil.Error):
+                if any(file.path.startswith(store) for file in process.open_files()):
+                    return process
+        raise AssertionError(f"no process of {name} holds {store}")
+
+    def kill(self, name: str) -> None:
+        """SIGKILL to the whole instance; its launcher lives on to tell."""
+        group = int((self.folder / f"run-{name}" / "process_group").read_text())
+        os.killpg(group, signal.SIGKILL)
+
+    def launcher_lives(self, name: str) -> bool:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return psutil.Process(self._launched[name].launcher_pid).status() != psutil.STATUS_ZOMBIE
+        return False
+
+    def log(self, name: str) -> str:
+        return Path(self._launched[name].log_file).read_text()
+
+    def directory(self, name: str) -> StateDirectory:
+        return StateDirectory(self.folder / name, ID)
+
+    # -- the control plane ---------------------------------------------------------------------------------------
+
+    @property
+    def view(self) -> ControlView:
+        self._reader.poll(0.0)
+        return self._reader.view
+
+    def status(self, name: str) -> InstanceStatus:
+        return self.view.statuses[name]
+
+    def assign(self, *tasks: str) -> Assignment:
+        """Publish ``"active standby"`` by task."""
+        wanted: tuple[TaskAssignment, ...] = assigned(*tasks).tasks
+        with AssignmentPublisher(self.connection, ID) as publisher:
+            newest = publisher.view.assignment or Assignment.empty(ID, self.num_tasks)
+            publisher.publish(newest.next(wanted, "the test says so"))
+            assert publisher.view.assignment is not None
+            return publisher.view.assignment
+
+    def command(self, kind: CommandKind, name: str, tasks: tuple[int, ...] = ()) -> None:
+        """Give a command and wait until it is carried out; a stop is not waited for."""
+        command = Command(f"{kind.value}-{time.time_ns()}", kind, name, self.status(name).incarnation, tasks)
+        ControlWriter(self.connection, ID).write(command)
+        if kind is not CommandKind.STOP:
+            self.wait(lambda: self.status(name).last_command == command.id, f"{name} to {kind.value}")
+
+    def settled(self, *, without: Sequence[int] = ()) -> bool:
+        """Whether every copy of every task is what the newest assignment says, and warm."""
+        view = self.view
+        for number, task in enumerate(view.assignment.tasks if view.assignment else ()):
+            for name in (task.active, *task.standbys):
+                told = view.statuses[name].task(number) if name in view.statuses else None
+                if number in without:
+                    continue
+                if told is None or told.error is not None or told.lag_records != 0:
+                    return False
+                if name == task.active:
+                    if (told.role, told.state, told.generation) != (Role.ACTIVE, TaskState.RUNNING, task.active_since):
+                        return False
+                elif (told.role, told.state) != (Role.STANDBY, TaskState.FOLLOWING):
+                    return False
+        return view.assignment is not None
+
+    def wait(self, predicate: Callable[[], bool], what: str, deadline_s: float = 60.0) -> None:
+        """As `wait_until`, with the statuses and the ends of the logs where it fails."""
+        try:
+            wait_until(predicate, deadline_s, what, poll_s=0.05)
+        except AssertionError as error:
+            statuses = "\n".join(f"{name}: {status}" for name, status in self.view.statuses.items())
+            logs = "\n".join(f"--- {name}\n{self.log(name)[-3000:]}" for name in self._launched)
+            raise AssertionError(f"{error}\n{self.view.assignment}\n{statuses}\n{logs}") from None
+
+    def wait_for_state(self, name: str, state: InstanceState, deadline_s: float = 60.0) -> InstanceStatus:
+        def told() -> bool:
+            return name in self.view.statuses and self.status(name).state is state
+
+        self.wait(told, f"{name} to be {state.value}", deadline_s)
+        return self.status(name)
+
+    # -- results -------------------------------------------------------------------------------------------------
+
+    def processed(self) -> int:
+        """How many outputs can be seen."""
+        return len(records_of(self.connection.bootstrap_servers, TOTALS))
+
+    def check(self) -> None:
+        """Every committed order counted once, in output, in state, in the counts; nothing else did."""
+        servers = self.connection.bootstrap_servers
+        self.wait(lambda: self.processed() >= self.orders.number, "all orders to be processed")
+        changelog: list[Any] = []
+
+        def counted() -> bool:
+            changelog[:] = records_of(servers, CHANGELOG)
+            return self._filtered(changelog) >= self.orders.without_account
+
+        self.wait(counted, "all orders without an account to be counted")
+        assert outputs_by_key(records_of(servers, TOTALS)) == self.orders.outputs
+        state = {key.decode(): json.loads(value) for key, value in newest_by_key(changelog).items()}
+        assert state == self.orders.state
+        assert self._filtered(changelog) == self.orders.without_account
+
+    def _filtered(self, changelog: list[Any]) -> int:
+        last = [commits(changelog, task)[-1:] for task in range(self.num_tasks)]
+        return sum(record["filtered"].get("no_account", 0) for records in last for record in records)

@@ -1,0 +1,35 @@
+"""The job that the instances of these tests run: one output for every order; an order of nothing closes the account."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from airflow_provider.streaming.job import StatefulJob
+from airflow_provider.streaming.process import ValueState
+
+
+def book(account: str, rows: list[dict[str, Any]], state: ValueState) -> Iterator[dict[str, Any]]:
+    """Count and add up, until the account is closed."""
+    count, total = state.get() or (0, 0)
+    for row in rows:
+        count, total = count + 1, total + row["cents"]
+        yield {"count": count, "total": total}
+        if row["cents"] == 0:
+            count, total = 0, 0
+    if count:
+        state.update([count, total])
+    else:
+        state.clear()
+
+
+job = (
+    StatefulJob("accounts")
+    .source("accounts-orders", schema="account STRING, amount BIGINT", max_offsets_per_trigger=400)
+    .filter("account IS NOT NULL", name="no_account")
+    .with_column("cents", "amount * 100")
+    .group_by("account")
+    .process(book, columns=["cents"])
+    .sink("accounts-totals")
+)
+
+if __name__ == "__main__":
+    job.run()
