@@ -17,6 +17,7 @@ Each message says what was found, what was needed and what to do next. Catch the
     ├── RecordError                 one input record cannot be processed; names topic, partition, offset and key
     │   ├── DecodeError
     │   └── ProcessError            the user's function raised
+    ├── WorkerError                 a Python worker died, or was ended, again and again in the same batch
     ├── AssignmentError             no valid assignment exists, or what was asked contradicts the newest one
     ├── InstanceError               an instance did not start, ended without a goodbye, or does not answer
     └── DeadlineError               something was waited for longer than allowed; says what
@@ -43,6 +44,7 @@ __all__ = [
     "TopicError",
     "TopicMismatchError",
     "TopicMissingError",
+    "WorkerError",
 ]
 
 
@@ -121,6 +123,10 @@ class DecodeError(RecordError):
 
 class ProcessError(RecordError):
     """The user's function raised for this record's key."""
+
+
+class WorkerError(StatefulStreamsError):
+    """A Python worker died, or was ended because it took too long, again and again in the same batch."""
 
 
 class AssignmentError(StatefulStreamsError):

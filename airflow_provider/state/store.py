@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -14,6 +15,8 @@ from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.state.position import RESERVED_PREFIX, Position
 
 __all__ = ["Store"]
+
+log = logging.getLogger(__name__)
 
 _POSITION: Final = RESERVED_PREFIX + b"position"
 _LOCKED = ("While lock file", "lock hold by", "No locks available")
@@ -40,7 +43,11 @@ class Store:
         self.path = path
         self._options = options or RocksDBOptions()
         self._open(bulk=False)
-        self._position = self._read_position()
+        try:
+            self._position = self._read_position()
+        except BaseException:
+            self.close()  # who keeps the error keeps this object: its lock would stay as long
+            raise
 
     @property
     def position(self) -> Position | None:
@@ -121,8 +128,14 @@ class Store:
         return total
 
     def close(self) -> None:
-        """Flush and give the lock back."""
-        self._db.close()
+        """Flush and give the lock back.
+
+        On a disk that takes nothing more the lock is given back all the same: what was not flushed is in the changelog.
+        """
+        try:
+            self._db.close()
+        except Exception as error:
+            log.warning("The store at %s was closed without a flush: %s", self.path, error)
 
     def destroy(self) -> None:
         """Close it and remove its folder."""

@@ -76,7 +76,11 @@ def open_store(open_: Callable[[], Store], path: Path, address: str, timeout_s: 
             _ask(holder, str(path), deadline)
             time.sleep(_RETRY_S)
         else:
-            holder.write_text(address)
+            try:
+                holder.write_text(address)
+            except OSError:
+                store.close()
+                raise
             return store
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import shutil
@@ -95,7 +96,9 @@ class Heartbeat:
         beats = 0
         while not self._ended:
             if beats % _DISK_EVERY == 0:
-                self._measure_disk()
+                # A disk that cannot even be measured must not silence the instance.
+                with contextlib.suppress(OSError):
+                    self._measure_disk()
             self._writer.send(self._current())
             beats += 1
             self._now.wait(self._settings.heartbeat_interval_s)

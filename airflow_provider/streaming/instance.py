@@ -23,7 +23,7 @@ from airflow_provider.streaming.heartbeat import Heartbeat
 from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.plan import JobSpec, TaskPlan
 from airflow_provider.streaming.settings import EXIT_TOLD, InstanceSettings
-from airflow_provider.streaming.slot_runner import SlotRunner
+from airflow_provider.streaming.slot_runner import SlotRunner, idle_settings
 from airflow_provider.topics import TopicAdmin, TopicSpec, changelog_spec, control_specs
 
 __all__ = ["Instance"]
@@ -79,7 +79,7 @@ class Instance:
             self._commands_done = {
                 c.id for c in control.view.commands.values() if c.incarnation != self._settings.incarnation
             }
-            spark = _session(self._job.application_id, self._settings.instance)
+            spark = _session(self._settings)
             try:
                 self._start_slots(spark, spec)
                 self._heartbeat.change(InstanceState.RUNNING)
@@ -88,6 +88,8 @@ class Instance:
                 while not self._stop.is_set():
                     if control.poll(_CONTROL_POLL_S):
                         self._obey(control.view)
+                    for slot in self._slots:
+                        slot.check()
                 self._heartbeat.change(InstanceState.STOPPING)
             finally:
                 for slot in self._slots:
@@ -178,11 +180,12 @@ class Instance:
         self._heartbeat.carried_out(command.id)
 
 
-def _session(application_id: str, instance: str) -> SparkSession:
+def _session(settings: InstanceSettings) -> SparkSession:
     # Workers run the interpreter that runs the driver, whatever the environment of the host says.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     return (
-        SparkSession.builder.appName(f"{application_id}-{instance}")
+        SparkSession.builder.appName(f"{settings.application_id}-{settings.instance}")
+        .config(map=idle_settings(settings.call_timeout_s))
         .config("spark.python.worker.reuse", "true")
         .config("spark.sql.execution.arrow.maxRecordsPerBatch", "200000")
         # Spark's word for no bound: else it adds up the size of the batch with every row, a tenth of all its work.

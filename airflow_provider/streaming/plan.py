@@ -81,6 +81,7 @@ class SlotPlan:
         budget_s: how long a call may follow changelogs.
         rows_of: tasks whose rows this call may process. A query that skipped rows of a task once, because the task
             failed, must never process later ones: they would be a gap. A new query begins where the task stopped.
+        max_deaths: how many workers may end in the middle of the same batch of a task before the task fails.
     """
 
     settings: InstanceSettings
@@ -89,3 +90,4 @@ class SlotPlan:
     tasks: tuple[TaskPlan, ...]
     budget_s: float
     rows_of: tuple[int, ...] = ()
+    max_deaths: int = 3

@@ -38,6 +38,9 @@ class InstanceSettings:
         heartbeat_interval_s: how often a status is sent.
         log_file: where the process's output goes; told in the status.
         round_interval_s: how long a slot may be idle before a round follows its standbys' changelogs.
+        call_timeout_s: how long a call into a Python worker may take, a whole micro-batch included; then the worker is
+            ended. Above what the brokers' and the stores' own deadlines may add up to.
+        verify_interval_s: how often the topics are looked at, as they were at the start.
         quarantine_max_stores: how many bad stores are kept for people to look at.
         quarantine_max_bytes: how large they may be together.
         fail_points: places to die at, for tests (`airflow_provider.failpoint`).
@@ -52,6 +55,8 @@ class InstanceSettings:
     heartbeat_interval_s: float = 1.0
     log_file: str | None = None
     round_interval_s: float = 0.5
+    call_timeout_s: float = 600.0
+    verify_interval_s: float = 30.0
     quarantine_max_stores: int = 4
     quarantine_max_bytes: int = 10 << 30
     fail_points: tuple[str, ...] = ()
@@ -60,10 +65,9 @@ class InstanceSettings:
         """Refuse names that cannot be topics and folders."""
         check_name("application id", self.application_id)
         check_name("instance", self.instance)
-        if self.heartbeat_interval_s <= 0:
-            raise ConfigurationError(
-                f"heartbeat_interval_s is {self.heartbeat_interval_s:g}: it must be above 0 seconds."
-            )
+        for name in ("heartbeat_interval_s", "call_timeout_s", "verify_interval_s"):
+            if getattr(self, name) <= 0:
+                raise ConfigurationError(f"{name} is {getattr(self, name):g}: it must be above 0 seconds.")
 
     def write(self, path: Path) -> None:
         """Write to a new file that only its owner may read."""

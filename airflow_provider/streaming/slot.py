@@ -19,13 +19,16 @@ from airflow_provider.control.status import Role, TaskState, TaskStatus
 from airflow_provider.errors import (
     BrokerUnreachableError,
     FencedError,
+    StateError,
     StatefulStreamsError,
     StoreCorruptedError,
     StoreOutdatedError,
+    WorkerError,
 )
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.streaming.active_step import active_step
+from airflow_provider.streaming.attempts import Attempts
 from airflow_provider.streaming.handover import Handover
 from airflow_provider.streaming.plan import SlotPlan, TaskPlan
 from airflow_provider.streaming.replica_opening import open_replica, where_to_start
@@ -54,10 +57,11 @@ class Slot:
         self._tasks: dict[int, Task] = {}
         self._plans: dict[int, TaskPlan] = {}
         self._troubles: dict[int, StatefulStreamsError] = {}
-        self._given_up: dict[int, tuple[TaskPlan, StatefulStreamsError]] = {}
+        self._given_up: dict[int, tuple[TaskPlan, StateError]] = {}
         self._set_aside = True  # what an earlier process left in quarantine counts too
         self._lock = threading.RLock()
         self._directory = StateDirectory(Path(plan.settings.state_dir), plan.job.application_id)
+        self._max_deaths, self._attempts = plan.max_deaths, Attempts(Path(plan.settings.run_dir))
         self._failpoints = FailPoints(plan.settings.fail_points, Path(plan.settings.run_dir))
         self._reader = ChangelogReader(plan.settings.connection, plan.job.application_id)
         self._handover = Handover(self._release)
@@ -93,7 +97,7 @@ class Slot:
     # -- obeying a plan ------------------------------------------------------------------------------------------
 
     def _obey(self, plan: SlotPlan) -> None:
-        self._settings, self._job = plan.settings, plan.job
+        self._settings, self._job, self._max_deaths = plan.settings, plan.job, plan.max_deaths
         self._plans = {task.task: task for task in plan.tasks}
         for number in [n for n in self._tasks if n not in self._plans]:
             self._let_go(number)
@@ -173,19 +177,29 @@ class Slot:
         """One task's trouble is its own: told in its status, tried again by the next call; the others go on."""
         try:
             yield
-        except StatefulStreamsError as error:
+        except (StatefulStreamsError, OSError) as raised:
+            error = _unusable(self._directory.path, raised) if isinstance(raised, OSError) else raised
             self._troubles[number] = error
             if number in self._tasks:
                 self._tasks[number].disown()
-            if isinstance(error, (StoreCorruptedError, StoreOutdatedError)):
-                # Not destroyed in place; the next call restores an empty one, or a standby takes over.
-                task = self._tasks.get(number)
-                self._let_go(number)
+            if isinstance(error, StateError):
+                self._lose_store(number, error)
+
+    def _lose_store(self, number: int, error: StateError) -> None:
+        """A standby takes over where there is one; else the next call opens the store again, or restores an empty one.
+
+        RocksDB refuses everything after a write that failed, even when the disk has room again: so it is closed.
+        """
+        task = self._tasks.get(number)
+        self._let_go(number)
+        if isinstance(error, (StoreCorruptedError, StoreOutdatedError)):
+            # Not destroyed in place; where not even that can be done, the next call finds it again.
+            with contextlib.suppress(OSError):
                 self._directory.quarantine(number, self._job.store)
-                self._set_aside = True
-                plan = self._plans.get(number) if task is None else task.plan
-                if plan is not None and _yields(plan):
-                    self._given_up[number] = (plan, error)
+            self._set_aside = True
+        plan = self._plans.get(number) if task is None else task.plan
+        if plan is not None and _yields(plan):
+            self._given_up[number] = (plan, error)
 
     def _is_given_up(self, plan: TaskPlan) -> bool:
         """Whether this owner lost its store and a standby is to take over: until the next generation says otherwise."""
@@ -287,18 +301,35 @@ class Slot:
 
     def _step(self, task: Task, rows: pa.Table, attempts_left: bool) -> None:
         try:
+            self._refuse_deadly(task)
             active_step(task, rows, self._reader.consumer)
         except FencedError as error:
             task.give_up(error)
-        except StoreCorruptedError as error:
+        except StateError as error:
             with self._own_trouble(task.number):
                 raise error
         except Exception as error:
             # What the commit did is in the changelog, not in the store: own and restore again before going on.
             task.disown()
-            if attempts_left or isinstance(error, BrokerUnreachableError):
+            if isinstance(error, BrokerUnreachableError) or (attempts_left and not isinstance(error, WorkerError)):
                 raise
             task.fail(error)
+        finally:
+            self._attempts.end(task.number)
+
+    def _refuse_deadly(self, task: Task) -> None:
+        died = self._attempts.begin(task.number, task.plan.generation, task.source_offset)
+        if died >= self._max_deaths:
+            raise WorkerError(
+                f"{died} worker(s) ended in the middle of the batch of {task.job.source_topic}[{task.number}] that "
+                f"begins at offset {task.source_offset or 0}: they crashed, or took longer than call_timeout_s "
+                f"({self._settings.call_timeout_s:g} s) and were ended. Look into the instance's log and at the "
+                "records there, then mend the job's function or its libraries."
+            )
+
+
+def _unusable(folder: Path, error: OSError) -> StateError:
+    return StateError(f"The state folder {folder} cannot be used ({error}): check the disk's space and permissions.")
 
 
 def _yields(plan: TaskPlan) -> bool:

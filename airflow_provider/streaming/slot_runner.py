@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_provider.control.status import Role, TaskState, TaskStatus
+from airflow_provider.errors import InstanceError
 from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.plan import JobSpec, SlotPlan, TaskPlan
 from airflow_provider.streaming.settings import InstanceSettings
@@ -19,9 +21,9 @@ from airflow_provider.streaming.source_query import SourceQuery
 from airflow_provider.streaming.worker import REPORT_SCHEMA, ROUND_COLUMN, call, decode_report
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
-__all__ = ["SlotRunner"]
+__all__ = ["SlotRunner", "idle_settings"]
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +31,8 @@ _BATCH_BUDGET_S = 0.02
 _ROUND_BUDGET_S = 0.25
 _RETRY_S = 1.0
 _POLL_S = 0.02
+_MAX_DEATHS = 3
+_STUCK_S = 60.0
 # sc.environment is one dict for the whole session, read while a UDF is made.
 _environment = threading.Lock()
 
@@ -70,6 +74,8 @@ class SlotRunner:
         self._statuses: dict[int, TaskStatus] = {}
         self._paused = False
         self._stopping = False
+        self._max_deaths = _MAX_DEATHS
+        self._called_at: float | None = None
         self._last_call = 0.0
         self._not_before = 0.0
         self._thread = threading.Thread(target=self._run, name=f"slot-{slot}", daemon=True)
@@ -84,10 +90,33 @@ class SlotRunner:
         self._wake.set()
 
     def stop(self) -> None:
-        """Finish the micro-batch, let go of every task, end. Returns when done."""
+        """Finish the micro-batch, let go of every task, end. Returns when done, or when it is stuck."""
         self._tasks, self._stopping = (), True
         self._wake.set()
-        self._thread.join()
+        while self._thread.is_alive() and self._called_for_s <= self._longest_call_s:
+            self._thread.join(_RETRY_S)
+
+    def check(self) -> None:
+        """Whether calls come back.
+
+        Raises:
+            InstanceError: one does not, although Spark was to end its worker long ago.
+        """
+        if (called_for_s := self._called_for_s) > self._longest_call_s:
+            raise InstanceError(
+                f"A call into slot {self._slot} did not return for {called_for_s:.0f} s, although its worker was to be "
+                f"ended after call_timeout_s ({self._settings.call_timeout_s:g} s): the instance ends, so that the "
+                "standbys take over. Look for a process or a disk of this host that hangs."
+            )
+
+    @property
+    def _called_for_s(self) -> float:
+        called_at = self._called_at
+        return 0.0 if called_at is None else time.monotonic() - called_at
+
+    @property
+    def _longest_call_s(self) -> float:
+        return self._settings.call_timeout_s + _STUCK_S
 
     # -- the slot's thread ---------------------------------------------------------------------------------------
 
@@ -95,15 +124,14 @@ class SlotRunner:
         while not self._stopping:
             woken = self._wake.wait(self._pause_s)
             self._wake.clear()
-            self._mind_queries()
+            self._guarded(self._mind_queries)
             now = time.monotonic()
             due = now - self._last_call >= self._round_interval_s or self._settling
-            if now >= self._not_before and (woken or due):
-                self._guarded_round()
-                self._start_query()
+            if now >= self._not_before and (woken or due) and self._guarded(self._round):
+                self._guarded(self._start_query)
         self._tasks = ()
-        self._mind_queries()
-        self._guarded_round()
+        self._guarded(self._mind_queries)
+        self._guarded(self._round)
 
     @property
     def _pause_s(self) -> float:
@@ -115,15 +143,17 @@ class SlotRunner:
         """Whether a task is on its way: then rounds follow each other without a pause."""
         return any(s.state in (TaskState.OWNING, TaskState.RESTORING) for s in self._statuses.values())
 
-    def _guarded_round(self) -> None:
+    def _guarded(self, act: Callable[[], None]) -> bool:
+        """The slot's thread outlives everything; says whether it went well."""
         try:
-            with self._call_lock:
-                self._round()
+            act()
         except Exception as error:
             # A worker that died or a broker away: the next round begins anew from what is stored.
             self._not_before = time.monotonic() + _RETRY_S
-            log.warning("slot %d: a round failed, again in %g s: %s", self._slot, _RETRY_S, _first_lines(error))
+            log.warning("slot %d: trouble, again in %g s: %s", self._slot, _RETRY_S, _first_lines(error))
             self._tell_trouble(error)
+            return False
+        return True
 
     def _tell_trouble(self, error: Exception) -> None:
         known = self._statuses
@@ -138,19 +168,34 @@ class SlotRunner:
         self._on_report(self._slot, tuple(self._statuses.values()))
 
     def _round(self) -> None:
-        rows = self._spark.range(1).withColumnRenamed("id", ROUND_COLUMN).coalesce(1)
-        self._call(rows, _ROUND_BUDGET_S, ())
+        with self._call_lock:
+            rows = self._spark.range(1).withColumnRenamed("id", ROUND_COLUMN).coalesce(1)
+            self._call(rows, _ROUND_BUDGET_S, ())
 
     def _call(self, rows: DataFrame, budget_s: float, rows_of: tuple[int, ...]) -> None:
-        plan = SlotPlan(self._settings, self._spec, self._slot, self._tasks, budget_s, rows_of)
+        plan = SlotPlan(self._settings, self._spec, self._slot, self._tasks, budget_s, rows_of, self._max_deaths)
         with _environment:
             context = self._spark.sparkContext
             context.environment["STATEFUL_STREAMS_SLOT"] = f"{self._settings.instance}-{self._slot}"
             reported = rows.mapInArrow(functools.partial(call, plan, self._max_failures), REPORT_SCHEMA)
-        statuses = [s for row in reported.collect() for s in decode_report(bytes(row.report))]
+        statuses = [s for row in self._bounded(reported.collect) for s in decode_report(bytes(row.report))]
+        if rows_of:
+            self._max_deaths = _MAX_DEATHS
         self._last_call = time.monotonic()
         self._statuses = {status.task: status for status in statuses}
         self._on_report(self._slot, tuple(statuses))
+
+    def _bounded(self, collect: Callable[[], list[Row]]) -> list[Row]:
+        """Spark ends a worker that is silent for `call_timeout_s` (`idle_settings`); a hang is sure to come again."""
+        self._called_at = time.monotonic()
+        try:
+            return collect()
+        except Exception:
+            if self._called_for_s >= self._settings.call_timeout_s:
+                self._max_deaths = 1
+            raise
+        finally:
+            self._called_at = None
 
     # -- queries -------------------------------------------------------------------------------------------------
 
@@ -204,6 +249,12 @@ class SlotRunner:
         query = SourceQuery(self._spark, self._job, self._settings.connection, wanted, checkpoint, self._on_batch)
         query.start()
         self._queries.append(query)
+
+
+def idle_settings(call_timeout_s: float) -> dict[str, bool | float | int | str | None]:
+    """Spark's settings that end a worker in which a call takes longer: a thread that holds the GIL cannot do it."""
+    seconds = str(max(1, math.ceil(call_timeout_s)))
+    return {"spark.python.worker.idleTimeoutSeconds": seconds, "spark.python.worker.killOnIdleTimeout": "true"}
 
 
 def _max_failures(spark: SparkSession) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -113,10 +114,31 @@ def test_store_that_must_not_be_resumed_is_moved_aside_and_restored(
     found.close()
 
 
-def test_corrupted_store_is_moved_aside_and_restored(task: TaskPlan, application: Application) -> None:
-    plans = process_first(application)
-    (manifest,) = plans.directory.store(0, "state").glob("MANIFEST-*")
+def zero_manifest(store: Path) -> None:
+    (manifest,) = store.glob("MANIFEST-*")
     manifest.write_bytes(b"\0" * manifest.stat().st_size)
+
+
+def lose_table(store: Path) -> None:
+    tables = list(store.glob("*.sst"))
+    assert tables
+    for file in tables:
+        file.unlink()
+
+
+def scribble_table(store: Path) -> None:
+    tables = list(store.glob("*.sst"))
+    assert tables
+    for file in tables:
+        file.write_bytes(bytes(byte ^ 0xFF for byte in file.read_bytes()))
+
+
+@pytest.mark.parametrize("damage", [zero_manifest, lose_table, scribble_table], ids=lambda damage: damage.__name__)
+def test_corrupted_store_is_moved_aside_and_restored(
+    damage: Callable[[Path], None], task: TaskPlan, application: Application
+) -> None:
+    plans = process_first(application)
+    damage(plans.directory.store(0, "state"))
 
     with closing(Slot(plans.plan(task))) as slot:
         status = the_only(slot.call(plans.plan(task), None, False))
@@ -125,6 +147,19 @@ def test_corrupted_store_is_moved_aside_and_restored(task: TaskPlan, application
     changelog = records_of(application.connection.bootstrap_servers, application.changelog)
     assert plans.stored() == newest_by_key(changelog)
     assert len(plans.quarantined) == 1
+
+
+def test_lost_state_folder_is_restored_from_the_changelog(task: TaskPlan, application: Application) -> None:
+    plans = process_first(application)
+    shutil.rmtree(plans.settings.state_dir)
+
+    with closing(Slot(plans.plan(task))) as slot:
+        status = the_only(slot.call(plans.plan(task), None, False))
+
+    assert is_ready(status)
+    changelog = records_of(application.connection.bootstrap_servers, application.changelog)
+    assert plans.stored() == newest_by_key(changelog) != {}
+    assert plans.quarantined == []
 
 
 @pytest.fixture
