@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from airflow_provider.changelog.batch import ChangelogBatch
 from airflow_provider.connection import KafkaConnection
-from airflow_provider.errors import BrokerUnreachableError, StatefulStreamsError, StoreOutdatedError, TopicMissingError
+from airflow_provider.errors import (
+    BrokerUnreachableError,
+    StoreOutdatedError,
+    TopicMissingError,
+)
 
-__all__ = ["ChangelogBatch", "ChangelogReader", "Source"]
+__all__ = ["ChangelogReader", "Source"]
 
 Source = tuple[str, int]
 """A changelog's topic and partition."""
@@ -32,36 +36,6 @@ _FETCH: Final = {
     "fetch.queue.backoff.ms": 5,
     "allow.auto.create.topics": False,
 }
-
-
-@dataclass
-class ChangelogBatch:
-    """Consecutive records of one changelog partition.
-
-    Args:
-        newest: the last value of each key; None where it was deleted.
-        records: how many records that were.
-        next_offset: offset after the last record, control records included when the end was reached.
-        timestamp_ms: of the last record, epoch ms; 0 when there is none.
-        at_end: whether the end of the log was reached.
-        known_end: end of the log as the broker told with the last fetch; None when unknown.
-        error: why the partition cannot be read further; None otherwise.
-    """
-
-    newest: dict[bytes, bytes | None] = field(default_factory=dict)
-    records: int = 0
-    next_offset: int = 0
-    timestamp_ms: int = 0
-    at_end: bool = False
-    known_end: int | None = None
-    error: StatefulStreamsError | None = None
-
-    def add(self, messages: Sequence[Message]) -> None:
-        """Add consecutive records; a million a second pass here, so what is the same for all is asked of the last."""
-        self.newest.update({message.key() or b"": message.value() for message in messages})
-        self.records += len(messages)
-        last = messages[-1]
-        self.next_offset, self.timestamp_ms, self.at_end = (last.offset() or 0) + 1, last.timestamp()[1], False
 
 
 class ChangelogReader:
@@ -91,12 +65,6 @@ class ChangelogReader:
         if source in self._assigned:
             self.consumer.incremental_unassign([TopicPartition(*source)])
             self._assigned.remove(source)
-
-    def only(self, sources: set[Source] | None) -> None:
-        """Fetch nothing but these for a while; None fetches all again."""
-        wanted = self._assigned if sources is None else sources & self._assigned
-        self.consumer.resume([TopicPartition(*s) for s in wanted])
-        self.consumer.pause([TopicPartition(*s) for s in self._assigned - wanted])
 
     def bounds(self, source: Source, position: int | None = None, timeout_s: float = 10.0) -> tuple[int, int]:
         """First offset that the log still has, and the one after its last, as the broker tells now.

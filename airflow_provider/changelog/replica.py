@@ -6,8 +6,7 @@ import dataclasses
 import time
 from collections import deque
 
-from airflow_provider.changelog.commit_record import COMMIT_KEY
-from airflow_provider.changelog.reader import ChangelogBatch
+from airflow_provider.changelog.batch import ChangelogBatch
 from airflow_provider.state.position import Position
 from airflow_provider.state.store import Store
 
@@ -75,10 +74,10 @@ class Replica:
             return
         lag = self.lag_records
         self.store.set_bulk(lag is not None and lag > (_BULK_FROM if not self.store.bulk else 0) and not batch.at_end)
-        newest = batch.newest
-        commit = newest.pop(COMMIT_KEY, before.commit if before else None)
+        commit = batch.commit or (before.commit if before else None)
         self.store.write(
-            newest.items(), Position(batch.next_offset, commit, self.changelog, batch.timestamp_ms, now_ms)
+            zip(batch.keys, batch.values, strict=True),
+            Position(batch.next_offset, commit, self.changelog, batch.timestamp_ms, now_ms),
         )
         self.restored_records += batch.records
         self._sample()

@@ -34,7 +34,7 @@ class RocksDBOptions:
 
         Args:
             bulk: for a large restore, in which nothing is read: the memtable is an unsorted vector, sorted once when
-                it is flushed, and nothing is compacted meanwhile.
+                it is flushed, and nothing is compressed or compacted before it is done.
         """
         table = BlockBasedOptions()
         table.set_block_cache(Cache(self.block_cache_bytes))
@@ -55,6 +55,7 @@ class RocksDBOptions:
             options.set_max_write_buffer_number(self.max_write_buffers + 1)
             options.set_memtable_factory(MemtableFactory.vector())
             options.set_allow_concurrent_memtable_write(False)
+            options.set_compression_type(DBCompressionType.none())
             options.set_disable_auto_compactions(True)
             options.set_level_zero_slowdown_writes_trigger(1 << 20)
             options.set_level_zero_stop_writes_trigger(1 << 20)

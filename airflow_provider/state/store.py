@@ -19,6 +19,7 @@ __all__ = ["Store"]
 log = logging.getLogger(__name__)
 
 _POSITION: Final = RESERVED_PREFIX + b"position"
+_DEFAULT: Final = "default"
 _LOCKED = ("While lock file", "lock hold by", "No locks available")
 _CORRUPTED = ("Corruption", "No such file or directory", "Invalid argument", "checksum mismatch")
 
@@ -145,7 +146,9 @@ class Store:
     def _open(self, bulk: bool) -> None:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            self._db = Rdict(str(self.path), self._options.to_options(bulk))
+            options = self._options.to_options(bulk)
+            # For the column family too: else a store that exists keeps the options that it was made with.
+            self._db = Rdict(str(self.path), options, column_families={_DEFAULT: options})
         except Exception as error:
             raise _typed(error, self.path) from error
         self._bulk, self._write_options = bulk, self._options.to_write_options(bulk)

@@ -7,9 +7,11 @@ from typing import cast
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
-from airflow_provider.changelog.reader import ChangelogBatch, ChangelogReader
+from airflow_provider.changelog.batch import ChangelogBatch
+from airflow_provider.changelog.commit_record import COMMIT_KEY
+from airflow_provider.changelog.reader import ChangelogReader
 from airflow_provider.connection import KafkaConnection
-from airflow_provider.errors import StoreOutdatedError, TopicMissingError
+from airflow_provider.errors import StoreOutdatedError, TopicMismatchError, TopicMissingError
 
 
 @dataclass
@@ -94,6 +96,26 @@ def test_records_are_put_together_by_partition_and_the_newest_of_a_key_wins(read
     assert (batches[0].records, batches[0].next_offset, batches[0].timestamp_ms) == (3, 10, 1009)
     assert batches[1].newest == {b"a": b"9"}
     assert not batches[0].at_end
+
+
+def test_commit_records_are_kept_apart_and_the_last_one_counts(reader: ChangelogReader) -> None:
+    batches = read(
+        reader, [0],
+        record(0, 1, b"a", b"1"), record(0, 2, COMMIT_KEY, b"first"),
+        record(0, 3, COMMIT_KEY, b"second"), record(0, 4, b"b", b"22"),
+    )  # fmt: skip
+
+    assert (batches[0].keys, batches[0].values) == ([b"a", b"b"], [b"1", b"22"])
+    assert (batches[0].commit, batches[0].records) == (b"second", 4)
+    assert batches[0].record_bytes == 2 + 3 + len(COMMIT_KEY) * 2 + len(b"firstsecond")
+
+
+def test_record_without_a_key_is_another_program_s_and_nothing_before_it_is_lost(reader: ChangelogReader) -> None:
+    batches = read(reader, [0], record(0, 5), FakeMessage("c", 0, 6, None, b"v"), record(0, 7))
+
+    assert (batches[0].keys, batches[0].next_offset) == ([b"k"], 6)
+    with pytest.raises(TopicMismatchError, match=r"Offset 6 of c\[0\] has no key"):
+        raise batches[0].error or AssertionError("no error")
 
 
 def test_end_counts_only_while_nothing_follows_it(reader: ChangelogReader) -> None:

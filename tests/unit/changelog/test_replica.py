@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider.changelog.batch import ChangelogBatch
 from airflow_provider.changelog.commit_record import COMMIT_KEY
-from airflow_provider.changelog.reader import ChangelogBatch
 from airflow_provider.changelog.replica import Replica
 from airflow_provider.errors import StoreOutdatedError
 from airflow_provider.state.position import RESERVED_PREFIX
@@ -28,9 +28,13 @@ def replica(store: Store) -> Replica:
 
 
 def batch(
-    newest: Mapping[bytes, bytes | None], next_offset: int, at_end: bool = False, known_end: int | None = None
+    records: Mapping[bytes, bytes | None], next_offset: int, at_end: bool = False, known_end: int | None = None
 ) -> ChangelogBatch:
-    return ChangelogBatch(dict(newest), len(newest), next_offset, 1000 + next_offset, at_end, known_end)
+    changes = {key: value for key, value in records.items() if key != COMMIT_KEY}
+    return ChangelogBatch(
+        list(changes), list(changes.values()), records.get(COMMIT_KEY), len(records), 0, next_offset,
+        1000 + next_offset, at_end, known_end,
+    )  # fmt: skip
 
 
 def test_batch_is_applied_with_the_position_after_it(replica: Replica, store: Store) -> None:

@@ -131,6 +131,15 @@ def test_store_opened_for_bulk_and_back_keeps_everything(store: Store, path: Pat
     assert dict(store.items()) == {b"a": b"1", b"b": b"3"}
 
 
+@pytest.mark.parametrize(("bulk", "memtable"), [(False, "SkipListFactory"), (True, "VectorRepFactory")])
+def test_store_that_exists_gets_the_options_of_its_way(store: Store, path: Path, bulk: bool, memtable: str) -> None:
+    store.set_bulk(not bulk)
+    store.set_bulk(bulk)
+
+    newest = max(path.glob("OPTIONS-*"), key=lambda file: int(file.name.partition("-")[2]))
+    assert memtable in newest.read_text()
+
+
 def hold(path: Path, held: Any, release: Any) -> None:
     store = Store(path)
     held.set()

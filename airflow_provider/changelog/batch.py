@@ -1,0 +1,81 @@
+"""Consecutive records of a changelog, as the reader hands them on."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from operator import methodcaller
+
+from confluent_kafka import Message
+
+from airflow_provider.changelog.commit_record import COMMIT_KEY
+from airflow_provider.errors import StatefulStreamsError, TopicMismatchError
+
+__all__ = ["ChangelogBatch"]
+
+_KEY, _VALUE = methodcaller("key"), methodcaller("value")
+
+
+@dataclass
+class ChangelogBatch:
+    """Consecutive records of one changelog partition.
+
+    Args:
+        keys: of the changes, oldest first; a key may come again.
+        values: as many; None where the key was deleted.
+        commit: the last commit record among them, which is not among the changes; None when there was none.
+        records: how many records that were, commit records among them.
+        record_bytes: size of their keys and values together.
+        next_offset: offset after the last record, control records included when the end was reached.
+        timestamp_ms: of the last record, epoch ms; 0 when there is none.
+        at_end: whether the end of the log was reached.
+        known_end: end of the log as the broker told with the last fetch; None when unknown.
+        error: why the partition cannot be read further; None otherwise.
+    """
+
+    keys: list[bytes] = field(default_factory=list)
+    values: list[bytes | None] = field(default_factory=list)
+    commit: bytes | None = None
+    records: int = 0
+    record_bytes: int = 0
+    next_offset: int = 0
+    timestamp_ms: int = 0
+    at_end: bool = False
+    known_end: int | None = None
+    error: StatefulStreamsError | None = None
+
+    @property
+    def newest(self) -> dict[bytes, bytes | None]:
+        """The last value of each key."""
+        return dict(zip(self.keys, self.values, strict=True))
+
+    def add(self, messages: Sequence[Message]) -> None:
+        """Add consecutive records.
+
+        A million a second pass here, so nothing is done for each in Python, and what is the same for all is asked of
+        the last.
+        """
+        keys, values = list(map(_KEY, messages)), list(map(_VALUE, messages))
+        if None in keys:
+            at = keys.index(None)
+            bad = messages[at]
+            self.error = TopicMismatchError(
+                f"Offset {bad.offset()} of {bad.topic()}[{bad.partition()}] has no key: another program writes into this "
+                "changelog. Find it before the application is started again."
+            )
+            messages, keys, values = messages[:at], keys[:at], values[:at]
+            if not messages:
+                return
+        self.record_bytes += sum(map(len, filter(None, keys))) + sum(map(len, filter(None, values)))
+        at = 0
+        with contextlib.suppress(ValueError):
+            while True:
+                at = keys.index(COMMIT_KEY, at)
+                self.commit = values[at]
+                del keys[at], values[at]
+        self.keys += keys
+        self.values += values
+        self.records += len(messages)
+        last = messages[-1]
+        self.next_offset, self.timestamp_ms, self.at_end = (last.offset() or 0) + 1, last.timestamp()[1], False
