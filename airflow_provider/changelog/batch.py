@@ -61,8 +61,8 @@ class ChangelogBatch:
             at = keys.index(None)
             bad = messages[at]
             self.error = TopicMismatchError(
-                f"Offset {bad.offset()} of {bad.topic()}[{bad.partition()}] has no key: another program writes into this "
-                "changelog. Find it before the application is started again."
+                f"Offset {bad.offset()} of {bad.topic()}[{bad.partition()}] has no key: another program writes into "
+                "this changelog. Find it before the application is started again."
             )
             messages, keys, values = messages[:at], keys[:at], values[:at]
             if not messages:
