@@ -13,7 +13,8 @@ Each message says what was found, what was needed and what to do next. Catch the
     ├── StateError                  a store cannot be used as it is
     │   ├── StoreLockedError        another living process holds the store
     │   ├── StoreCorruptedError     RocksDB refused the files: they are moved aside and restored afresh
-    │   └── StoreOutdatedError      the store cannot be resumed from the changelog: it is restored afresh
+    │   ├── StoreOutdatedError      the store cannot be resumed from the changelog: it is restored afresh
+    │   └── StoreDivergedError      a standby's store does not hold what the active's does: it is restored afresh
     ├── RecordError                 one input record cannot be processed; names topic, partition, offset and key
     │   ├── DecodeError
     │   └── ProcessError            the user's function raised
@@ -39,6 +40,7 @@ __all__ = [
     "StateError",
     "StatefulStreamsError",
     "StoreCorruptedError",
+    "StoreDivergedError",
     "StoreLockedError",
     "StoreOutdatedError",
     "TopicError",
@@ -94,6 +96,10 @@ class StoreCorruptedError(StateError):
 
 class StoreOutdatedError(StateError):
     """A store cannot be resumed from its changelog and has to be restored afresh."""
+
+
+class StoreDivergedError(StateError):
+    """A standby's store does not hold what its active's held at the same position."""
 
 
 class RecordError(StatefulStreamsError):

@@ -33,6 +33,8 @@ class CommitRecord:
         processed: input records processed since the beginning of the application.
         filtered: input records that each named filter dropped, since the beginning.
         failed: input records that could not be processed and were left out, since the beginning.
+        digest: of the store after this commit (`airflow_provider.state.digest`), 16 hexadecimal digits, because not
+            every reader of JSON keeps 64 bits; None while it is not known.
     """
 
     application_id: str
@@ -45,6 +47,7 @@ class CommitRecord:
     processed: int = 0
     filtered: dict[str, int] = field(default_factory=dict)
     failed: int = 0
+    digest: str | None = None
 
     def to_bytes(self) -> bytes:
         """JSON, so that people and other programs can read it."""

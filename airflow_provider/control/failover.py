@@ -144,8 +144,12 @@ def _choose(
     for name in candidates:
         seen = statuses[name].task(number) if name in statuses else None
         if seen is not None and seen.role is Role.STANDBY and seen.position is not None:
-            copies.append((seen.lag_records is None, seen.lag_records or 0, load.get(name, 0), name))
-    known = {name: "lag unknown" if unknown else f"lag {lag}" for unknown, lag, _, name in copies}
+            uncertified = seen.certified_position is None
+            copies.append((seen.lag_records is None, seen.lag_records or 0, load.get(name, 0), uncertified, name))
+    known = {
+        name: ("lag unknown" if unknown else f"lag {lag}") + ("" if uncertified else ", certified")
+        for unknown, lag, _, uncertified, name in copies
+    }
     evidence = ", ".join(f"{name}: {known.get(name, 'no copy')}" for name in candidates) or "no healthy instance"
     if copies:
         return Decision(number, Action.PROMOTE, min(copies)[-1], evidence)

@@ -39,7 +39,7 @@ def promote(
         task = after[number]
         if to is not None and task.active == to:
             continue
-        lags = {name: _lag(statuses[name].task(number)) for name in task.standbys if name in healthy}
+        lags = {name: _rank(statuses[name].task(number)) for name in task.standbys if name in healthy}
         chosen = to if to is not None else min(lags, key=lambda n: (lags[n], n), default=None)
         if chosen is None or chosen not in lags:
             known = ", ".join(task.standbys) or "none"
@@ -53,7 +53,7 @@ def promote(
     return tuple(after)
 
 
-def _lag(task: TaskStatus | None) -> tuple[bool, int]:
-    """Sorts by the lag, an unknown one last."""
+def _rank(task: TaskStatus | None) -> tuple[bool, int, bool]:
+    """Sorts by the lag, an unknown one last; of equal ones a certified one first."""
     lag = task.lag_records if task is not None else None
-    return (lag is None, lag or 0)
+    return (lag is None, lag or 0, task is None or task.certified_position is None)

@@ -80,6 +80,10 @@ class TaskStatus:
         owned_at_ms: when the task was owned (earlier owners fenced), epoch ms; None before.
         error: why the task failed, in one line; None otherwise.
         error_kind: the name of that error's class; None otherwise.
+        certified_position: of a standby: the changelog offset at which its store was last found to hold what the
+            active's held; None before.
+        certified_at_ms: when that was, epoch ms of its host; None before.
+        divergences: how often it was found to hold something else, since its process began.
     """
 
     task: int
@@ -101,6 +105,9 @@ class TaskStatus:
     owned_at_ms: int | None = None
     error: str | None = None
     error_kind: str | None = None
+    certified_position: int | None = None
+    certified_at_ms: int | None = None
+    divergences: int = 0
 
     @property
     def warm(self) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 from rocksdict import Rdict, WriteBatch
 
 from airflow_provider.errors import StateError, StoreCorruptedError, StoreLockedError
+from airflow_provider.state.digest_scan import DigestScan
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.state.position import RESERVED_PREFIX, Position
 
@@ -43,6 +44,7 @@ class Store:
     def __init__(self, path: Path, options: RocksDBOptions | None = None) -> None:
         self.path = path
         self._options = options or RocksDBOptions()
+        self._scan: DigestScan | None = None
         self._open(bulk=False)
         try:
             self._position = self._read_position()
@@ -109,6 +111,7 @@ class Store:
             self._db.flush()
         except Exception as error:
             raise _typed(error, self.path) from error
+        self._end_scan()
         self._db.close()
         self._open(bulk)
 
@@ -117,6 +120,18 @@ class Store:
         for key, value in self._db.items():
             if not cast(bytes, key).startswith(RESERVED_PREFIX):
                 yield cast(bytes, key), cast(bytes, value)
+
+    def scan(self) -> DigestScan:
+        """Begin to compute the digest of what it holds now, beside its work; the last one begun is the only one."""
+        self._end_scan()
+        self._scan = DigestScan(self._db.snapshot(), self.path)
+        return self._scan
+
+    def _end_scan(self) -> None:
+        # Its snapshot keeps the database, and the lock with it.
+        if self._scan is not None:
+            self._scan.cancel()
+            self._scan = None
 
     def disk_bytes(self) -> int:
         """Size of its files."""
@@ -133,6 +148,7 @@ class Store:
 
         On a disk that takes nothing more the lock is given back all the same: what was not flushed is in the changelog.
         """
+        self._end_scan()
         try:
             self._db.close()
         except Exception as error:

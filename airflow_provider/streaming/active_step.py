@@ -20,6 +20,7 @@ from confluent_kafka import Consumer
 
 from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.errors import ProcessError, RecordError
+from airflow_provider.state.digest import digest_change
 from airflow_provider.streaming.failure import Failure
 from airflow_provider.streaming.json_decoder import JsonDecoder
 from airflow_provider.streaming.operation import Changes
@@ -62,17 +63,19 @@ def active_step(task: Task, rows: pa.Table, group: Consumer) -> int:
     if failures and not policy.tolerant:
         raise failures[0].error
     # 3. read and compute
-    changes = Changes([], [])
+    changes, digest = Changes([], []), 0
     if good.num_rows:
         try:
             grouped = task.job.operation.group(task.job.key_name, good)
-            changes = grouped.apply(task.replica.store.get_many(grouped.keys), policy.tolerant)
+            old = task.replica.store.get_many(grouped.keys)
+            changes = grouped.apply(old, policy.tolerant)
+            digest = digest_change(grouped.keys, old, changes.state)
         except ProcessError as error:
             raise _placed(task, error) from error
         failures += [dataclasses.replace(f, error=_placed(task, f.error)) for f in changes.failed]
     # 4. and 5.
     letters = _dead_letters(kept, failures) if policy.topic is not None else ()
-    task.write(changes, next_offset, rows.num_rows, filtered, group, len(failures), letters)
+    task.write(changes, next_offset, rows.num_rows, filtered, group, len(failures), letters, digest)
     return int(rows.num_rows)
 
 

@@ -121,6 +121,7 @@ class Instance:
             job.transaction_timeout_ms,
             job.error_policy,
             job.decoder,
+            job.certify_interval_s,
         )
 
     def _start_slots(self, spark: SparkSession, spec: JobSpec) -> None:

@@ -76,6 +76,7 @@ class StatefulJob:
     kafka_options: tuple[tuple[str, str], ...] = ()
     transaction_timeout_ms: int = 60_000
     error_policy: ErrorPolicy = field(default_factory=ErrorPolicy)
+    certify_interval_s: float | None = 600.0
 
     def __post_init__(self) -> None:
         """Refuse names that cannot be topics and folders."""
@@ -157,6 +158,22 @@ class StatefulJob:
             ConfigurationError: `topic` is missing, or named where none is written.
         """
         return dataclasses.replace(self, error_policy=ErrorPolicy(OnError(policy), topic))
+
+    def certify(self, interval_s: float | None) -> StatefulJob:
+        """Say how often each standby's store is compared with what its active's held at the same position.
+
+        Args:
+            interval_s: between two comparisons, in seconds; default 600, the first as soon as the standby is warm.
+                Each reads the whole store, on a quarter of a core at the most. None for never.
+
+        Raises:
+            ConfigurationError: it is not above 0.
+        """
+        if interval_s is not None and interval_s <= 0:
+            raise ConfigurationError(
+                f"certify() got interval_s={interval_s:g}: it must be above 0 seconds, or None for never."
+            )
+        return dataclasses.replace(self, certify_interval_s=interval_s)
 
     def options(
         self,

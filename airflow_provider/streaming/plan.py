@@ -32,6 +32,7 @@ class JobSpec:
         transaction_timeout_ms: of the tasks' producers.
         error_policy: what becomes of a record that cannot be processed.
         decoder: decodes the values in the worker; None when Spark has decoded them.
+        certify_interval_s: between two comparisons of a standby's store with its active's; None for never.
     """
 
     application_id: str
@@ -47,6 +48,7 @@ class JobSpec:
     transaction_timeout_ms: int
     error_policy: ErrorPolicy = field(default_factory=ErrorPolicy)
     decoder: JsonDecoder | None = None
+    certify_interval_s: float | None = 600.0
 
 
 @dataclass(frozen=True)

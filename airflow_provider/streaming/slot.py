@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import itertools
@@ -22,6 +23,7 @@ from airflow_provider.errors import (
     StateError,
     StatefulStreamsError,
     StoreCorruptedError,
+    StoreDivergedError,
     StoreOutdatedError,
     WorkerError,
 )
@@ -29,6 +31,7 @@ from airflow_provider.failpoint import FailPoints
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.streaming.active_step import active_step
 from airflow_provider.streaming.attempts import Attempts
+from airflow_provider.streaming.certification import Certification
 from airflow_provider.streaming.handover import Handover
 from airflow_provider.streaming.plan import SlotPlan, TaskPlan
 from airflow_provider.streaming.replica_opening import open_replica, where_to_start
@@ -56,6 +59,7 @@ class Slot:
         self._settings, self._job = plan.settings, plan.job
         self._tasks: dict[int, Task] = {}
         self._plans: dict[int, TaskPlan] = {}
+        self._certifications = collections.defaultdict[int, Certification](Certification)
         self._troubles: dict[int, StatefulStreamsError] = {}
         self._given_up: dict[int, tuple[TaskPlan, StateError]] = {}
         self._set_aside = True  # what an earlier process left in quarantine counts too
@@ -124,6 +128,7 @@ class Slot:
                 self._job, number, self._directory, self._reader, self._handover.address, asked, _yields(plan)
             )
             self._tasks[number] = Task(self._settings, self._job, plan, replica, self._failpoints)
+            self._tasks[number].distrust_digest = asked  # a replay renews it too
             if asked and plan.replay is not None:
                 self._directory.note_replay(number, store, plan.replay)
         if plan != self._tasks[number].plan:
@@ -148,6 +153,7 @@ class Slot:
         if before.role is plan.role and before.generation == plan.generation:
             return
         if plan.role is Role.ACTIVE:
+            task.distrust_digest = self._certifications[task.number].leave()
             task.take()
         elif before.role is Role.ACTIVE:
             task.disown()
@@ -162,6 +168,7 @@ class Slot:
         task = self._tasks.pop(number, None)
         if task is not None:
             self._reader.remove(task.source)
+            self._certifications[number].leave()
             task.close()
 
     def _release(self, folder: str) -> bool:
@@ -192,7 +199,7 @@ class Slot:
         """
         task = self._tasks.get(number)
         self._let_go(number)
-        if isinstance(error, (StoreCorruptedError, StoreOutdatedError)):
+        if isinstance(error, (StoreCorruptedError, StoreOutdatedError, StoreDivergedError)):
             # Not destroyed in place; where not even that can be done, the next call finds it again.
             with contextlib.suppress(OSError):
                 self._directory.quarantine(number, self._job.store)
@@ -225,9 +232,9 @@ class Slot:
         else:
             state = TaskState.OWNING if plan.role is Role.ACTIVE else TaskState.FOLLOWING
             status = TaskStatus(plan.task, plan.role, state, plan.generation)
-        if trouble is None or status.error is not None:
-            return status
-        return dataclasses.replace(status, error=str(trouble), error_kind=type(trouble).__name__)
+        if trouble is not None and status.error is None:
+            status = dataclasses.replace(status, error=str(trouble), error_kind=type(trouble).__name__)
+        return self._certifications[plan.task].told(status)
 
     # -- restoring and following: one loop -----------------------------------------------------------------------
 
@@ -248,11 +255,22 @@ class Slot:
                     if task.state is TaskState.FAILED:
                         self._reader.remove(source)
             self._finish_restored()
+            self._certify()
             behind = any(not task.replica.reached_end for task in self._following())
             if not behind and self._set_aside:
                 self._prune()
             if time.monotonic() >= until or not behind:
                 return
+
+    def _certify(self) -> None:
+        """Compare the standbys' stores with their actives', one at a time."""
+        if (interval_s := self._job.certify_interval_s) is None:
+            return
+        for task in self._following():
+            checking = any(certification.checking for certification in self._certifications.values())
+            if task.state is TaskState.FOLLOWING:
+                with self._own_trouble(task.number):
+                    self._certifications[task.number].mind(task, interval_s, may_begin=not checking)
 
     def _prune(self) -> None:
         """Every successor is whole: what they replaced need no longer all be kept."""

@@ -17,6 +17,7 @@ from airflow_provider.errors import FencedError, TopicMismatchError
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.names import changelog_topic, transactional_id
 from airflow_provider.state.position import Position
+from airflow_provider.state.running_digest import RunningDigest
 from airflow_provider.streaming.operation import Changes
 from airflow_provider.streaming.plan import JobSpec, TaskPlan
 from airflow_provider.streaming.settings import InstanceSettings
@@ -50,6 +51,9 @@ class Task:
         self._commit: CommitRecord | None = None
         self._commit_read: bytes | None = None
         self._fenced_at: float | None = None
+        self._digest = RunningDigest()
+        self.distrust_digest = False
+        """Whether the digest in the last commit record is not gone on from: it was found wrong, or is to be renewed."""
 
     @property
     def number(self) -> int:
@@ -134,6 +138,17 @@ class Task:
             )
         else:
             self.state = TaskState.RUNNING
+            self._begin_digest(record)
+
+    def _begin_digest(self, record: CommitRecord | None) -> None:
+        """Go on from the last commit's digest; where there is none, from what the store holds."""
+        if record is not None and record.digest is not None and not self.distrust_digest:
+            self._digest.resume(int(record.digest, 16))
+        elif record is None and next(self.replica.store.items(), None) is None:
+            self._digest.resume(0)
+        else:
+            self._digest.rebase(self.replica.store.scan())
+        self.distrust_digest = False
 
     def give_up(self, error: FencedError) -> None:
         """Somebody else owns the task: wait for the newer assignment that says so."""
@@ -152,6 +167,7 @@ class Task:
         if self._writer is not None:
             self._writer.close()
             self._writer = None
+        self._digest.resume(None)
         if self.plan.role is Role.ACTIVE and self.state is not TaskState.FAILED:
             self.state = TaskState.OWNING
 
@@ -164,6 +180,7 @@ class Task:
         group: Consumer,
         failed: int = 0,
         dead_letters: Sequence[DeadLetter] = (),
+        digest_change: int = 0,
     ) -> None:
         """Steps 4 and 5: one Kafka transaction, then one RocksDB write batch.
 
@@ -175,6 +192,7 @@ class Task:
             group: consumer whose group gets the offsets.
             failed: how many of them were left out because they cannot be processed.
             dead_letters: those of them that go to the dead-letter topic.
+            digest_change: what the new state adds to the store's digest.
         """
         if self._writer is None:
             raise RuntimeError("write() before own()")
@@ -182,6 +200,7 @@ class Task:
         totals = dict(before.filtered) if before else {}
         for name, number in filtered.items():
             totals[name] = totals.get(name, 0) + number
+        digest = self._digest.after(digest_change)
         record = CommitRecord(
             self.job.application_id,
             self.number,
@@ -193,6 +212,7 @@ class Task:
             (before.processed if before else 0) + rows,
             totals,
             (before.failed if before else 0) + failed,
+            None if digest is None else f"{digest:016x}",
         )
         letters = {str(self.job.error_policy.topic): dead_letters} if dead_letters else {}
         outputs = {self.job.sink_topic: changes.output} if self.job.sink_topic else {}
@@ -204,6 +224,7 @@ class Task:
         self.replica.store.write(
             changes.state, Position(offset, record.to_bytes(), self.changelog, record.committed_at_ms, now)
         )
+        self._digest.add(digest_change)
         self._failpoints.hit("store.done")
         self.replica.expect(offset)
         self.first_commit_at_ms = self.first_commit_at_ms or now

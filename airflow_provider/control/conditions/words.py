@@ -26,7 +26,9 @@ def copy_line(task: TaskStatus | None) -> str:
         return "not heard of"
     lag = "lag unknown" if task.lag_records is None else f"lag {task.lag_records}"
     lag += "" if task.lag_s is None else f" ({task.lag_s:.1f} s)"
-    return f"{task.state.value}, {lag}"
+    certified = "" if task.certified_position is None else f", certified at {task.certified_position}"
+    trouble = "" if task.error is None else f", {task.error_kind}: {task.error}"
+    return f"{task.state.value}, {lag}{certified}{trouble}"
 
 
 def said(status: InstanceStatus) -> str:

@@ -52,6 +52,31 @@ def test_most_caught_up_standby_is_promoted() -> None:
     assert placed(published(answer)) == ["c b"]
 
 
+def test_certified_one_of_equal_standbys_is_promoted() -> None:
+    answer = plan(
+        gone(0),
+        assigned("a b c"),
+        GONE,
+        instance("b", standby(0)),
+        instance("c", standby(0, certified_position=10)),
+    )
+
+    assert answer.decisions[0].to == "c"
+    assert "c: lag 0, certified" in answer.decisions[0].evidence
+
+
+def test_lag_counts_before_certification() -> None:
+    answer = plan(
+        gone(0),
+        assigned("a b c"),
+        GONE,
+        instance("b", standby(0)),
+        instance("c", standby(0, lag_records=1, certified_position=9)),
+    )
+
+    assert answer.decisions[0].to == "b"
+
+
 def test_known_lag_is_preferred_to_an_unknown_one() -> None:
     answer = plan(
         gone(0),

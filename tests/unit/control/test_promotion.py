@@ -21,6 +21,19 @@ def test_most_caught_up_standby_is_taken_and_the_former_active_stays_a_standby()
     assert placed(promote(ASSIGNMENT, STATUSES, ["a", "b", "c"], [0])) == ["c a b", "a b"]
 
 
+def test_certified_one_of_equal_standbys_is_taken() -> None:
+    statuses = {
+        status.instance: status
+        for status in (
+            instance("a", active(0)),
+            instance("b", standby(0)),
+            instance("c", standby(0, certified_position=10)),
+        )
+    }
+
+    assert placed(promote(assigned("a b c"), statuses, ["a", "b", "c"], [0])) == ["c a b"]
+
+
 def test_named_standby_is_taken() -> None:
     assert placed(promote(ASSIGNMENT, STATUSES, ["a", "b", "c"], [0, 1], "b")) == ["b a c", "b a"]
 

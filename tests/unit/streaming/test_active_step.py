@@ -13,6 +13,7 @@ from confluent_kafka import Consumer
 
 from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.errors import DecodeError, ProcessError, RecordError
+from airflow_provider.state.digest import digest_of
 from airflow_provider.state.position import RESERVED_PREFIX
 from airflow_provider.streaming.active_step import active_step
 from airflow_provider.streaming.error_policy import ErrorPolicy
@@ -37,6 +38,7 @@ class Written:
     filtered: dict[str, int]
     failed: int
     dead_letters: Sequence[DeadLetter]
+    digest_change: int
 
 
 @dataclass
@@ -70,9 +72,10 @@ class FakeTask:
         group: Consumer,
         failed: int,
         dead_letters: Sequence[DeadLetter],
+        digest_change: int,
     ) -> None:
         assert group is GROUP
-        self.written.append(Written(changes, source_offset, rows, filtered, failed, dead_letters))
+        self.written.append(Written(changes, source_offset, rows, filtered, failed, dead_letters, digest_change))
         self.source_offset = source_offset
 
 
@@ -108,6 +111,15 @@ def test_first_batch_of_all_is_processed_from_its_beginning() -> None:
     (written,) = task.written
     assert dict(written.changes.state) == {b"a": b"3", b"b": b"2"}
     assert (written.source_offset, written.rows, written.filtered) == (10, 3, {})
+
+
+def test_digest_changes_as_the_store_does() -> None:
+    task = FakeTask(stored={b"a": b"9", b"other": b"0"})
+
+    step(task, Record(5, b"a", 1), Record(7, b"b", 2))
+
+    (written,) = task.written
+    assert written.digest_change == (digest_of([b"a", b"b"], [b"1", b"2"]) - digest_of([b"a"], [b"9"])) % 2**64
 
 
 def test_rows_below_the_recorded_offset_change_nothing() -> None:
@@ -151,7 +163,7 @@ def test_batch_that_is_all_filtered_moves_the_position_and_the_counts_only() -> 
 
     step(task, Record(1, None, filtered=1), Record(2, None, filtered=1))
 
-    assert task.written == [Written(Changes([], []), 3, 2, {"test_order": 2}, 0, ())]
+    assert task.written == [Written(Changes([], []), 3, 2, {"test_order": 2}, 0, (), 0)]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,93 @@
+"""The digest of a whole store, computed beside its work."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Iterator
+from typing import Final, cast
+
+from rocksdict import ReadOptions, Snapshot
+
+from airflow_provider.errors import StoreCorruptedError
+from airflow_provider.state.digest import DIGEST_MASK, digest_of
+from airflow_provider.state.position import RESERVED_PREFIX
+
+__all__ = ["DigestScan"]
+
+_CHUNK: Final = 2_000
+_SHARE: Final = 0.25
+"""Of one core, at the most: the process has a store to follow and batches to process meanwhile."""
+
+
+class DigestScan:
+    """Reads a RocksDB snapshot from end to end in a thread of its own and adds up its digest.
+
+    The store may be written meanwhile; it must not be closed before `cancel`, because a snapshot keeps RocksDB's lock.
+    `airflow_provider.state.store.Store.scan` makes one and sees to that.
+
+    Args:
+        snapshot: of the store.
+        path: its folder, for messages.
+    """
+
+    def __init__(self, snapshot: Snapshot, path: object) -> None:
+        self._path = path
+        self._digest = 0
+        self._error: StoreCorruptedError | None = None
+        self._cancelled = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(snapshot,), name=f"digest-{path}", daemon=True)
+        self._thread.start()
+
+    @property
+    def done(self) -> bool:
+        """Whether `result` answers at once."""
+        return not self._thread.is_alive()
+
+    def result(self) -> int | None:
+        """The digest; waits for it. None when it was cancelled.
+
+        Raises:
+            StoreCorruptedError: a part of the store cannot be read.
+        """
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return None if self._cancelled.is_set() else self._digest
+
+    def cancel(self) -> None:
+        """End it and let go of the snapshot. Returns when done, within milliseconds."""
+        self._cancelled.set()
+        self._thread.join()
+
+    def _run(self, snapshot: Snapshot) -> None:
+        options = ReadOptions()
+        options.fill_cache(False)  # type: ignore[call-arg]  # it takes one, whatever its stub says
+        options.set_readahead_size(1 << 20)
+        try:
+            last = b""
+            items = cast("Iterator[tuple[bytes, bytes]]", snapshot.items(read_opt=options))
+            while not self._cancelled.is_set():
+                begun = time.thread_time()
+                chunk = list(itertools.islice(items, _CHUNK))
+                if not chunk:
+                    # It ends at a block that it cannot read as it does at the store's end.
+                    check = snapshot.iter(read_opt=options)
+                    check.seek(last)
+                    if check.valid():
+                        check.next()
+                    check.status()
+                    return
+                keys, values = zip(*chunk, strict=True)
+                last = keys[-1]
+                if keys[-1] >= RESERVED_PREFIX:
+                    users = [pair for pair in chunk if not pair[0].startswith(RESERVED_PREFIX)]
+                    keys, values = zip(*users, strict=True) if users else ((), ())
+                self._digest = (self._digest + digest_of(keys, values)) & DIGEST_MASK
+                self._cancelled.wait((time.thread_time() - begun) * (1 / _SHARE - 1))
+        except Exception as error:
+            # A new one, without the traceback: that would keep the snapshot, and with it RocksDB's lock.
+            self._error = StoreCorruptedError(
+                f"The store at {self._path} cannot be read to its end ({error}): it is moved aside and restored."
+            )

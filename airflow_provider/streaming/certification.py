@@ -1,0 +1,147 @@
+"""Whether a standby's store holds what its active's does."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from dataclasses import dataclass
+from enum import Enum
+
+from airflow_provider.control.status import Role, TaskStatus
+from airflow_provider.errors import StoreDivergedError
+from airflow_provider.state.digest_scan import DigestScan
+from airflow_provider.streaming.task import Task
+
+__all__ = ["Certification", "Finding", "finding"]
+
+
+class Finding(Enum):
+    """What a comparison comes to."""
+
+    CERTIFIED = "certified"
+    DIVERGED = "diverged"
+    """The standby's store is moved aside and restored from the changelog."""
+    ACTIVE_SUSPECT = "active_suspect"
+    """Restored from the changelog it differs still: so it is the active's store that does not hold its changelog."""
+
+
+def finding(expected: int, found: int, restored: bool) -> Finding:
+    """Compare two digests of one position.
+
+    Args:
+        expected: in the active's commit record.
+        found: of the standby's store.
+        restored: whether that store was restored because it had differed, and has not been certified since.
+    """
+    if expected == found:
+        return Finding.CERTIFIED
+    return Finding.ACTIVE_SUSPECT if restored else Finding.DIVERGED
+
+
+@dataclass(frozen=True)
+class _Check:
+    """A comparison under way: what is expected at which position, of the store as a scan reads it."""
+
+    position: int
+    expected: int
+    scan: DigestScan
+
+
+class Certification:
+    """The checks of one task's standby store. It outlives the store: what was found decides about its successor.
+
+    At the end of the changelog a store holds exactly what the last commit record stands for, whatever was compacted
+    away before; so that is where it is compared. The scan reads a RocksDB snapshot beside the following. The active
+    is never touched.
+    """
+
+    def __init__(self) -> None:
+        self._check: _Check | None = None
+        self._due = 0.0
+        self._restored = False
+        self._suspicion: str | None = None
+        self._certified: tuple[int, int] | None = None
+        self._divergences = 0
+
+    @property
+    def checking(self) -> bool:
+        """Whether a comparison is under way."""
+        return self._check is not None
+
+    def mind(self, task: Task, interval_s: float, may_begin: bool) -> None:
+        """Finish a comparison that is done, begin one that is due.
+
+        Args:
+            task: a standby that follows.
+            interval_s: between two comparisons.
+            may_begin: whether a comparison may begin now.
+
+        Raises:
+            StoreDivergedError: its store differs: it has to be moved aside and restored.
+            StoreCorruptedError: its store cannot be read.
+        """
+        if self._check is not None:
+            if self._check.scan.done:
+                check, self._check = self._check, None
+                self._judge(task, check)
+            return
+        record, position = task.commit_record, task.replica.store.position
+        if not may_begin or not task.replica.reached_end or time.monotonic() < self._due:
+            return
+        if record is not None and record.digest is not None and position is not None:
+            self._due = time.monotonic() + interval_s
+            self._check = _Check(position.offset, int(record.digest, 16), task.replica.store.scan())
+
+    def _judge(self, task: Task, check: _Check) -> None:
+        found = check.scan.result()
+        if found is None:  # the store was opened anew meanwhile
+            self._due = 0.0
+            return
+        what = finding(check.expected, found, self._restored)
+        if what is Finding.CERTIFIED:
+            self._certified, self._restored, self._suspicion = (check.position, _now_ms()), False, None
+            return
+        self._divergences += 1
+        self._certified = None
+        differs = (
+            f"At position {check.position} of {task.changelog}[{task.number}] the store of the standby on "
+            f"{task.settings.instance!r} has the digest {found:016x}, its active had {check.expected:016x}"
+        )
+        if what is Finding.ACTIVE_SUSPECT:
+            self._suspicion = (
+                f"{differs}, and this store was just restored from the changelog: the active's store is the suspect. "
+                "Promote this standby; the former active is then compared with it and restored."
+            )
+            return
+        self._restored, self._due = True, 0.0
+        raise StoreDivergedError(
+            f"{differs}: it is moved aside and restored from the changelog. Look at that host's disk and memory."
+        )
+
+    def leave(self) -> bool:
+        """The store is let go, or becomes the active's: what is under way is given up.
+
+        Returns:
+            Whether the digest in the commit records was found wrong.
+        """
+        if self._check is not None:
+            self._check.scan.cancel()
+        suspected = self._suspicion is not None
+        self._check, self._certified, self._suspicion = None, None, None
+        return suspected
+
+    def told(self, status: TaskStatus) -> TaskStatus:
+        """A standby's status with what is known."""
+        if status.role is not Role.STANDBY:
+            return status
+        position, at_ms = self._certified or (None, None)
+        status = dataclasses.replace(
+            status, certified_position=position, certified_at_ms=at_ms, divergences=self._divergences
+        )
+        if self._suspicion is None or status.error is not None:
+            return status
+        return dataclasses.replace(status, error=self._suspicion, error_kind=StoreDivergedError.__name__)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_provider.errors import StoreCorruptedError
+from airflow_provider.state import digest_scan
+from airflow_provider.state.digest import digest_of
+from airflow_provider.state.position import Position
+from airflow_provider.state.running_digest import RunningDigest
+from airflow_provider.state.store import Store
+
+AT = Position(1, b"commit", "app-state-changelog")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store(tmp_path / "state")
+    yield store
+    store.close()
+
+
+@pytest.mark.parametrize("keys", [0, 1, 5, 6, 40])
+def test_scan_finds_the_digest_of_the_users_keys_alone(
+    keys: int, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(digest_scan, "_CHUNK", 3)
+    # Some before the store's own keys, one after.
+    stored = {b"%03d" % n: os.urandom(n) for n in range(keys)} | {b"\xff\xff": b"last"}
+    store.write(stored.items(), AT)
+
+    assert store.scan().result() == digest_of(stored.keys(), stored.values())
+
+
+def test_what_is_written_meanwhile_is_not_in_it(store: Store) -> None:
+    store.write([(b"a", b"1")], AT)
+    scan = store.scan()
+    store.write([(b"a", b"2"), (b"b", b"2")], AT)
+
+    assert scan.result() == digest_of([b"a"], [b"1"])
+
+
+@pytest.mark.parametrize("reopen", [False, True], ids=["closed", "opened-for-bulk"])
+def test_scan_under_way_ends_with_the_database_that_it_reads(
+    reopen: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(digest_scan, "_SHARE", 1e-9)  # it would take years
+    store = Store(tmp_path / "state")
+    store.write([(b"a", b"1")], AT)
+    scan = store.scan()
+
+    if reopen:
+        store.set_bulk(True)
+    else:
+        store.close()
+
+    assert scan.done
+    assert scan.result() is None
+    if reopen:
+        store.close()
+    Store(tmp_path / "state").close()  # nobody holds its lock
+
+
+def test_block_that_cannot_be_read_is_corruption_and_leaves_no_lock(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    store = Store(path)
+    store.write([(b"%05d" % n, os.urandom(100)) for n in range(2_000)], AT)
+    store.set_bulk(True)  # to flush
+    store.set_bulk(False)
+    store.close()
+    (file,) = path.glob("*.sst")
+    content = bytearray(file.read_bytes())
+    content[100_000:102_000] = os.urandom(2_000)
+    file.write_bytes(content)
+    store = Store(path)
+
+    with pytest.raises(StoreCorruptedError, match="cannot be read to its end"):
+        store.scan().result()
+
+    store.close()
+    Store(path).close()
+
+
+def test_digest_goes_on_from_what_is_known() -> None:
+    digest = RunningDigest()
+    assert digest.after(1) is None
+
+    digest.resume(2**64 - 1)
+
+    assert digest.after(3) == 2
+    digest.add(3)
+    assert digest.after(0) == 2
+
+
+def test_digest_goes_on_from_what_a_scan_finds_with_what_changed_meanwhile(store: Store) -> None:
+    store.write([(b"a", b"1")], AT)
+    digest = RunningDigest()
+    scan = store.scan()
+    digest.rebase(scan)
+    digest.add(5)
+    found = scan.result()
+    assert found is not None
+
+    assert digest.after(2) == (found + 7) % 2**64
+
+
+def test_digest_is_not_known_after_the_scan_was_given_up(store: Store) -> None:
+    digest = RunningDigest()
+    scan = store.scan()
+    digest.rebase(scan)
+
+    digest.resume(None)
+
+    assert scan.done
+    assert digest.after(0) is None
