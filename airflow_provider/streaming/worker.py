@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from airflow_provider.control.status import TaskStatus
+from airflow_provider.streaming.garbage import freeze
 from airflow_provider.streaming.plan import SlotPlan
 from airflow_provider.streaming.slot import Slot
 
@@ -58,4 +59,5 @@ def _current(plan: SlotPlan) -> Slot:
             _slot.close()
         _slot, _of = Slot(plan), of
         atexit.register(_slot.close)
+        freeze()
     return _slot

@@ -220,7 +220,7 @@ def test_rows_that_a_restoring_task_could_not_take_end_its_query(
 ) -> None:
     # The driver goes on with a query as long as its tasks are told to be running: it must not, after rows were passed
     # over, even though the task is restored a moment later.
-    monkeypatch.setattr("airflow_provider.streaming.slot._CATCH_UP_S", 0.0)
+    monkeypatch.setattr("airflow_provider.streaming.processing._CATCH_UP_S", 0.0)
     application = Application.create(bootstrap_servers, application_id, tmp_path)
     orders = random_orders(seed=6, number=120)
     first, second, third = batches_of(orders, 40)

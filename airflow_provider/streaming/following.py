@@ -1,0 +1,91 @@
+"""The one loop that restores and follows."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+
+from airflow_provider.control.status import TaskState
+from airflow_provider.errors import BrokerUnreachableError
+from airflow_provider.streaming.holdings import Holdings
+from airflow_provider.streaming.task import Task
+
+__all__ = ["Following"]
+
+_READ_RECORDS = 10_000
+_POLL_S = 0.02
+_REFRESH_TIMEOUT_S = 1.0
+
+
+class Following:
+    """Applies the changelogs of a slot's tasks.
+
+    Args:
+        held: the tasks.
+    """
+
+    def __init__(self, held: Holdings) -> None:
+        self._held = held
+
+    def follow(self, until: float) -> None:
+        """Apply what the changelogs hold, for standbys for ever and for actives up to their end."""
+        for task in list(self._held.tasks.values()):
+            with self._held.own_trouble(task.number):
+                self._refresh(task)
+        while any(task.state in (TaskState.FOLLOWING, TaskState.RESTORING) for task in self._held.tasks.values()):
+            self._finish_restored()
+            batches = self._held.reader.read(_READ_RECORDS, _POLL_S)
+            by_source = {task.source: task for task in self._held.tasks.values()}
+            for source, batch in batches.items():
+                task = by_source[source]
+                with self._held.own_trouble(task.number):
+                    task.replica.apply(batch)
+                    task.check()
+                    if task.state is TaskState.FAILED:
+                        self._held.reader.remove(source)
+            self._finish_restored()
+            self._certify()
+            behind = any(not task.replica.reached_end for task in self._following())
+            if not behind and self._held.set_aside:
+                self._prune()
+            if time.monotonic() >= until or not behind:
+                return
+
+    def _certify(self) -> None:
+        """Compare the standbys' stores with their actives', one at a time."""
+        if (interval_s := self._held.job.certify_interval_s) is None:
+            return
+        certifications = self._held.certifications
+        for task in self._following():
+            checking = any(certification.checking for certification in certifications.values())
+            if task.state is TaskState.FOLLOWING:
+                with self._held.own_trouble(task.number):
+                    certifications[task.number].mind(task, interval_s, may_begin=not checking)
+
+    def _prune(self) -> None:
+        """Every successor is whole: what they replaced need no longer all be kept."""
+        settings = self._held.settings
+        whole = [(number, self._held.job.store) for number in self._held.tasks]
+        self._held.directory.prune(whole, settings.quarantine_max_stores, settings.quarantine_max_bytes)
+        self._held.set_aside = False
+
+    def _following(self) -> list[Task]:
+        return [t for t in self._held.tasks.values() if t.state in (TaskState.FOLLOWING, TaskState.RESTORING)]
+
+    def _finish_restored(self) -> None:
+        for task in list(self._held.tasks.values()):
+            # Owned, so the end cannot move: at the end means all of it.
+            if task.state is TaskState.RESTORING and task.replica.reached_end and task.replica.lag_records == 0:
+                with self._held.own_trouble(task.number):
+                    task.run()
+                    self._held.reader.remove(task.source)
+
+    def _refresh(self, task: Task) -> None:
+        """Tell a quiet store from one that slept: while its changelog holds nothing more, it is as if just applied."""
+        if not task.replica.quiet:
+            return
+        with contextlib.suppress(BrokerUnreachableError):
+            _, end = self._held.reader.bounds(task.source, timeout_s=_REFRESH_TIMEOUT_S)
+            # Behind the last commit of a running task lies that commit's marker.
+            if end <= task.replica.offset + (task.state is TaskState.RUNNING):
+                task.replica.refresh()
