@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
 from airflow_provider.connection import KafkaConnection
@@ -151,6 +151,23 @@ class TopicAdmin:
             min((len(p.replicas) for p in metadata.partitions.values()), default=0),
             {entry.name: str(entry.value) for entry in entries.values()},
         )
+
+    def ids(self, names: Sequence[str]) -> Mapping[str, str]:
+        """By name, what the brokers call the topic: another id means another topic.
+
+        Raises:
+            TopicMissingError: there is no such topic.
+            BrokerUnreachableError: no broker answered in time.
+        """
+        futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self._timeout_s)
+        try:
+            return {name: str(future.result(self._timeout_s).topic_id) for name, future in futures.items()}
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise TopicMissingError(
+                    f"One of the topics {', '.join(names)} does not exist at {self._connection.bootstrap_servers}."
+                ) from error
+            raise self._unreachable(error) from error
 
     def partitions(self, name: str) -> int:
         """How many partitions a topic has.

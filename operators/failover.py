@@ -144,7 +144,9 @@ class FailOverOperator(ControlOperator):
         healthy = [name for name in view.healthy(case.instance_timeout_s) if name not in gone]
         # One that starts cannot take over yet, but it is better than nobody.
         healthy = [n for n in healthy if view.statuses[n].state is InstanceState.RUNNING] or healthy
-        plan = decide(incident, view.assignment, view.statuses, healthy, case.num_standby_replicas)
+        plan = decide(
+            incident, view.assignment, view.statuses, healthy, case.num_standby_replicas, answered=view.incidents
+        )
         if plan.assignment is None and not plan.decisions:
             self.log.info("Incident %s is not open any more", incident.id)
             return None

@@ -84,9 +84,9 @@ class Replica:
 
     @property
     def quiet(self) -> bool:
-        """Whether it stood at the end and nothing was applied for a minute."""
+        """Whether it stood at the end and nothing was applied for a minute, or the clock was set back since."""
         position = self.store.position
-        return self.reached_end and position is not None and _now_ms() - position.applied_at_ms > _REFRESH_MS
+        return self.reached_end and position is not None and abs(_now_ms() - position.applied_at_ms) > _REFRESH_MS
 
     def refresh(self) -> None:
         """Note that everything is applied as of now; the caller knows that the changelog holds nothing more."""

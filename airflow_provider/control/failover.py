@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from airflow_provider.control.assignment import Assignment, TaskAssignment
 from airflow_provider.control.assignor import assign
-from airflow_provider.control.incident import Incident, IncidentKind
+from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.status import InstanceState, InstanceStatus, Role
 
 __all__ = ["Action", "Decision", "FailoverPlan", "decide"]
@@ -29,7 +29,7 @@ class Action(Enum):
     WAIT = "wait"
     """No living instance is there: a new one has to be deployed."""
     HOLD = "hold"
-    """The task would fail anywhere: a person has to mend the record, the function or the setting."""
+    """The task would fail anywhere, or did: a person has to mend the record, the function, the setting or the host."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,12 @@ def decide(
     statuses: Mapping[str, InstanceStatus],
     healthy: Collection[str],
     num_standby_replicas: int = 1,
+    answered: Mapping[str, IncidentRecord] | None = None,
 ) -> FailoverPlan:
     """Promote the most caught-up healthy standby; else replay; else wait.
+
+    A task that failed goes to no instance on which it failed before without a commit in between, so what makes it fail
+    everywhere passes each instance once at the most and is then left to a person.
 
     Args:
         incident: what went wrong.
@@ -83,6 +87,7 @@ def decide(
         healthy: instances heard of within the instance timeout; the incident's own is left out by itself unless only
             a task of it failed.
         num_standby_replicas: wanted standbys a task; filled up at once where instances are left.
+        answered: by incident id, what was decided before.
     """
     gone = incident.kind is not IncidentKind.TASK_FAILED
     if not _still_open(incident, assignment, statuses):
@@ -96,7 +101,12 @@ def decide(
             evidence = f"{incident.evidence}; any owner would fail at the same place"
             decisions.append(Decision(number, Action.HOLD, None, evidence))
             continue
-        candidates = [name for name in alive if name != incident.instance]
+        tried = {incident.instance} if gone else _failed_on(number, incident, (answered or {}).values())
+        candidates = [name for name in alive if name not in tried]
+        if not gone and not candidates:
+            evidence = f"{incident.evidence}; failed on {', '.join(sorted(tried))}, and nobody else is there"
+            decisions.append(Decision(number, Action.HOLD, None, evidence))
+            continue
         decision = _choose(number, assignment.tasks[number], statuses, candidates, load)
         if decision.to:
             load[decision.to] += 1
@@ -133,6 +143,20 @@ def _still_open(incident: Incident, assignment: Assignment, statuses: Mapping[st
     return incident.instance in assignment.instances
 
 
+def _failed_on(number: int, incident: Incident, answered: Iterable[IncidentRecord]) -> set[str]:
+    """Where a task failed one after the other, each having got it by the answer to the failure before."""
+    by_generation = {
+        record.generation: record.incident
+        for record in answered
+        if record.incident.kind is IncidentKind.TASK_FAILED and number in record.incident.tasks
+    }
+    tried, link = {incident.instance}, incident
+    while not link.committed and (before := by_generation.pop(link.active_since, None)) is not None:
+        tried.add(before.instance)
+        link = before
+    return tried
+
+
 def _choose(
     number: int,
     task: TaskAssignment,
@@ -144,11 +168,15 @@ def _choose(
     for name in candidates:
         seen = statuses[name].task(number) if name in statuses else None
         if seen is not None and seen.role is Role.STANDBY and seen.position is not None:
+            # One that tells trouble, such as a full disk, is the last choice.
+            trouble, unknown = seen.error is not None, seen.lag_records is None
             uncertified = seen.certified_position is None
-            copies.append((seen.lag_records is None, seen.lag_records or 0, load.get(name, 0), uncertified, name))
+            copies.append((trouble, unknown, seen.lag_records or 0, load.get(name, 0), uncertified, name))
     known = {
-        name: ("lag unknown" if unknown else f"lag {lag}") + ("" if uncertified else ", certified")
-        for unknown, lag, _, uncertified, name in copies
+        name: ("lag unknown" if unknown else f"lag {lag}")
+        + ("" if uncertified else ", certified")
+        + (", in trouble" if trouble else "")
+        for trouble, unknown, lag, _, uncertified, name in copies
     }
     evidence = ", ".join(f"{name}: {known.get(name, 'no copy')}" for name in candidates) or "no healthy instance"
     if copies:

@@ -39,6 +39,7 @@ class Incident:
         error_kind: for `IncidentKind.TASK_FAILED`, the name of the first task's error.
         active_since: for `IncidentKind.TASK_FAILED`, the generation in which the instance got the task.
         generation: of the assignment that names the instance.
+        committed: for `IncidentKind.TASK_FAILED`, whether the instance had committed anything since it got the task.
     """
 
     application_id: str
@@ -50,6 +51,7 @@ class Incident:
     error_kind: str | None = None
     active_since: int = 0
     generation: int = 0
+    committed: bool = False
 
     @property
     def id(self) -> str:
@@ -161,6 +163,7 @@ def _failed_tasks(assignment: Assignment, status: InstanceStatus) -> list[Incide
                     task.error_kind,
                     assignment.tasks[number].active_since,
                     assignment.generation,
+                    task.first_commit_at_ms is not None,
                 )
             )
     return found

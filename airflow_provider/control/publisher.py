@@ -22,6 +22,8 @@ _FENCED = frozenset(
     {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.UNKNOWN}
 )
 
+_ASSIGNMENT = b"assignment"
+
 
 class AssignmentPublisher:
     """Publishes the next generation, or fails because somebody newer does.
@@ -42,6 +44,7 @@ class AssignmentPublisher:
 
     Raises:
         BrokerUnreachableError: the coordinator did not answer in time.
+        AssignmentError: the newest assignment cannot be read.
     """
 
     def __init__(self, connection: KafkaConnection, application_id: str, timeout_s: float = 10.0) -> None:
@@ -67,6 +70,12 @@ class AssignmentPublisher:
             ) from error
         with ControlReader(connection, application_id) as reader:
             self.view: ControlView = reader.read_to_end(timeout_s)
+        if (why := self.view.unreadable.get(_ASSIGNMENT)) is not None:
+            raise AssignmentError(
+                f"The newest assignment of {application_id!r} cannot be read ({why}), so none may follow it: a newer "
+                f"version or another program wrote it into {assignment_topic(application_id)}. Use that version, or "
+                "write a valid record under the same key."
+            )
 
     def __enter__(self) -> AssignmentPublisher:
         """Itself."""

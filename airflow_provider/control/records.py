@@ -13,6 +13,7 @@ topic               key                          value
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Final
 
 import msgspec
@@ -23,6 +24,7 @@ from airflow_provider.control.deployment import Deployment
 from airflow_provider.control.incident import IncidentRecord
 from airflow_provider.control.status import InstanceStatus
 from airflow_provider.control.view import ControlView
+from airflow_provider.errors import AssignmentError
 
 __all__ = ["Value", "apply", "instance_of", "to_key", "to_value"]
 
@@ -35,6 +37,11 @@ _TYPES: Final[dict[str, type[Any]]] = {
     "deployment": Deployment,
     "incident": IncidentRecord,
 }
+
+_OF_STATUS: Final = frozenset({"instance", "deployment", "incident"})
+"""Kinds in ``<app>-status``; the broker's append times of one partition can be compared, not those of two."""
+
+log = logging.getLogger(__name__)
 
 
 def to_key(value: Value) -> bytes:
@@ -76,15 +83,23 @@ def apply(view: ControlView, key: bytes, value: bytes | None, appended_ms: int) 
         appended_ms: the broker's append time, epoch ms.
 
     Returns:
-        Whether the view changed.
+        Whether the view changed. A record that cannot be read changes nothing but the view's ``unreadable``, so that
+        one stray record blinds nobody to the others.
     """
-    view.newest_ms = max(view.newest_ms, appended_ms)
     kind, _, name = key.decode("utf-8", "replace").partition("/")
     if kind not in _TYPES:
         return False
+    if kind in _OF_STATUS:
+        _advance(view, appended_ms)
+    view.unreadable.pop(key, None)
     if value is None:
         return _delete(view, kind, name)
-    read = msgspec.json.decode(value, type=_TYPES[kind])
+    try:
+        read = msgspec.json.decode(value, type=_TYPES[kind])
+    except (msgspec.DecodeError, AssignmentError) as error:
+        view.unreadable[key] = str(error)
+        log.error("The record under %r of %s cannot be read and is left out: %s", key, view.application_id, error)
+        return True
     match read:
         case Assignment():
             if view.assignment is not None and read.generation <= view.assignment.generation:
@@ -103,6 +118,17 @@ def apply(view: ControlView, key: bytes, value: bytes | None, appended_ms: int) 
         case IncidentRecord():
             view.incidents[read.incident.id] = read
     return True
+
+
+def _advance(view: ControlView, appended_ms: int) -> None:
+    """The records of one partition come in order: a time before the newest means that the broker's clock went back.
+
+    What was heard before goes back with it, else everybody would seem silent until the clock has caught up.
+    """
+    back_ms = view.newest_ms - appended_ms
+    if back_ms > 0:
+        view.heard_at_ms = {name: heard - back_ms for name, heard in view.heard_at_ms.items()}
+    view.newest_ms = appended_ms
 
 
 def _outdated(read: InstanceStatus, known: InstanceStatus) -> bool:

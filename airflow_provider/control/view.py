@@ -24,10 +24,11 @@ class ControlView:
         statuses: by instance.
         heard_at_ms: by instance, when the broker appended that status, epoch ms of the broker's clock: the only
             clock by which two hosts can be compared.
-        newest_ms: the newest append time seen, same clock; 0 before any.
+        newest_ms: the append time of the newest record of ``<app>-status``, same clock; 0 before any.
         deployments: by instance.
         incidents: by `Incident.id`.
         commands: the last command to each instance.
+        unreadable: by key, why the newest record under it cannot be read; the one before it stands.
     """
 
     application_id: str
@@ -38,6 +39,7 @@ class ControlView:
     deployments: dict[str, Deployment] = field(default_factory=dict)
     incidents: dict[str, IncidentRecord] = field(default_factory=dict)
     commands: dict[str, Command] = field(default_factory=dict)
+    unreadable: dict[bytes, str] = field(default_factory=dict)
 
     @property
     def silent_for_s(self) -> Mapping[str, float]:

@@ -55,6 +55,10 @@ class Heartbeat:
         """The instance's state changed."""
         self._update(state=state)
 
+    def trouble(self, error: str | None) -> None:
+        """What is wrong although the instance works; None for nothing."""
+        self._update(error=error)
+
     def obeyed(self, generation: int) -> None:
         """An assignment was read and handed to the slots."""
         self._update(generation=generation)

@@ -24,6 +24,7 @@ from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.plan import JobSpec, TaskPlan
 from airflow_provider.streaming.settings import EXIT_TOLD, InstanceSettings
 from airflow_provider.streaming.slot_runner import SlotRunner, idle_settings
+from airflow_provider.streaming.topic_watch import TopicWatch
 from airflow_provider.topics import TopicAdmin, TopicSpec, changelog_spec, control_specs
 
 __all__ = ["Instance"]
@@ -72,7 +73,7 @@ class Instance:
         return 0
 
     def _work(self) -> None:
-        spec = self._verified()
+        spec, topics = self._verified()
         with ControlReader(self._settings.connection, self._job.application_id, statuses=False) as control:
             control.read_to_end()
             # A command that lies there from before was for an earlier process, unless it names this one.
@@ -82,32 +83,38 @@ class Instance:
             spark = _session(self._settings)
             try:
                 self._start_slots(spark, spec)
+                topics.start()
                 self._heartbeat.change(InstanceState.RUNNING)
                 log.info("%s runs, %d slots", self._settings.instance, len(self._slots))
                 self._obey(control.view)
                 while not self._stop.is_set():
                     if control.poll(_CONTROL_POLL_S):
                         self._obey(control.view)
+                    topics.check()
                     for slot in self._slots:
                         slot.check()
                 self._heartbeat.change(InstanceState.STOPPING)
             finally:
+                topics.stop()
                 for slot in self._slots:
                     slot.stop()
         spark.stop()
         shutil.rmtree(Path(self._settings.run_dir) / "checkpoint", ignore_errors=True)
 
-    def _verified(self) -> JobSpec:
-        """Refuse to start rather than run lossy."""
+    def _verified(self) -> tuple[JobSpec, TopicWatch]:
+        """Refuse to start rather than run lossy, and end rather than go on so."""
         job, admin = self._job, TopicAdmin(self._settings.connection)
         num_tasks = admin.partitions(str(job.source_topic))
         changelog = changelog_spec(job.application_id, job.store, num_tasks)
-        admin.verify([changelog, *control_specs(job.application_id)])
+        source = TopicSpec(str(job.source_topic), num_tasks, required=frozenset())
+        topics = TopicWatch(
+            admin, [source, changelog, *control_specs(job.application_id)], self._settings.verify_interval_s
+        )
         admin.verify([TopicSpec(name, None) for name in (job.sink_topic, job.error_policy.topic) if name])
         found = admin.describe(changelog_topic(job.application_id, job.store))
         retention = found.config.get("delete.retention.ms", "86400000") if found else "86400000"
         assert job.operation is not None, "checked() came first"
-        return JobSpec(
+        spec = JobSpec(
             job.application_id,
             str(job.source_topic),
             job.sink_topic,
@@ -123,6 +130,7 @@ class Instance:
             job.decoder,
             job.certify_interval_s,
         )
+        return spec, topics
 
     def _start_slots(self, spark: SparkSession, spec: JobSpec) -> None:
         for number in range(max(1, min(spark.sparkContext.defaultParallelism, spec.num_tasks))):
@@ -144,6 +152,7 @@ class Instance:
             self._commands_done.add(command.id)
             if command.incarnation in (None, self._settings.incarnation):
                 self._carry_out(command)
+        self._heartbeat.trouble(_unreadable(view))
         assignment, instance = view.assignment, self._settings.instance
         if assignment is None or self._stop.is_set():
             return
@@ -179,6 +188,13 @@ class Instance:
             case CommandKind.KILL:
                 os.killpg(os.getpgrp(), signal.SIGKILL)
         self._heartbeat.carried_out(command.id)
+
+
+def _unreadable(view: ControlView) -> str | None:
+    if not view.unreadable:
+        return None
+    told = "; ".join(f"{key!r}: {why}" for key, why in view.unreadable.items())
+    return f"records of the assignment topic cannot be read and are not obeyed ({told})"
 
 
 def _session(settings: InstanceSettings) -> SparkSession:

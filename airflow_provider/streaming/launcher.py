@@ -30,7 +30,7 @@ from airflow_provider.streaming.settings import EXIT_TOLD, INSTANCE_FILE_VARIABL
 
 __all__ = ["Launched", "launch"]
 
-_TAIL_BYTES = 4000
+_SWEEPS, _SWEEP_S = 50, 0.02
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,7 @@ def main(run_dir: Path) -> int:
     code = process.wait()
     if code != 0:
         # The JVM may be gone while its Python workers still hold the stores: a dead instance holds nothing.
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        _kill_all(process.pid)
     if code not in (0, EXIT_TOLD) or not _said_goodbye(settings):
         _tell(writer, settings, code)
     return code
@@ -124,9 +123,38 @@ def _end_when_replaced(settings: InstanceSettings, process_group: int) -> None:
             time.sleep(1.0)
             continue
         print(f"launcher: incarnation {newest.incarnation} took over, ending this one", file=sys.stderr, flush=True)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process_group, signal.SIGKILL)
+        _kill_all(process_group)
         return
+
+
+def _kill_all(process_group: int) -> None:
+    """Kill the instance: its group, and those that left it but not the launcher's session, as Spark's daemon does.
+
+    The daemon would end with the JVM by itself; one that stands still does not, and its workers hold the stores.
+    """
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process_group, signal.SIGKILL)
+    if os.getsid(0) != os.getpid():
+        return  # started by hand: others share the session
+    for _ in range(_SWEEPS):
+        if not (left := _of_session(os.getpid())):
+            return
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(_SWEEP_S)
+
+
+def _of_session(leader: int) -> list[int]:
+    """The living processes of a session but its leader; none where the system has no ``/proc``."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            # The name in brackets may hold anything.
+            state, _, _, session, *_ = stat.read_text(errors="replace").rpartition(")")[2].split()
+            if int(session) == leader != int(stat.parent.name) and state not in "ZX":
+                found.append(int(stat.parent.name))
+    return found
 
 
 def _said_goodbye(settings: InstanceSettings) -> bool:

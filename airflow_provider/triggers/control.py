@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import time
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Final
@@ -64,6 +65,7 @@ class ControlTrigger(BaseTrigger):
         self.instance_timeout_s = instance_timeout_s
         self.start_timeout_s = start_timeout_s
         self.stop_on_kill = stop_on_kill
+        self._give_up_at = float("inf")
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Its class and arguments."""
@@ -106,6 +108,9 @@ class ControlTrigger(BaseTrigger):
     async def _event(self) -> dict[str, Any]:
         last = Verdict(Outcome.WAITING, "nothing was read yet")
         began = time.monotonic()
+        if self.deadline_ms is not None:
+            # From here on by a clock that nobody sets.
+            self._give_up_at = began + self.deadline_ms / 1000 - time.time()
         while not self._late():
             try:
                 async for verdict in self._verdicts():
@@ -140,6 +145,13 @@ class ControlTrigger(BaseTrigger):
                 await follower.poll(_POLL_S)
 
     def _judge(self, follower: ControlFollower) -> Verdict:
+        verdict = self._verdict(follower)
+        if not (unreadable := follower.view.unreadable):
+            return verdict
+        keys = ", ".join(repr(key) for key in sorted(unreadable))
+        return dataclasses.replace(verdict, seen=f"{verdict.seen} (records that cannot be read: {keys})")
+
+    def _verdict(self, follower: ControlFollower) -> Verdict:
         return self.condition.verdict(
             Observation(
                 follower.view,
@@ -151,7 +163,7 @@ class ControlTrigger(BaseTrigger):
         )
 
     def _late(self) -> bool:
-        return self.deadline_ms is not None and time.time() * 1000 > self.deadline_ms
+        return time.monotonic() > self._give_up_at
 
 
 def settle(event: dict[str, Any] | None) -> dict[str, Any]:

@@ -117,7 +117,7 @@ class Supervisor:
             gone = {i.instance for i in due if i.kind is not IncidentKind.TASK_FAILED} | silent
             healthy = [name for name in view.healthy(INSTANCE_TIMEOUT_S) if name not in gone]
             healthy = [n for n in healthy if view.statuses[n].state is InstanceState.RUNNING] or healthy
-            plan = decide(incident, view.assignment, view.statuses, healthy)
+            plan = decide(incident, view.assignment, view.statuses, healthy, answered=view.incidents)
             if plan.assignment is None and not plan.decisions:
                 return
             publisher.publish(

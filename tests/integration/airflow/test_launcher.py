@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,37 @@ def test_instance_that_hangs_is_ended_once_another_took_its_name(application: Ap
 
     wait_until(lambda: not Path(f"/proc/{pid}").exists(), 10.0, "the process to end")
     assert application.view().statuses["a"].incarnation == 6
+
+
+FORKS_AWAY = """
+import os, pathlib, signal, sys
+child = os.fork()
+if child == 0:
+    os.setpgid(0, 0)  # as Spark's daemon of Python workers does
+    signal.pause()
+pathlib.Path(sys.argv[1]).write_text(str(child))
+signal.pause()
+"""
+
+
+def test_what_left_the_group_of_an_instance_that_hangs_is_ended_too(
+    application: Application, start: Start, tmp_path: Path
+) -> None:
+    file = tmp_path / "child"
+    start("-c", FORKS_AWAY, str(file))
+    child = int(wait_until(lambda: file.exists() and file.read_text(), 10.0, "the child"))
+    os.kill(child, signal.SIGSTOP)
+
+    application.write(InstanceStatus(application.id, "a", 6, InstanceState.STARTING))
+
+    wait_until(lambda: not is_alive(child), 10.0, "the child to end")
+
+
+def is_alive(pid: int) -> bool:
+    """A zombie is none: whoever inherits it takes it away or does not."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
 
 
 def test_job_gets_nothing_of_airflows_environment(

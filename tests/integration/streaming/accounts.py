@@ -140,10 +140,11 @@ class Accounts:
 
     # -- processes -----------------------------------------------------------------------------------------------
 
-    def launch(self, name: str, master: str = "local[2]") -> None:
+    def launch(self, name: str, master: str = "local[2]", **more: Any) -> None:
+        """Start it; `more` are further fields of its settings."""
         incarnation = time.time_ns() // 1_000_000
-        run_dir = self.folder / f"run-{name}"
-        settings = InstanceSettings(ID, name, incarnation, str(self.folder / name), str(run_dir), self.connection)
+        run_dir, state_dir = self.folder / f"run-{name}", self.folder / name
+        settings = InstanceSettings(ID, name, incarnation, str(state_dir), str(run_dir), self.connection, **more)
         command = [
             str(Path(sys.executable).parent / "spark-submit"),
             *("--master", master, "--driver-memory", "512m", "--conf", "spark.ui.enabled=false"),
@@ -170,10 +171,14 @@ class Accounts:
                     return process
         raise AssertionError(f"no process of {name} holds {store}")
 
-    def kill(self, name: str) -> None:
-        """SIGKILL to the whole instance; its launcher lives on to tell."""
+    def signal(self, name: str, number: signal.Signals) -> None:
+        """To the whole instance: driver, JVM and workers; its launcher is left alone and tells of an end."""
         group = int((self.folder / f"run-{name}" / "process_group").read_text())
-        os.killpg(group, signal.SIGKILL)
+        os.killpg(group, number)
+        for process in self.processes(name):
+            # The workers' daemon makes itself the leader of a group of its own.
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
 
     def launcher_lives(self, name: str) -> bool:
         with contextlib.suppress(psutil.NoSuchProcess):

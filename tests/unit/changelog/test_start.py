@@ -28,16 +28,20 @@ STORE = Position(50, b"commit", CHANGELOG, NOW_MS - 2 * HOUR_MS, NOW_MS - HOUR_M
             dataclasses.replace(STORE, changelog="other"), 0, 100, (0, True, "'other'"), id="another-changelog"
         ),
         pytest.param(
-            dataclasses.replace(STORE, applied_at_ms=NOW_MS - 24 * HOUR_MS), 0, 100, (50, False, "resumed"),
-            id="slept-just-as-long-as-deletions-are-kept",
+            dataclasses.replace(STORE, applied_at_ms=NOW_MS - 23 * HOUR_MS), 0, 100, (50, False, "resumed"),
+            id="slept-as-long-as-deletions-are-surely-kept",
         ),
         pytest.param(
-            dataclasses.replace(STORE, applied_at_ms=NOW_MS - 24 * HOUR_MS - 1), 0, 100, (0, True, "24.0 h"),
-            id="slept-longer-than-deletions-are-kept",
+            dataclasses.replace(STORE, applied_at_ms=NOW_MS - 23 * HOUR_MS - 1), 0, 100, (0, True, "23.0 h"),
+            id="slept-longer-if-the-clock-was-set-back-an-hour",
         ),
         pytest.param(
             dataclasses.replace(STORE, applied_at_ms=NOW_MS + HOUR_MS), 0, 100, (50, False, "resumed"),
-            id="clock-was-set-back",
+            id="clock-was-set-back-an-hour",
+        ),
+        pytest.param(
+            dataclasses.replace(STORE, applied_at_ms=NOW_MS + HOUR_MS + 1), 0, 100, (0, True, "1.0 h ahead"),
+            id="clock-was-set-back-further",
         ),
     ],
 )  # fmt: skip

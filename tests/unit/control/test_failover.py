@@ -4,7 +4,7 @@ import pytest
 
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.failover import Action, FailoverPlan, decide
-from airflow_provider.control.incident import Incident, IncidentKind
+from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.status import InstanceState, InstanceStatus
 from tests.builders import APPLICATION, active, assigned, instance, placed, standby
 
@@ -157,6 +157,68 @@ def test_task_that_failed_by_its_place_moves_and_leaves_the_others() -> None:
     answer = plan(failed(0, "StoreCorruptedError"), assigned("a b", "a b"), here, there)
 
     assert placed(published(answer)) == ["b a", "a b"]
+
+
+def test_task_that_fails_everywhere_passes_each_instance_once() -> None:
+    assignment, answered, visited = assigned("a b c"), dict[str, IncidentRecord](), ["a"]
+    for _ in range(5):
+        here = visited[-1]
+        others = [instance(name, standby(0)) for name in "abc" if name != here]
+        incident = Incident(
+            APPLICATION,
+            IncidentKind.TASK_FAILED,
+            here,
+            1,
+            (0,),
+            "task 0 failed: out of room",
+            "StateError",
+            assignment.tasks[0].active_since,
+            assignment.generation,
+            committed=here == "a" and len(visited) == 1,
+        )
+        statuses = {status.instance: status for status in [*others, instance(here)]}
+        answer = decide(incident, assignment, statuses, list("abc"), answered=answered)
+        (decision,) = answer.decisions
+        generation = (answer.assignment or assignment).generation
+        answered[incident.id] = IncidentRecord(incident, "run", None, 1, generation)
+        if decision.action is Action.HOLD:
+            break
+        assignment = published(answer)
+        visited.append(str(decision.to))
+
+    assert sorted(visited) == ["a", "b", "c"]
+    assert decision.action is Action.HOLD
+    assert answer.assignment is None
+    assert "failed on a, b, c, and nobody else is there" in decision.evidence
+
+
+def test_task_that_committed_since_may_come_back() -> None:
+    before = Incident(APPLICATION, IncidentKind.TASK_FAILED, "a", 1, (0,), "failed", "StateError", 1, 1, committed=True)
+    now = Incident(APPLICATION, IncidentKind.TASK_FAILED, "b", 1, (0,), "failed", "StateError", 2, 2, committed=True)
+    statuses = {"a": instance("a", standby(0)), "b": instance("b", active(0))}
+
+    answer = decide(
+        now,
+        assigned("b a", generation=2),
+        statuses,
+        ["a", "b"],
+        answered={before.id: IncidentRecord(before, "run", None, 1, 2)},
+    )
+
+    assert [(d.action, d.to) for d in answer.decisions] == [(Action.PROMOTE, "a")]
+
+
+def test_standby_in_trouble_is_the_last_choice() -> None:
+    answer = plan(
+        gone(0),
+        assigned("a b c"),
+        GONE,
+        instance("b", standby(0, error="no room")),
+        instance("c", standby(0, lag_records=500)),
+    )
+
+    assert answer.decisions[0].to == "c"
+    assert "b: lag 0, in trouble" in answer.decisions[0].evidence
 
 
 def test_tasks_that_stay_keep_the_generation_in_which_they_were_given() -> None:

@@ -81,8 +81,80 @@ def test_unknown_key_is_passed_over() -> None:
     view = ControlView(APPLICATION)
 
     assert not apply(view, b"something/else", b"not even JSON", 5)
-    assert view.newest_ms == 5
+    assert not view.unreadable
 
 
 def test_only_a_status_has_an_instance() -> None:
     assert [instance_of(to_key(value)) for value in VALUES] == [None, "a", None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        pytest.param(b"instance/a", b"{no json", id="no-json"),
+        pytest.param(b"instance/a", b'{"application_id": "app"}', id="field-missing"),
+        pytest.param(b"instance/a", b"\xff\xfe", id="no-text"),
+        pytest.param(
+            b"assignment",
+            b'{"application_id":"app","generation":9,"tasks":[{"active":"a","standbys":["a"]}]}',
+            id="assignment-that-names-an-instance-twice",
+        ),
+    ],
+)
+def test_record_that_cannot_be_read_is_told_and_hides_nothing(
+    key: bytes, value: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    view = ControlView(APPLICATION)
+    put(view, assigned("a"))
+    put(view, instance("a", active(0)))
+
+    assert apply(view, key, value, 2)
+
+    assert set(view.unreadable) == {key}
+    assert repr(key) in caplog.text
+    assert view.assignment == assigned("a")
+    assert view.statuses["a"].tasks == (active(0),)
+    put(view, instance("a", active(0)))
+    put(view, assigned("a", generation=10))
+    assert not view.unreadable
+
+
+def test_deletion_of_what_cannot_be_read_mends_the_view() -> None:
+    view = ControlView(APPLICATION)
+    apply(view, b"instance/a", b"{", 1)
+
+    apply(view, b"instance/a", None, 2)
+
+    assert not view.unreadable
+
+
+@pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000], ids=["an-hour-ahead", "an-hour-back"])
+def test_jump_of_the_brokers_clock_silences_nobody_who_speaks(jump_ms: int) -> None:
+    view, start_ms = ControlView(APPLICATION), 10_000_000
+    for name in "ab":
+        put(view, instance(name), at_ms=start_ms)
+    for name in "ab":
+        put(view, instance(name), at_ms=start_ms + jump_ms + 500)
+
+    assert view.healthy(5.0) == ("a", "b")
+
+
+def test_instance_that_was_silent_before_the_brokers_clock_went_back_stays_so() -> None:
+    view, start_ms = ControlView(APPLICATION), 10_000_000
+    for name in "ab":
+        put(view, instance(name), at_ms=start_ms)
+    for second in range(1, 10):
+        put(view, instance("b"), at_ms=start_ms + 1_000 * second)
+    put(view, instance("b"), at_ms=start_ms - 3_600_000)
+
+    assert view.healthy(5.0) == ("b",)
+
+
+def test_append_times_of_the_other_topic_move_no_clock() -> None:
+    view = ControlView(APPLICATION)
+    put(view, instance("a"), at_ms=5_000)
+
+    put(view, assigned("a"), at_ms=1_000)
+    put(view, assigned("a", generation=2), at_ms=60_000)
+
+    assert view.silent_for_s == {"a": 0.0}

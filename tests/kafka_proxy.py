@@ -1,0 +1,139 @@
+"""Stands between clients and a broker: cuts connections, holds requests back, swallows answers."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+from types import TracebackType
+from typing import Final, Self
+
+END_TXN: Final = 26
+"""Kafka's number of the request that commits or aborts a transaction."""
+
+
+class KafkaProxy:
+    """Passes every request and answer on, until it is told otherwise. A context manager.
+
+    The broker has to advertise this proxy's port, so that clients come back to it.
+    """
+
+    def __init__(self) -> None:
+        self.broker_port = 0
+        """Of the broker, on loopback; to be set before anybody connects."""
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self._open: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._passing = threading.Event()
+        self._passing.set()
+        self._trap: int | None = None
+        self._trapped_request_goes_on = False
+        self.sprung = threading.Event()
+        """Set once the trap has caught its request."""
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._accept, name="proxy", daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closed.set()
+        self._passing.set()
+        self._listener.close()
+        self._drop_all()
+
+    def cut(self) -> None:
+        """Drop every connection, and every new one, until `mend`."""
+        self._passing.clear()
+        self._drop_all()
+
+    def mend(self) -> None:
+        """Let everything pass again."""
+        self._trap = None
+        self._passing.set()
+
+    def trap(self, api_key: int, reaches_broker: bool) -> None:
+        """Cut everything at the next request of a kind: before the broker gets it, or after it has answered it."""
+        self.sprung.clear()
+        self._trapped_request_goes_on, self._trap = reaches_broker, api_key
+
+    # -- threads -------------------------------------------------------------------------------------------------
+
+    def _accept(self) -> None:
+        while not self._closed.is_set():
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            if not self._passing.is_set():
+                client.close()
+                continue
+            try:
+                broker = socket.create_connection(("127.0.0.1", self.broker_port))
+            except OSError:
+                client.close()
+                continue
+            with self._lock:
+                self._open |= {client, broker}
+            answer_awaited = threading.Event()
+            for work in (self._pass_requests, self._pass_answers):
+                threading.Thread(target=work, args=(client, broker, answer_awaited), daemon=True).start()
+
+    def _pass_requests(self, client: socket.socket, broker: socket.socket, caught: threading.Event) -> None:
+        with contextlib.suppress(OSError):
+            while frame := _frame(client):
+                (api_key,) = struct.unpack_from(">h", frame, 4)
+                if api_key == self._trap:
+                    self._trap = None
+                    if not self._trapped_request_goes_on:
+                        self.cut()
+                        self.sprung.set()
+                        break
+                    caught.set()
+                broker.sendall(frame)
+        self._drop(client, broker)
+
+    def _pass_answers(self, client: socket.socket, broker: socket.socket, caught: threading.Event) -> None:
+        with contextlib.suppress(OSError):
+            while frame := _frame(broker):
+                if caught.is_set():
+                    self.cut()
+                    self.sprung.set()
+                    break
+                client.sendall(frame)
+        self._drop(client, broker)
+
+    def _drop(self, *sockets: socket.socket) -> None:
+        with self._lock:
+            self._open -= set(sockets)
+        for each in sockets:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+    def _drop_all(self) -> None:
+        with self._lock:
+            dropped = tuple(self._open)
+        self._drop(*dropped)
+
+
+def _frame(source: socket.socket) -> bytes:
+    """One request or answer with its length; empty at the end of the connection."""
+    head = _exactly(source, 4)
+    if len(head) < 4:
+        return b""
+    (size,) = struct.unpack(">i", head)
+    body = _exactly(source, size)
+    return head + body if len(body) == size else b""
+
+
+def _exactly(source: socket.socket, size: int) -> bytes:
+    parts: list[bytes] = []
+    while size > 0 and (part := source.recv(min(size, 1 << 16))):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
