@@ -15,6 +15,7 @@ Each message says what was found, what was needed and what to do next. Catch the
     │   ├── StoreCorruptedError     RocksDB refused the files: they are moved aside and restored afresh
     │   ├── StoreOutdatedError      the store cannot be resumed from the changelog: it is restored afresh
     │   └── StoreDivergedError      a standby's store does not hold what the active's does: it is restored afresh
+    ├── SnapshotError               a snapshot could not be sent, fetched or read; the changelog restores without it
     ├── RecordError                 one input record cannot be processed; names topic, partition, offset and key
     │   ├── DecodeError
     │   └── ProcessError            the user's function raised
@@ -37,6 +38,7 @@ __all__ = [
     "ProcessError",
     "RecordError",
     "ReservedKeyError",
+    "SnapshotError",
     "StateError",
     "StatefulStreamsError",
     "StoreCorruptedError",
@@ -100,6 +102,10 @@ class StoreOutdatedError(StateError):
 
 class StoreDivergedError(StateError):
     """A standby's store does not hold what its active's held at the same position."""
+
+
+class SnapshotError(StatefulStreamsError):
+    """A snapshot could not be sent, fetched or read. It stops no task: the changelog restores without it."""
 
 
 class RecordError(StatefulStreamsError):

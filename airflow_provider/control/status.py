@@ -84,6 +84,11 @@ class TaskStatus:
             active's held; None before.
         certified_at_ms: when that was, epoch ms of its host; None before.
         divergences: how often it was found to hold something else, since its process began.
+        snapshot_position: of a standby: the changelog offset of its last snapshot; None before.
+        snapshot_at_ms: when that was taken, epoch ms of its host; None before.
+        snapshot_error: why the last snapshot could not be sent, in one line; None otherwise.
+        restored_from: what its store was last restored from, when it was empty and snapshots are taken, and why not
+            from a newer snapshot; None otherwise.
     """
 
     task: int
@@ -108,6 +113,10 @@ class TaskStatus:
     certified_position: int | None = None
     certified_at_ms: int | None = None
     divergences: int = 0
+    snapshot_position: int | None = None
+    snapshot_at_ms: int | None = None
+    snapshot_error: str | None = None
+    restored_from: str | None = None
 
     @property
     def warm(self) -> bool:

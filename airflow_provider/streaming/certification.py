@@ -68,6 +68,16 @@ class Certification:
         """Whether a comparison is under way."""
         return self._check is not None
 
+    @property
+    def diverged(self) -> bool:
+        """Whether a store of this task was found to differ, and none was certified since."""
+        return self._restored
+
+    @property
+    def certified(self) -> bool:
+        """Whether the store as it is now was found to hold what its active's did."""
+        return self._certified is not None
+
     def mind(self, task: Task, interval_s: float, may_begin: bool) -> None:
         """Finish a comparison that is done, begin one that is due.
 

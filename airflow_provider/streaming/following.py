@@ -45,6 +45,7 @@ class Following:
                         self._held.reader.remove(source)
             self._finish_restored()
             self._certify()
+            self._take_snapshots()
             behind = any(not task.replica.reached_end for task in self._following())
             if not behind and self._held.set_aside:
                 self._prune()
@@ -61,6 +62,17 @@ class Following:
             if task.state is TaskState.FOLLOWING:
                 with self._held.own_trouble(task.number):
                     certifications[task.number].mind(task, interval_s, may_begin=not checking)
+
+    def _take_snapshots(self) -> None:
+        """Copy the standbys' stores elsewhere: those that were certified, or whose active's digest is not known."""
+        if (settings := self._held.job.snapshots) is None:
+            return
+        for task in [task for task in self._following() if task.state is TaskState.FOLLOWING]:
+            with self._held.own_trouble(task.number):
+                certification, record = self._held.certifications[task.number], task.commit_record
+                checked = self._held.job.certify_interval_s is not None and record is not None and record.digest
+                trustworthy = certification.certified if checked else not certification.diverged
+                self._held.snapshots_of(task.number).mind(task, settings, trustworthy)
 
     def _prune(self) -> None:
         """Every successor is whole: what they replaced need no longer all be kept."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,6 +25,7 @@ from airflow_provider.streaming.certification import Certification
 from airflow_provider.streaming.plan import SlotPlan, TaskPlan
 from airflow_provider.streaming.replica_opening import open_replica, where_to_start
 from airflow_provider.streaming.task import Task
+from airflow_provider.streaming.task_snapshots import TaskSnapshots
 
 __all__ = ["Holdings"]
 
@@ -45,6 +47,7 @@ class Holdings:
         self.set_aside = True  # what an earlier process left in quarantine counts too
         self.directory = StateDirectory(Path(plan.settings.state_dir), plan.job.application_id)
         self.certifications = collections.defaultdict[int, Certification](Certification)
+        self._snapshots: dict[int, TaskSnapshots] = {}
         self._plans: dict[int, TaskPlan] = {}
         self._troubles: dict[int, StatefulStreamsError] = {}
         self._given_up: dict[int, tuple[TaskPlan, StateError]] = {}
@@ -75,13 +78,38 @@ class Holdings:
         if asked:
             self.let_go(number)
         if number not in self.tasks:
-            replica = open_replica(self.job, number, self.directory, self.reader, self._address, asked, _yields(plan))
+            if self._awaits_snapshot(number, asked):
+                return
+            # With snapshots a bad store is not replaced at once: an empty one may be filled by them.
+            strict = _yields(plan) or self.job.snapshots is not None
+            replica = open_replica(self.job, number, self.directory, self.reader, self._address, asked, strict)
             self.tasks[number] = Task(self.settings, self.job, plan, replica, self._failpoints)
             self.tasks[number].distrust_digest = asked  # a replay renews it too
             if asked and plan.replay is not None:
                 self.directory.note_replay(number, store, plan.replay)
         if plan != self.tasks[number].plan:
             self._change_role(self.tasks[number], plan)
+
+    def _awaits_snapshot(self, number: int, asked: bool) -> bool:
+        """Whether the store is being fetched. A replay, or a store that differed, wants the changelog alone."""
+        snapshots = self.snapshots_of(number)
+        if asked or self.certifications[number].diverged:
+            if self.job.snapshots is not None:
+                snapshots.not_used("a replay was asked for" if asked else "the store differed from its active's")
+            return False
+        return snapshots.restoring(self.job, self.directory.store(number, self.job.store), self.reader)
+
+    def snapshots_of(self, number: int) -> TaskSnapshots:
+        """What is known of a task's snapshots, whether the task is held or not."""
+        if number not in self._snapshots:
+            self._snapshots[number] = TaskSnapshots(self.settings.connection, self.settings.instance, number)
+        return self._snapshots[number]
+
+    def await_snapshots(self, seconds: float) -> None:
+        """Wait for the stores that are being fetched, where there is nothing else to do."""
+        deadline = time.monotonic() + seconds
+        for snapshots in self._snapshots.values():
+            snapshots.wait(max(0.0, deadline - time.monotonic()))
 
     def _own(self, tasks: list[Task]) -> None:
         """Step 1, for several tasks at once: each waits for the brokers to abort what a dead owner left open."""
@@ -185,7 +213,7 @@ class Holdings:
             status = TaskStatus(plan.task, plan.role, state, plan.generation)
         if trouble is not None and status.error is None:
             status = dataclasses.replace(status, error=str(trouble), error_kind=type(trouble).__name__)
-        return self.certifications[plan.task].told(status)
+        return self.snapshots_of(plan.task).told(self.certifications[plan.task].told(status))
 
 
 def _unusable(folder: Path, error: OSError) -> StateError:

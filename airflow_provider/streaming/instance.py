@@ -129,6 +129,7 @@ class Instance:
             job.error_policy,
             job.decoder,
             job.certify_interval_s,
+            job.snapshot_settings,
         )
         return spec, topics
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.names import check_name
+from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming.aggregate import Aggregate, Aggregation
 from airflow_provider.streaming.error_policy import ErrorPolicy, OnError
@@ -77,6 +78,7 @@ class StatefulJob:
     transaction_timeout_ms: int = 60_000
     error_policy: ErrorPolicy = field(default_factory=ErrorPolicy)
     certify_interval_s: float | None = 600.0
+    snapshot_settings: SnapshotSettings | None = None
 
     def __post_init__(self) -> None:
         """Refuse names that cannot be topics and folders."""
@@ -174,6 +176,21 @@ class StatefulJob:
                 f"certify() got interval_s={interval_s:g}: it must be above 0 seconds, or None for never."
             )
         return dataclasses.replace(self, certify_interval_s=interval_s)
+
+    def snapshots(self, url: str, interval_s: float = 3600.0, keep: int = 3) -> StatefulJob:
+        """Copy the standbys' stores elsewhere, so that an empty store need not read its whole changelog.
+
+        Args:
+            url: a folder that fsspec can open, such as ``s3://bucket/prefix`` or ``file:///mnt/shared``, without
+                credentials: fsspec takes those from the environment or the credentials files of the instances' hosts.
+                What it needs for the URL's scheme (such as s3fs) has to be installed there.
+            interval_s: between two snapshots of one standby, in seconds. Only files that are new are sent.
+            keep: how many of each standby are kept.
+
+        Raises:
+            ConfigurationError: the URL carries a login, or a number is not above 0.
+        """
+        return dataclasses.replace(self, snapshot_settings=SnapshotSettings(url, interval_s, keep))
 
     def options(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from airflow_provider.control.status import Role
+from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming.error_policy import ErrorPolicy
 from airflow_provider.streaming.json_decoder import JsonDecoder
@@ -33,6 +34,7 @@ class JobSpec:
         error_policy: what becomes of a record that cannot be processed.
         decoder: decodes the values in the worker; None when Spark has decoded them.
         certify_interval_s: between two comparisons of a standby's store with its active's; None for never.
+        snapshots: where standbys' stores are copied to; None for nowhere.
     """
 
     application_id: str
@@ -49,6 +51,7 @@ class JobSpec:
     error_policy: ErrorPolicy = field(default_factory=ErrorPolicy)
     decoder: JsonDecoder | None = None
     certify_interval_s: float | None = 600.0
+    snapshots: SnapshotSettings | None = None
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,8 @@ class Slot:
         """
         with self._lock:
             self._held.obey(plan)
+            if rows is None and not self._held.tasks:
+                self._held.await_snapshots(plan.budget_s)
             passed_over = set() if rows is None else self._processing.process(rows, plan, attempts_left)
             with no_collection():
                 self._following.follow(time.monotonic() + plan.budget_s)

@@ -22,8 +22,14 @@ KAFKA, SPARK, AIRFLOW = "confluent_kafka", "pyspark", "airflow"
 
 # What a part must not import, itself or through what it imports.
 FORBIDDEN = {
-    "state": {KAFKA, SPARK, AIRFLOW, *(f"airflow_provider.{part}" for part in ("changelog", "control", "streaming"))},
-    "changelog": {SPARK, AIRFLOW, "airflow_provider.control", "airflow_provider.streaming"},
+    "state": {
+        KAFKA,
+        SPARK,
+        AIRFLOW,
+        *(f"airflow_provider.{part}" for part in ("changelog", "control", "snapshot", "streaming")),
+    },
+    "changelog": {SPARK, AIRFLOW, *(f"airflow_provider.{part}" for part in ("control", "snapshot", "streaming"))},
+    "snapshot": {KAFKA, SPARK, AIRFLOW, "airflow_provider.control", "airflow_provider.streaming"},
     "control": {SPARK, AIRFLOW, "airflow_provider.streaming"},
     "streaming": {AIRFLOW, "airflow_provider.operators", "airflow_provider.sensors", "airflow_provider.embedded"},
 }

@@ -1,0 +1,120 @@
+"""Fetches the newest snapshot that may be restored, and is worth it, and is whole."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from airflow_provider.errors import SnapshotError
+from airflow_provider.snapshot.choice import ChangelogBounds, not_worth_it, refusal
+from airflow_provider.snapshot.hashes import sha256_of
+from airflow_provider.snapshot.manifest import Manifest, SnapshotFile
+from airflow_provider.snapshot.place import FILES, MANIFESTS
+from airflow_provider.snapshot.remote import Remote
+from airflow_provider.snapshot.settings import SnapshotSettings
+
+__all__ = ["Downloaded", "download"]
+
+_AT_ONCE: Final = 4
+
+
+@dataclass(frozen=True)
+class Downloaded:
+    """What came of it.
+
+    Args:
+        manifest: of the snapshot that lies in the folder now; None when there is none.
+        path: of that manifest.
+        reasons: why none, or none newer.
+    """
+
+    manifest: Manifest | None
+    path: str | None
+    reasons: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """One line for people."""
+        if self.manifest is None:
+            return f"the changelog ({'; '.join(self.reasons) or 'there is no snapshot'})"
+        passed_over = f" ({'; '.join(self.reasons)})" if self.reasons else ""
+        return f"the snapshot of {self.manifest.instance} at {self.manifest.offset}{passed_over}"
+
+
+def download(
+    remote: Remote,
+    now: ChangelogBounds,
+    now_ms: int,
+    settings: SnapshotSettings,
+    folder: Path,
+    not_these: Collection[str] = (),
+) -> Downloaded:
+    """Put the files of the best snapshot into `folder`, each checked; newest first, the next older when one is bad.
+
+    Never raises for what is wrong with a snapshot: the changelog restores the store.
+
+    Args:
+        remote: the task's snapshots.
+        now: the changelog.
+        now_ms: epoch ms of this host.
+        settings: deadlines and rates.
+        folder: becomes the store's folder; what lies there is removed.
+        not_these: paths of manifests that were tried before.
+    """
+    reasons: list[str] = []
+    try:
+        for place, name in _newest_first(remote):
+            path = f"{place.path}/{MANIFESTS}/{name}"
+            if path in not_these:
+                continue
+            try:
+                manifest = Manifest.from_bytes(place.below(MANIFESTS).read(name), path)
+                if (why := refusal(manifest, now, now_ms)) is None:
+                    if (why := not_worth_it(manifest, now, settings)) is not None:
+                        reasons.append(f"{path}: {why}")
+                        break  # an older one is worth less
+                    _fetch(place.below(FILES), manifest, folder)
+                    return Downloaded(manifest, path, tuple(reasons))
+                reasons.append(f"{path}: {why}")
+            except SnapshotError as error:
+                reasons.append(str(error))
+    except SnapshotError as error:
+        reasons.append(str(error))
+    shutil.rmtree(folder, ignore_errors=True)
+    return Downloaded(None, None, tuple(reasons))
+
+
+def _newest_first(remote: Remote) -> Iterator[tuple[Remote, str]]:
+    found = []
+    for instance in remote.names():
+        place = remote.below(instance)
+        found += [(name, place) for name in place.below(MANIFESTS).names()]
+    for name, place in sorted(found, key=lambda at: at[0], reverse=True):
+        yield place, name
+
+
+def _fetch(files: Remote, manifest: Manifest, folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+
+    def fetch(file: SnapshotFile) -> None:
+        if Path(file.name).name != file.name:
+            raise SnapshotError(f"The snapshot in {files.path} names a file {file.name!r}, which is no plain name.")
+        local = folder / file.name
+        files.get(file.sha256, local, file.size)
+        size = local.stat().st_size
+        if size == file.size and sha256_of(local) == file.sha256:
+            return
+        if size == file.size:
+            # Whole, and not what its name says: the standby that would use it again has to send it anew.
+            with contextlib.suppress(SnapshotError):
+                files.remove(file.sha256)
+        raise SnapshotError(f"{files.path}/{file.sha256} ({file.name}) is damaged: {size} bytes, or another checksum.")
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for done in [pool.submit(fetch, file) for file in manifest.files]:
+            done.result()

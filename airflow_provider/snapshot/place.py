@@ -1,0 +1,27 @@
+"""Where a task's snapshots lie.
+
+::
+
+    <url>/<application id>/<store>/task-<i>/<instance>/manifests/<position>-<when>.json     written last
+    <url>/<application id>/<store>/task-<i>/<instance>/files/<sha256>                       by content
+
+Each standby has a folder of its own, in which only it writes and removes: two of one task cannot harm each other, and
+RocksDB instances hardly ever share a file anyway.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from airflow_provider.snapshot.remote import Remote
+from airflow_provider.snapshot.settings import SnapshotSettings
+
+__all__ = ["FILES", "MANIFESTS", "place_of"]
+
+FILES: Final = "files"
+MANIFESTS: Final = "manifests"
+
+
+def place_of(settings: SnapshotSettings, application_id: str, store: str, task: int) -> Remote:
+    """The folder of a task's snapshots; in it one for each instance."""
+    return Remote(settings, application_id, store, f"task-{task}")

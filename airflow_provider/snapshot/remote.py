@@ -1,0 +1,107 @@
+"""The folder where snapshots lie: every call has a deadline, no message has a secret."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import fsspec
+
+from airflow_provider.errors import SnapshotError
+from airflow_provider.snapshot.background import in_background
+from airflow_provider.snapshot.settings import SnapshotSettings
+
+__all__ = ["Remote"]
+
+T = TypeVar("T")
+_SECRET: Final = re.compile(r"(?<=://)[^/\s@]*@|\?\S+")
+
+
+class Remote:
+    """A folder behind an fsspec URL.
+
+    Args:
+        settings: names the URL and the deadlines.
+        folder: below it.
+
+    Raises:
+        SnapshotError: (every method) it did not do what was asked, or not in time.
+    """
+
+    def __init__(self, settings: SnapshotSettings, *folder: str) -> None:
+        self._settings = settings
+        self.path = "/".join([settings.url.rstrip("/"), *filter(None, folder)])
+
+    def below(self, *folder: str) -> Remote:
+        """A folder in it."""
+        return Remote(self._settings, self.path.removeprefix(self._settings.url.rstrip("/")).strip("/"), *folder)
+
+    def names(self) -> tuple[str, ...]:
+        """What lies in it, sorted; nothing where it does not exist."""
+        return tuple(self.sizes())
+
+    def sizes(self) -> Mapping[str, int]:
+        """What lies in it by name, with its size in bytes."""
+
+        def list_(fs: Any, root: str) -> dict[str, int]:
+            fs.invalidate_cache()
+            try:
+                found = fs.ls(root, detail=True)
+            except FileNotFoundError:
+                return {}
+            return {info["name"].rstrip("/").rpartition("/")[2]: int(info["size"] or 0) for info in found}
+
+        return dict(sorted(self._do("list", "", list_).items()))
+
+    def read(self, name: str) -> bytes:
+        """A small file."""
+        return self._do("read", name, lambda fs, path: bytes(fs.cat_file(path)))
+
+    def write(self, name: str, data: bytes) -> None:
+        """A small file."""
+
+        def write(fs: Any, path: str) -> None:
+            fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+            fs.pipe_file(path, data)
+
+        self._do("write", name, write)
+
+    def put(self, local: Path, name: str) -> None:
+        """Send a file."""
+
+        def put(fs: Any, path: str) -> None:
+            fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+            fs.put_file(str(local), path)
+
+        self._do("send", name, put, local.stat().st_size)
+
+    def get(self, name: str, local: Path, size: int) -> None:
+        """Fetch a file."""
+        self._do("fetch", name, lambda fs, path: fs.get_file(path, str(local)), size)
+
+    def remove(self, name: str) -> None:
+        """Remove a file."""
+        self._do("remove", name, lambda fs, path: fs.rm_file(path))
+
+    def _do(self, what: str, name: str, call: Callable[[Any, str], T], size: int = 0) -> T:
+        url = f"{self.path}/{name}" if name else self.path
+        timeout_s = self._settings.transfer_timeout_s(size)
+
+        def do() -> T:
+            fs, path = fsspec.core.url_to_fs(url)
+            return call(fs, path)
+
+        try:
+            return in_background(f"snapshot-{what}", do).result(timeout_s)
+        except TimeoutError as error:
+            raise SnapshotError(f"{url} could not be {_PAST[what]} within {timeout_s:.0f} s.") from error
+        except Exception as error:
+            # What it was raised from may name credentials, so the chain is cut.
+            why = _SECRET.sub("…", str(error))[:300]
+            raise SnapshotError(f"{url} could not be {_PAST[what]} ({type(error).__name__}: {why}).") from None
+
+
+_PAST: Final = {"list": "listed", "read": "read", "write": "written", "send": "sent", "fetch": "fetched",
+                "remove": "removed"}  # fmt: skip

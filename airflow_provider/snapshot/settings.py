@@ -1,0 +1,62 @@
+"""Where snapshots go, how often, and what is assumed of the way there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from airflow_provider.errors import ConfigurationError
+
+__all__ = ["SnapshotSettings"]
+
+
+@dataclass(frozen=True)
+class SnapshotSettings:
+    """Snapshots of one job.
+
+    Credentials are not among them: fsspec takes those from the host's environment or its files, such as
+    ``~/.aws/credentials``, ``FSSPEC_S3_KEY`` or ``~/.config/fsspec``.
+
+    Args:
+        url: a folder that fsspec can open, such as ``s3://bucket/prefix`` or ``file:///mnt/shared``.
+        interval_s: between two snapshots of one standby.
+        keep: how many of each standby are kept.
+        timeout_s: deadline of one request; a transfer gets its size at `slowest_bytes_per_s` on top.
+        slowest_bytes_per_s: a transfer that is slower counts as hanging.
+        download_bytes_per_s: what a restore is assumed to download.
+        replay_records_per_s: what a restore is assumed to read from a changelog.
+    """
+
+    url: str
+    interval_s: float = 3600.0
+    keep: int = 3
+    timeout_s: float = 30.0
+    slowest_bytes_per_s: int = 2 << 20
+    download_bytes_per_s: int = 200 << 20
+    replay_records_per_s: int = 600_000
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work, and a URL that carries a secret.
+
+        Raises:
+            ConfigurationError: says which setting.
+        """
+        parts = urlsplit(self.url)
+        if parts.password or "@" in parts.netloc or parts.query:
+            raise ConfigurationError(
+                f"The snapshots' URL ({parts.scheme}://…) carries a login or a query, which would end in logs: leave "
+                "it out, and give fsspec the credentials by the host's environment or credentials files."
+            )
+        if not parts.scheme:
+            raise ConfigurationError(
+                f"The snapshots' URL is {self.url!r}: it needs a scheme that fsspec knows, such as s3:// or file:///."
+            )
+        if self.interval_s <= 0 or self.keep < 1 or self.timeout_s <= 0:
+            raise ConfigurationError(
+                f"Snapshots got interval_s={self.interval_s:g}, keep={self.keep}, timeout_s={self.timeout_s:g}: all "
+                "must be above 0."
+            )
+
+    def transfer_timeout_s(self, size: int) -> float:
+        """The deadline for a file of that many bytes."""
+        return self.timeout_s + size / self.slowest_bytes_per_s

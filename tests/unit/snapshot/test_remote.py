@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+
+from airflow_provider.errors import SnapshotError
+from airflow_provider.snapshot.remote import Remote
+from airflow_provider.snapshot.settings import SnapshotSettings
+
+
+@pytest.fixture(params=["file", "memory"])
+def remote(request: pytest.FixtureRequest, tmp_path: Path) -> Remote:
+    url = f"file://{tmp_path}/remote" if request.param == "file" else f"memory://{uuid.uuid4().hex}"
+    return Remote(SnapshotSettings(url), "app", "task-0")
+
+
+def test_what_was_written_is_listed_read_and_removed(remote: Remote, tmp_path: Path) -> None:
+    local, back = tmp_path / "local", tmp_path / "back"
+    local.write_bytes(b"12345")
+    assert remote.sizes() == {}
+
+    remote.write("small", b"abc")
+    remote.below("files").put(local, "large")
+
+    assert remote.read("small") == b"abc"
+    assert remote.names() == ("files", "small")
+    assert remote.below("files").sizes() == {"large": 5}
+    remote.below("files").get("large", back, 5)
+    assert back.read_bytes() == b"12345"
+    remote.remove("small")
+    assert remote.names() == ("files",)
+
+
+def test_what_is_not_there_is_an_error_that_names_it(remote: Remote) -> None:
+    with pytest.raises(SnapshotError, match="app/task-0/none could not be read"):
+        remote.read("none")
+
+
+class FakeFileSystem(fsspec.AbstractFileSystem):  # type: ignore[misc]
+    """Hangs until told, or fails with a secret in the message."""
+
+    protocol = "fake"
+    cachable = False
+    go_on = threading.Event()
+
+    def ls(self, path: str, detail: bool = True, **_: Any) -> list[dict[str, Any]]:
+        self.go_on.wait(60)
+        return []
+
+    def cat_file(self, path: str, *_: Any, **__: Any) -> bytes:
+        raise OSError("GET https://key:hunter2@host/x?signature=hunter2 said 403")
+
+
+@pytest.fixture
+def fake() -> Iterator[Remote]:
+    fsspec.register_implementation("fake", FakeFileSystem, clobber=True)
+    FakeFileSystem.go_on.clear()
+    yield Remote(SnapshotSettings("fake://x", timeout_s=0.1))
+    FakeFileSystem.go_on.set()
+
+
+def test_remote_that_does_not_answer_is_waited_for_no_longer_than_allowed(fake: Remote) -> None:
+    with pytest.raises(SnapshotError, match="could not be listed within"):
+        fake.names()
+
+
+def test_secret_in_a_librarys_message_is_not_repeated(fake: Remote) -> None:
+    with pytest.raises(SnapshotError, match=r"OSError.*said 403") as caught:
+        fake.read("x")
+
+    assert "hunter2" not in str(caught.value)
+    assert caught.value.__suppress_context__
