@@ -20,7 +20,8 @@ class ReplayChangelogOperator(ControlOperator):
     """Has an instance move the stores of some tasks aside and restore them from their changelogs.
 
     A task that is active there stands still meanwhile; a standby is not warm meanwhile. It waits without a worker
-    until the copies are whole again. A retry goes on waiting for the same replay; start another run to replay again.
+    until the copies are whole again, with a line of progress in the task's log every few seconds. A retry goes on
+    waiting for the same replay; start another run to replay again.
 
     Args:
         application_id: the application.
@@ -29,7 +30,7 @@ class ReplayChangelogOperator(ControlOperator):
         kwargs: see `ControlOperator`.
 
     Returns:
-        ``instance``, and ``restored_records`` by task.
+        ``instance``, and by task ``restored_records``, ``restored_bytes`` and ``restore_s``.
 
     Raises:
         InstanceError: the instance does not live, ended meanwhile, or a task failed.

@@ -9,6 +9,7 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from airflow_provider.changelog.batch import ChangelogBatch
+from airflow_provider.changelog.restore_settings import RestoreSettings
 from airflow_provider.connection import KafkaConnection
 from airflow_provider.errors import (
     BrokerUnreachableError,
@@ -28,9 +29,6 @@ _FETCH: Final = {
     "isolation.level": "read_committed",
     "enable.partition.eof": True,
     "fetch.wait.max.ms": 20,
-    "fetch.message.max.bytes": 8 << 20,
-    "fetch.max.bytes": 64 << 20,
-    "queued.max.messages.kbytes": 64 << 10,
     "queued.min.messages": 500_000,
     # The default pause of a second after every full queue would be most of a restore.
     "fetch.queue.backoff.ms": 5,
@@ -44,12 +42,17 @@ class ChangelogReader:
     Args:
         connection: the cluster.
         group: the application's consumer group; nothing is committed by this client.
+        settings: how much it may fetch.
     """
 
-    def __init__(self, connection: KafkaConnection, group: str) -> None:
+    def __init__(self, connection: KafkaConnection, group: str, settings: RestoreSettings | None = None) -> None:
+        settings = settings or RestoreSettings()
         self._bootstrap = connection.bootstrap_servers
         self._config = (
-            connection.to_client_config() | _FETCH | {"group.id": group, "client.id": f"{group}-changelog-reader"}
+            connection.to_client_config()
+            | _FETCH
+            | settings.to_consumer_config()
+            | {"group.id": group, "client.id": f"{group}-changelog-reader"}
         )
         self.consumer = Consumer(self._config)
         self._assigned: set[Source] = set()

@@ -35,10 +35,14 @@ class Replica:
         self.begin()
 
     def begin(self) -> None:
-        """A restore begins here: what is counted from now on is its own."""
+        """A restore begins here: what is counted from now on is its own; `whole` once it has reached the end."""
+        now = time.monotonic()
         self.restored_records = 0
+        self.restored_bytes = 0
         self.reached_end = False
-        self._samples: deque[tuple[float, int]] = deque([(time.monotonic(), 0)])
+        self.whole = False
+        self._begun, self._took_s = now, 0.0
+        self._samples: deque[tuple[float, int]] = deque([(now, 0)])
 
     @property
     def offset(self) -> int:
@@ -61,7 +65,9 @@ class Replica:
         self.reached_end = batch.at_end
         now_ms = _now_ms()
         if batch.at_end:
-            self.end = batch.next_offset
+            if not self.whole:
+                self._took_s = self.restore_s
+            self.end, self.whole = batch.next_offset, True
             self.store.set_bulk(False)
         elif batch.known_end is not None:
             self.expect(batch.known_end)
@@ -80,6 +86,7 @@ class Replica:
             Position(batch.next_offset, commit, self.changelog, batch.timestamp_ms, now_ms),
         )
         self.restored_records += batch.records
+        self.restored_bytes += batch.record_bytes
         self._sample()
 
     @property
@@ -102,6 +109,17 @@ class Replica:
     def lag_records(self) -> int | None:
         """Offsets up to the end as last seen; None before it was seen."""
         return None if self.end is None else max(0, self.end - self.offset)
+
+    @property
+    def restore_s(self) -> float:
+        """Seconds that the restore took, or takes so far."""
+        return self._took_s if self.whole else time.monotonic() - self._begun
+
+    @property
+    def bytes_left(self) -> int | None:
+        """An estimate from the records so far; None before there were any."""
+        lag = self.lag_records
+        return None if lag is None or not self.restored_records else lag * self.restored_bytes // self.restored_records
 
     @property
     def records_per_s(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ["InstanceState", "InstanceStatus", "Role", "TaskState", "TaskStatus"]
+__all__ = ["InstanceState", "InstanceStatus", "RestorePhase", "Role", "TaskState", "TaskStatus"]
 
 
 class Role(Enum):
@@ -56,6 +56,15 @@ class TaskState(Enum):
     CLOSED = "closed"
 
 
+class RestorePhase(Enum):
+    """What a restore is doing, from when a task is taken until its store is first at the end of its changelog."""
+
+    SNAPSHOT = "snapshot"
+    RANGES = "ranges"
+    """Spark tasks write table files, each from a range of the changelog's offsets."""
+    CHANGELOG = "changelog"
+
+
 @dataclass(frozen=True)
 class TaskStatus:
     """One task on one instance, as of a heartbeat.
@@ -72,7 +81,11 @@ class TaskStatus:
         caught_up_in_s: forecast of when the lag is gone, at the rate seen; 0 when caught up, None when unknown.
         source_offset: offset of the next input record to process; None before a commit is known.
         restored_records: changelog records applied in the restore under way or last finished.
+        restored_bytes: the size of their keys and values.
+        restore_bytes_left: an estimate of what is left; None when unknown.
         restore_records_per_s: its rate.
+        restore_s: seconds that it took, or takes so far.
+        restore_phase: see `RestorePhase`; None once the end was reached.
         processed_records: input records processed since the instance took the task.
         records_per_s: its recent rate.
         failed_records: input records that could not be processed and were left out, since the application began.
@@ -102,7 +115,11 @@ class TaskStatus:
     caught_up_in_s: float | None = None
     source_offset: int | None = None
     restored_records: int = 0
+    restored_bytes: int = 0
+    restore_bytes_left: int | None = None
     restore_records_per_s: float = 0.0
+    restore_s: float = 0.0
+    restore_phase: RestorePhase | None = None
     processed_records: int = 0
     records_per_s: float = 0.0
     failed_records: int = 0
@@ -121,7 +138,8 @@ class TaskStatus:
     @property
     def warm(self) -> bool:
         """Whether this is a standby copy that has seen the end of its changelog at least once."""
-        return self.role is Role.STANDBY and self.state is TaskState.FOLLOWING and self.lag_records is not None
+        following = self.role is Role.STANDBY and self.state is TaskState.FOLLOWING
+        return following and self.lag_records is not None and self.restore_phase is None
 
 
 @dataclass(frozen=True)

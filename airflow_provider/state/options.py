@@ -20,6 +20,8 @@ class RocksDBOptions:
         block_bytes: size of a block on disk.
         bloom_bits_per_key: of the filters that spare reads for keys that are not there.
         max_background_jobs: threads that flush and compact.
+        bulk_write_buffer_bytes: memory of one memtable in a large restore.
+        bulk_max_write_buffers: memtables before its writes wait.
     """
 
     block_cache_bytes: int = 64 << 20
@@ -28,6 +30,8 @@ class RocksDBOptions:
     block_bytes: int = 4 << 10
     bloom_bits_per_key: int = 10
     max_background_jobs: int = 2
+    bulk_write_buffer_bytes: int = 32 << 20
+    bulk_max_write_buffers: int = 4
 
     def to_options(self, bulk: bool = False) -> Options:
         """As rocksdict wants them; keys and values stay raw bytes.
@@ -51,8 +55,8 @@ class RocksDBOptions:
         options.set_max_log_file_size(1 << 20)
         options.set_stats_dump_period_sec(0)
         if bulk:
-            options.set_write_buffer_size(2 * self.write_buffer_bytes)
-            options.set_max_write_buffer_number(self.max_write_buffers + 1)
+            options.set_write_buffer_size(self.bulk_write_buffer_bytes)
+            options.set_max_write_buffer_number(self.bulk_max_write_buffers)
             options.set_memtable_factory(MemtableFactory.vector())
             options.set_allow_concurrent_memtable_write(False)
             options.set_compression_type(DBCompressionType.none())

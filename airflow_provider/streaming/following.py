@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Mapping
 
+from airflow_provider.changelog.batch import ChangelogBatch
+from airflow_provider.changelog.reader import Source
+from airflow_provider.changelog.throttle import Throttle
 from airflow_provider.control.status import TaskState
 from airflow_provider.errors import BrokerUnreachableError
 from airflow_provider.streaming.holdings import Holdings
@@ -12,7 +16,6 @@ from airflow_provider.streaming.task import Task
 
 __all__ = ["Following"]
 
-_READ_RECORDS = 10_000
 _POLL_S = 0.02
 _REFRESH_TIMEOUT_S = 1.0
 
@@ -26,6 +29,8 @@ class Following:
 
     def __init__(self, held: Holdings) -> None:
         self._held = held
+        self._throttle = Throttle(held.job.restore.max_bytes_per_s)
+        self._record_bytes: float | None = None
 
     def follow(self, until: float) -> None:
         """Apply what the changelogs hold, for standbys for ever and for actives up to their end."""
@@ -34,7 +39,7 @@ class Following:
                 self._refresh(task)
         while any(task.state in (TaskState.FOLLOWING, TaskState.RESTORING) for task in self._held.tasks.values()):
             self._finish_restored()
-            batches = self._held.reader.read(_READ_RECORDS, _POLL_S)
+            batches = self._read(until)
             by_source = {task.source: task for task in self._held.tasks.values()}
             for source, batch in batches.items():
                 task = by_source[source]
@@ -51,6 +56,21 @@ class Following:
                 self._prune()
             if time.monotonic() >= until or not behind:
                 return
+
+    def _read(self, until: float) -> Mapping[Source, ChangelogBatch]:
+        """As many records as the memory and the rate allow, for `_POLL_S` at the most beside a pause."""
+        now = time.monotonic()
+        if (pause_s := self._throttle.wait_s(now)) > 0:
+            time.sleep(max(0.0, min(pause_s, until - now)))
+            if pause_s > until - now:
+                return {}
+        batches = self._held.reader.read(self._held.job.restore.poll_records(self._record_bytes), _POLL_S)
+        records = sum(batch.records for batch in batches.values())
+        if records:
+            size = sum(batch.record_bytes for batch in batches.values())
+            self._record_bytes = size / records
+            self._throttle.took(size, time.monotonic())
+        return batches
 
     def _certify(self) -> None:
         """Compare the standbys' stores with their actives', one at a time."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import shutil
@@ -123,13 +124,18 @@ class Instance:
             job.operation,
             job.filters,
             num_tasks,
-            job.rocksdb,
+            dataclasses.replace(
+                job.rocksdb,
+                bulk_write_buffer_bytes=job.restore.write_buffer_bytes,
+                bulk_max_write_buffers=job.restore.max_write_buffers,
+            ),
             int(retention),
             job.transaction_timeout_ms,
             job.error_policy,
             job.decoder,
             job.certify_interval_s,
             job.snapshot_settings,
+            job.restore,
         )
         return spec, topics
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from airflow_provider.changelog.restore_settings import RestoreSettings
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.names import check_name
 from airflow_provider.snapshot.settings import SnapshotSettings
@@ -79,6 +80,7 @@ class StatefulJob:
     error_policy: ErrorPolicy = field(default_factory=ErrorPolicy)
     certify_interval_s: float | None = 600.0
     snapshot_settings: SnapshotSettings | None = None
+    restore: RestoreSettings = field(default_factory=RestoreSettings)
 
     def __post_init__(self) -> None:
         """Refuse names that cannot be topics and folders."""
@@ -198,6 +200,7 @@ class StatefulJob:
         kafka: dict[str, str] | None = None,
         store: str | None = None,
         transaction_timeout_ms: int | None = None,
+        restore: RestoreSettings | None = None,
     ) -> StatefulJob:
         """Set what has good defaults.
 
@@ -206,6 +209,7 @@ class StatefulJob:
             kafka: further options of Spark's Kafka source, such as ``kafka.max.poll.records``.
             store: the store's name; default ``state``.
             transaction_timeout_ms: after which brokers abort what a dead owner left open; default 60,000.
+            restore: how a restore may use the machine: memory, parallelism, fetch sizes, rate.
         """
         return dataclasses.replace(
             self,
@@ -213,6 +217,7 @@ class StatefulJob:
             kafka_options=tuple((kafka or dict(self.kafka_options)).items()),
             store=store or self.store,
             transaction_timeout_ms=transaction_timeout_ms or self.transaction_timeout_ms,
+            restore=restore or self.restore,
         )
 
     def run(self) -> None:

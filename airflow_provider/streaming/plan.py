@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from airflow_provider.changelog.restore_settings import RestoreSettings
 from airflow_provider.control.status import Role
 from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.state.options import RocksDBOptions
@@ -35,6 +36,7 @@ class JobSpec:
         decoder: decodes the values in the worker; None when Spark has decoded them.
         certify_interval_s: between two comparisons of a standby's store with its active's; None for never.
         snapshots: where standbys' stores are copied to; None for nowhere.
+        restore: how a restore may use the machine.
     """
 
     application_id: str
@@ -52,6 +54,7 @@ class JobSpec:
     decoder: JsonDecoder | None = None
     certify_interval_s: float | None = 600.0
     snapshots: SnapshotSettings | None = None
+    restore: RestoreSettings = field(default_factory=RestoreSettings)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ class Slot:
 
     def __init__(self, plan: SlotPlan) -> None:
         self._lock = threading.RLock()
-        self._reader = ChangelogReader(plan.settings.connection, plan.job.application_id)
+        self._reader = ChangelogReader(plan.settings.connection, plan.job.application_id, plan.job.restore)
         self._handover = Handover(self._release)
         self._held = Holdings(plan, self._reader, self._handover.address)
         self._following = Following(self._held)

@@ -16,6 +16,7 @@ from airflow_provider.control.status import Role, TaskState, TaskStatus
 from airflow_provider.errors import InstanceError
 from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.plan import JobSpec, SlotPlan, TaskPlan
+from airflow_provider.streaming.restore_log import RestoreLog
 from airflow_provider.streaming.settings import InstanceSettings
 from airflow_provider.streaming.source_query import SourceQuery
 from airflow_provider.streaming.worker import REPORT_SCHEMA, ROUND_COLUMN, call, decode_report
@@ -72,6 +73,7 @@ class SlotRunner:
         self._queries: list[SourceQuery] = []
         self._started_queries = 0
         self._statuses: dict[int, TaskStatus] = {}
+        self._restore_log = RestoreLog()
         self._paused = False
         self._stopping = False
         self._max_deaths = _MAX_DEATHS
@@ -141,7 +143,11 @@ class SlotRunner:
     @property
     def _settling(self) -> bool:
         """Whether a task is on its way: then rounds follow each other without a pause."""
-        return any(s.state in (TaskState.OWNING, TaskState.RESTORING) for s in self._statuses.values())
+        states = {status.state for status in self._statuses.values()}
+        if states & {TaskState.OWNING, TaskState.RESTORING}:
+            return True
+        # A standby's restore takes every other quarter second beside an active task, and all of it where there is none.
+        return TaskState.RUNNING not in states and any(s.restore_phase is not None for s in self._statuses.values())
 
     def _guarded(self, act: Callable[[], None]) -> bool:
         """The slot's thread outlives everything; says whether it went well."""
@@ -184,6 +190,7 @@ class SlotRunner:
         self._last_call = time.monotonic()
         self._statuses = {status.task: status for status in statuses}
         self._on_report(self._slot, tuple(statuses))
+        self._restore_log.tell(statuses)
 
     def _bounded(self, collect: Callable[[], list[Row]]) -> list[Row]:
         """Spark ends a worker that is silent for `call_timeout_s` (`idle_settings`); a hang is sure to come again."""

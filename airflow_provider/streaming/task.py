@@ -12,7 +12,7 @@ from airflow_provider.changelog.commit_record import CommitRecord
 from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.changelog.replica import Replica
 from airflow_provider.changelog.writer import TransactionalWriter
-from airflow_provider.control.status import Role, TaskState, TaskStatus
+from airflow_provider.control.status import RestorePhase, Role, TaskState, TaskStatus
 from airflow_provider.errors import FencedError, TopicMismatchError
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.names import changelog_topic, transactional_id
@@ -269,7 +269,11 @@ class Task:
             caught_up_in_s=0.0 if running else replica.caught_up_in_s,
             source_offset=None if record is None else record.source_offsets.get(self.job.source_topic),
             restored_records=replica.restored_records,
+            restored_bytes=replica.restored_bytes,
+            restore_bytes_left=0 if running else replica.bytes_left,
             restore_records_per_s=round(replica.records_per_s, 1),
+            restore_s=round(replica.restore_s, 3),
+            restore_phase=None if running or replica.whole else RestorePhase.CHANGELOG,
             processed_records=self.processed,
             failed_records=0 if record is None else record.failed,
             first_commit_at_ms=self.first_commit_at_ms,

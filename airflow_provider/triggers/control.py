@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["ControlTrigger", "settle"]
 
 _POLL_S: Final = 0.5
+_TELL_S: Final = 2.0
+"""Between two lines in the task's log."""
 
 
 class ControlTrigger(BaseTrigger):
@@ -107,13 +109,16 @@ class ControlTrigger(BaseTrigger):
 
     async def _event(self) -> dict[str, Any]:
         last = Verdict(Outcome.WAITING, "nothing was read yet")
-        began = time.monotonic()
+        began, told_at = time.monotonic(), 0.0
         if self.deadline_ms is not None:
             # From here on by a clock that nobody sets.
             self._give_up_at = began + self.deadline_ms / 1000 - time.time()
         while not self._late():
             try:
                 async for verdict in self._verdicts():
+                    if verdict.seen != last.seen and time.monotonic() - told_at > _TELL_S:
+                        told_at = time.monotonic()
+                        self.log.info("Waiting for %s: %s", self.condition, verdict.seen)
                     last = verdict
                     if verdict.outcome is not Outcome.WAITING or self._late():
                         break

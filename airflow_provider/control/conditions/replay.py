@@ -41,7 +41,10 @@ class TasksReplayed:
             last = seen.view.statuses[self.instance]
             gone = not last.state.alive or seen.missed(last)
             return Verdict(Outcome.FAILED if gone else Outcome.WAITING, end_of(last, seen))
-        waiting, restored = [], {}
+        waiting: list[str] = []
+        restored: dict[str, int] = {}
+        sizes: dict[str, int] = {}
+        seconds: dict[str, float] = {}
         for number in self.tasks:
             task = status.task(number)
             if task is not None and task.state is TaskState.FAILED:
@@ -50,6 +53,8 @@ class TasksReplayed:
                 waiting.append(f"task {number} {copy_line(task)}")
             else:
                 restored[str(number)] = task.restored_records
+                sizes[str(number)], seconds[str(number)] = task.restored_bytes, task.restore_s
         if waiting:
             return Verdict(Outcome.WAITING, "; ".join(waiting))
-        return Verdict(Outcome.MET, "all are whole", {"instance": self.instance, "restored_records": restored})
+        figures = {"restored_records": restored, "restored_bytes": sizes, "restore_s": seconds}
+        return Verdict(Outcome.MET, "all are whole", {"instance": self.instance, **figures})

@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.observation import Observation
+from airflow_provider.control.progress import progress_line
 from airflow_provider.control.status import InstanceStatus, TaskStatus
 
 __all__ = ["active_line", "copy_line", "either", "end_of", "handle", "said", "task_list"]
@@ -28,7 +29,8 @@ def copy_line(task: TaskStatus | None) -> str:
     lag += "" if task.lag_s is None else f" ({task.lag_s:.1f} s)"
     certified = "" if task.certified_position is None else f", certified at {task.certified_position}"
     trouble = "" if task.error is None else f", {task.error_kind}: {task.error}"
-    return f"{task.state.value}, {lag}{certified}{trouble}"
+    progress = progress_line(task)
+    return f"{task.state.value}, {lag}{'' if progress is None else f', {progress}'}{certified}{trouble}"
 
 
 def said(status: InstanceStatus) -> str:

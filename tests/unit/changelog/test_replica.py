@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -204,3 +205,24 @@ def test_refresh_moves_nothing_but_the_time(replica: Replica, store: Store) -> N
     assert after is not None
     assert (after.offset, after.commit, after.timestamp_ms) == (before.offset, before.commit, before.timestamp_ms)
     assert after.applied_at_ms >= before.applied_at_ms
+
+
+def test_restore_counts_bytes_and_forecasts_those_left(replica: Replica) -> None:
+    replica.expect(100)
+    records = dataclasses.replace(batch({b"a": b"1" * 99}, 20), records=20, record_bytes=2_000)
+    assert (replica.bytes_left, replica.whole) == (None, False)
+
+    replica.apply(records)
+
+    assert (replica.restored_bytes, replica.bytes_left, replica.whole) == (2_000, 8_000, False)
+    replica.apply(batch({}, 100, at_end=True))
+    took = replica.restore_s
+    assert (replica.bytes_left, replica.whole, replica.restore_s) == (0, True, took)
+
+
+def test_restore_begins_anew_when_it_is_told_so(replica: Replica) -> None:
+    replica.apply(batch({b"a": b"1"}, 1, at_end=True))
+
+    replica.begin()
+
+    assert (replica.restored_records, replica.restored_bytes, replica.whole) == (0, 0, False)

@@ -78,7 +78,7 @@ def test_any_position_reads_back_the_same(commit: bytes | None) -> None:
 
 def work_until_killed(path: Path, bulk_from: int | None, ready: Any) -> None:
     """Write the number of each write under its key and, in the same write, as the position."""
-    store = Store(path, RocksDBOptions(write_buffer_bytes=64 << 10))
+    store = Store(path, RocksDBOptions(write_buffer_bytes=64 << 10, bulk_write_buffer_bytes=64 << 10))
     number = 0
     while True:
         number += 1
