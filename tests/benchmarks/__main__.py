@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from tests.benchmarks import active_step, compare_active, compare_restore, restore
+from tests.benchmarks import active_step, compare_active, compare_restore, restore, snapshot
 
 
 def main() -> None:
@@ -18,7 +18,7 @@ def main() -> None:
         print("== restore, every key five times", flush=True)
         compare_restore.main(["--records", "5000000", "--keys", "1000000"])
         return
-    for name, measurement in (("active step", active_step), ("restore", restore)):
+    for name, measurement in (("active step", active_step), ("restore", restore), ("snapshot", snapshot)):
         print(f"== {name}", flush=True)
         measurement.main()
 

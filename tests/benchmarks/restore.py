@@ -19,6 +19,7 @@ from airflow_provider.changelog.writer import TransactionalWriter
 from airflow_provider.connection import KafkaConnection
 from airflow_provider.control.status import Role
 from airflow_provider.names import changelog_topic, transactional_id
+from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming.aggregate import Aggregation
 from airflow_provider.streaming.functions import count
@@ -32,8 +33,13 @@ _APPLICATION = "restore"
 _TRANSACTION = 100_000
 
 
-def fill(connection: KafkaConnection, records: int, keys: int, record_bytes: int, task: int = 0) -> None:
-    """Write a task's changelog as the active step does: transactions with a commit record each."""
+def fill(
+    connection: KafkaConnection, records: int, keys: int, record_bytes: int, task: int = 0, compressible: bool = True
+) -> None:
+    """Write a task's changelog as the active step does: transactions with a commit record each.
+
+    Values of one transaction share most of their bytes, unless they are not to be `compressible`.
+    """
     group = Consumer(connection.to_client_config() | {"group.id": _APPLICATION})
     writer = TransactionalWriter(connection, transactional_id(_APPLICATION, task))
     writer.own()
@@ -41,17 +47,21 @@ def fill(connection: KafkaConnection, records: int, keys: int, record_bytes: int
     order = random.permutation(records) % keys
     for at in range(0, records, _TRANSACTION):
         part = order[at : at + _TRANSACTION]
-        filler = random.bytes(record_bytes)
+        rest = record_bytes - 28
+        filler = random.bytes(rest if compressible else rest * len(part))
+        step = 0 if compressible else rest
         changes = [
-            (b"key-%012d" % key, b"%012d" % (at + i) + filler[: record_bytes - 28]) for i, key in enumerate(part)
+            (b"key-%012d" % key, b"%012d" % (at + i) + filler[step * i : step * i + rest]) for i, key in enumerate(part)
         ]
         record = CommitRecord(_APPLICATION, task, 1, "bench", 1, 0, {"source": at + len(part)}, at + len(part))
         writer.commit(changelog_topic(_APPLICATION, "state"), task, changes, {}, record, group)
     group.close()
 
 
-def restore(connection: KafkaConnection, folder: Path, tasks: Sequence[int] = (0,)) -> Figures:
-    """Restore tasks into an empty folder."""
+def plan_of(
+    connection: KafkaConnection, folder: Path, tasks: Sequence[int], snapshots: SnapshotSettings | None = None
+) -> SlotPlan:
+    """Standbys of tasks, in a folder."""
     settings = InstanceSettings(_APPLICATION, "bench", 1, str(folder / "state"), str(folder / "run"), connection)
     spec = JobSpec(
         _APPLICATION,
@@ -65,8 +75,14 @@ def restore(connection: KafkaConnection, folder: Path, tasks: Sequence[int] = (0
         RocksDBOptions(),
         86_400_000,
         60_000,
+        snapshots=snapshots,
     )
-    plan = SlotPlan(settings, spec, 0, tuple(TaskPlan(task, Role.STANDBY, 1) for task in tasks), budget_s=0.25)
+    return SlotPlan(settings, spec, 0, tuple(TaskPlan(task, Role.STANDBY, 1) for task in tasks), budget_s=0.25)
+
+
+def restore(connection: KafkaConnection, folder: Path, tasks: Sequence[int] = (0,)) -> Figures:
+    """Restore tasks into an empty folder."""
+    plan = plan_of(connection, folder, tasks)
     begun, cpu = time.monotonic(), time.process_time()
     slot = Slot(plan)
     told = slot.call(plan, None, False)
