@@ -23,6 +23,7 @@ class StandbyLagSensor(ControlSensor):
         tasks: the tasks' numbers; None for all.
         max_lag_records: the bound in records; None sets none.
         max_lag_s: the bound in seconds; None sets none.
+        certified: count a standby only when its store was found to hold what its active's did.
         kwargs: see `ControlSensor`.
 
     Returns:
@@ -45,6 +46,7 @@ class StandbyLagSensor(ControlSensor):
         tasks: int | str | Sequence[int] | None = None,
         max_lag_records: int | None = None,
         max_lag_s: float | None = None,
+        certified: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(application_id=application_id, **kwargs)
@@ -52,6 +54,7 @@ class StandbyLagSensor(ControlSensor):
         self.tasks = tasks
         self.max_lag_records = max_lag_records
         self.max_lag_s = max_lag_s
+        self.certified = certified
 
     def condition(self) -> Condition:
         """What to wait for."""
@@ -60,4 +63,5 @@ class StandbyLagSensor(ControlSensor):
             None if self.tasks is None else numbers_of(self.tasks),
             None if self.max_lag_records is None else int(self.max_lag_records),
             None if self.max_lag_s is None else float(self.max_lag_s),
+            certified=self.certified,
         )

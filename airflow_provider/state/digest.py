@@ -37,9 +37,10 @@ def digest_change(
         return 0
     if len(changes) < len(keys):
         before = dict(zip(keys, old, strict=True))
-        old = [before[key] for key, _ in changes]
-    changed, new = zip(*changes, strict=True)
-    seeds = list(map(_hash, changed))
+        keys = [key for key, _ in changes]
+        old = [before[key] for key in keys]
+    new = [value for _, value in changes]
+    seeds = list(map(_hash, keys))
     return (_sum(new, seeds) - _sum(old, seeds)) & DIGEST_MASK
 
 

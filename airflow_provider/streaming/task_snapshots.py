@@ -17,6 +17,7 @@ from airflow_provider.control.status import TaskStatus
 from airflow_provider.names import changelog_topic
 from airflow_provider.snapshot.background import in_background
 from airflow_provider.snapshot.choice import ChangelogBounds
+from airflow_provider.snapshot.clearing import clear_abandoned
 from airflow_provider.snapshot.download import Downloaded, download
 from airflow_provider.snapshot.hashes import FileHashes
 from airflow_provider.snapshot.manifest import MANIFEST_FORMAT, Manifest
@@ -154,7 +155,7 @@ class TaskSnapshots:
         folder = task.path.with_name(f"{task.path.name}.snapshot")
         shutil.rmtree(folder, ignore_errors=True)
         task.replica.store.checkpoint(folder)
-        remote = place_of(settings, task.job.application_id, task.job.store, self._number).below(self._instance)
+        place = place_of(settings, task.job.application_id, task.job.store, self._number)
         manifest = Manifest(
             MANIFEST_FORMAT,
             task.job.application_id,
@@ -170,13 +171,15 @@ class TaskSnapshots:
             _now_ms(),
             task.replica.store.about_keys(),
         )
-        changelog = task.changelog
+        changelog, retention_ms = task.changelog, task.job.delete_retention_ms
 
         def work() -> Uploaded:
             try:
                 incarnation = TopicAdmin(self._connection).ids([changelog])[changelog]
                 named = dataclasses.replace(manifest, incarnation=incarnation)
-                return upload(folder, named, remote, self._hashes, settings.keep)
+                sent = upload(folder, named, place.below(self._instance), self._hashes, settings.keep)
+                clear_abandoned(place, self._instance, _now_ms(), retention_ms)
+                return sent
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
 

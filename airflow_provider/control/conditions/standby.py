@@ -23,6 +23,7 @@ class StandbysWarm:
         max_lag_records: a standby counts when its lag is at most this many records; None does not look at it.
         max_lag_s: the same in seconds.
         generation: the assignment that is waited for, or a newer one.
+        certified: whether a standby counts only when its store was found to hold what its active's did.
     """
 
     num_standby_replicas: int = 1
@@ -30,6 +31,7 @@ class StandbysWarm:
     max_lag_records: int | None = None
     max_lag_s: float | None = None
     generation: int = 1
+    certified: bool = False
 
     def __str__(self) -> str:
         """What is waited for."""
@@ -37,7 +39,8 @@ class StandbysWarm:
         bounds = [f"{self.max_lag_records} records"] if self.max_lag_records is not None else []
         bounds += [f"{self.max_lag_s:g} s"] if self.max_lag_s is not None else []
         within = f" within {' and '.join(bounds)}" if bounds else ""
-        return f"{which} to run with {self.num_standby_replicas} warm standby(s){within}"
+        kind = "warm, certified" if self.certified else "warm"
+        return f"{which} to run with {self.num_standby_replicas} {kind} standby(s){within}"
 
     def verdict(self, seen: Observation) -> Verdict:
         """Fails when a task failed: its standbys cannot get warmer than its last commit."""
@@ -68,6 +71,8 @@ class StandbysWarm:
 
     def _near(self, task: TaskStatus) -> bool:
         if not task.warm or task.lag_records is None:
+            return False
+        if self.certified and task.certified_position is None:
             return False
         if self.max_lag_records is not None and task.lag_records > self.max_lag_records:
             return False

@@ -29,7 +29,7 @@ CONDITIONS: list[Condition] = [
     InstanceInState("a", (InstanceState.STOPPED, InstanceState.ENDED)),
     TaskInState(1, (TaskState.RUNNING,), "a"),
     TasksRunning((0, 1), "a", 4),
-    StandbysWarm(2, None, 10, 1.5, 4),
+    StandbysWarm(2, None, 10, 1.5, 4, certified=True),
     CommandObeyed("a", "c1"),
     TasksReplayed("a", "c1", (0,)),
     IncidentResolved("a", 3),
@@ -246,3 +246,14 @@ class TestIncidentResolved:
 
         assert outcome(IncidentResolved("a", 3), observation) is expected
         assert outcome(IncidentResolved("a", 4), observation) is Outcome.WAITING
+
+
+@pytest.mark.parametrize(
+    ("certified_position", "what"), [(None, Outcome.WAITING), (10, Outcome.MET)], ids=["warm", "certified"]
+)
+def test_standby_counts_only_when_certified_where_that_is_asked(certified_position: int | None, what: Outcome) -> None:
+    a = instance("a", active(0))
+    b = instance("b", standby(0, certified_position=certified_position))
+
+    assert outcome(StandbysWarm(certified=True), seen(assigned("a b"), a, b)) is what
+    assert outcome(StandbysWarm(), seen(assigned("a b"), a, b)) is Outcome.MET
