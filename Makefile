@@ -93,8 +93,7 @@ unit: venv ## Tests of pure parts, under a minute
 	$(BIN)/python -m pytest tests/unit
 
 integration: need venv jars ## Tests on a real Kafka and a real Spark
-	@# The short run of the random faults is by itself until it has a bound on a busy machine: make chaos.
-	$(BIN)/python -m pytest tests/integration --ignore tests/integration/chaos
+	$(BIN)/python -m pytest tests/integration
 
 dags: need venv jars ## Tests of the DAGs on a real Airflow
 	$(BIN)/python -m pytest tests/dags

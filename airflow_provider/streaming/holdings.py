@@ -17,6 +17,7 @@ from airflow_provider.errors import (
     StatefulStreamsError,
     StoreCorruptedError,
     StoreDivergedError,
+    StoreLockedError,
     StoreOutdatedError,
 )
 from airflow_provider.failpoint import FailPoints
@@ -30,6 +31,7 @@ from airflow_provider.streaming.task_snapshots import TaskSnapshots
 __all__ = ["Holdings"]
 
 _OWN_AGAIN_S = 5.0
+_LOCK_TIMEOUT_S = 20.0
 
 
 class Holdings:
@@ -59,17 +61,19 @@ class Holdings:
         self._plans = {task.task: task for task in plan.tasks}
         for number in [n for n in self.tasks if n not in self._plans]:
             self.let_go(number)
-        self._troubles = {}  # every call tries anew
+        before, self._troubles = self._troubles, {}  # every call tries anew
         for task_plan in plan.tasks:
             with self.own_trouble(task_plan.task):
-                self._hold(task_plan)
+                # Whoever did not let go of a store once is not waited for again: the other tasks would wait too.
+                patient = not isinstance(before.get(task_plan.task), StoreLockedError)
+                self._hold(task_plan, _LOCK_TIMEOUT_S if patient else 0.0)
         for task in self.tasks.values():
             if task.fenced_for_s > _OWN_AGAIN_S:
                 # Whoever fenced it was outdated: by now a newer assignment would have come.
                 task.take()
         self._own([task for task in self.tasks.values() if task.state is TaskState.OWNING])
 
-    def _hold(self, plan: TaskPlan) -> None:
+    def _hold(self, plan: TaskPlan, lock_timeout_s: float) -> None:
         number = plan.task
         store = self.job.store
         if self._is_given_up(plan):
@@ -82,7 +86,9 @@ class Holdings:
                 return
             # With snapshots a bad store is not replaced at once: an empty one may be filled by them.
             strict = _yields(plan) or self.job.snapshots is not None
-            replica = open_replica(self.job, number, self.directory, self.reader, self._address, asked, strict)
+            replica = open_replica(
+                self.job, number, self.directory, self.reader, self._address, asked, strict, lock_timeout_s
+            )
             self.tasks[number] = Task(self.settings, self.job, plan, replica, self._failpoints)
             self.tasks[number].distrust_digest = asked  # a replay renews it too
             if asked and plan.replay is not None:

@@ -42,6 +42,7 @@ def open_replica(
     address: str,
     fresh: bool = False,
     strict: bool = False,
+    lock_timeout_s: float = 20.0,
 ) -> Replica:
     """Open the store of a task and begin to read its changelog where the store stands.
 
@@ -55,6 +56,7 @@ def open_replica(
         address: of this worker's handover.
         fresh: move aside whatever is there.
         strict: raise instead of putting an empty store in the place of a bad one.
+        lock_timeout_s: how long a living holder of the store is asked to let go.
 
     Raises:
         StoreCorruptedError: (strict) RocksDB refuses the store.
@@ -68,7 +70,7 @@ def open_replica(
     def open_(moving_aside: bool) -> tuple[Replica, int]:
         if moving_aside:
             directory.quarantine(task, job.store)
-        store = open_store(lambda: Store(path, job.rocksdb), path, address)
+        store = open_store(lambda: Store(path, job.rocksdb), path, address, lock_timeout_s)
         replica = Replica(store, changelog, task)
         try:
             return replica, where_to_start(replica, reader, job.delete_retention_ms)

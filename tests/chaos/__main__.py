@@ -20,6 +20,8 @@ def main() -> int:
     parser.add_argument("--tasks", type=int, default=4)
     parser.add_argument("--rate", type=int, default=1000, help="records a second")
     parser.add_argument("--faults", default="all", help=f"comma-separated, of: {', '.join(FAULTS)}")
+    parser.add_argument("--max-faults", type=int, help="end after so many faults, if the time does not end it before")
+    parser.add_argument("--deadline", type=float, help="seconds for the whole run; then it is ended and told")
     parser.add_argument("--keep", action="store_true", help="keep the folder whatever the verdict")
     asked = parser.parse_args()
     faults = list(FAULTS) if asked.faults == "all" else asked.faults.split(",")
@@ -29,7 +31,18 @@ def main() -> int:
     print(f"chaos with --seed {seed}", flush=True)
     # Told to end, it ends what it started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    outcome = run(Options(seed, asked.duration, asked.instances, asked.tasks, asked.rate, faults, keep=asked.keep))
+    options = Options(
+        seed,
+        asked.duration,
+        asked.instances,
+        asked.tasks,
+        asked.rate,
+        faults,
+        max_faults=asked.max_faults,
+        deadline_s=asked.deadline,
+        keep=asked.keep,
+    )
+    outcome = run(options)
     print("\n".join(outcome.lines()))
     if not outcome.right or asked.keep:
         print(f"logs, stores and topics: {outcome.folder}")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections import defaultdict
@@ -35,7 +37,12 @@ from tests.chaos.supervisor import Supervisor
 from tests.waiting import wait_until
 
 APPLICATION: Final = "ledger"
+BALLAST: Final = "ballast"
+"""Name of a file that fills a disk."""
+
 _JOB = Path(__file__).parent / "ledger_job.py"
+_CLOCK = Path(__file__).parent / "clock"
+_DISK_BYTES = 128 << 20
 
 
 class Cluster:
@@ -64,10 +71,13 @@ class Cluster:
         self.tampered: set[Path] = set()
         """Stores whose files were changed behind RocksDB's back."""
         self.run_dirs: dict[str, Path] = {}
+        self._mounted: list[Path] = []
         self._launchers: dict[str, int] = {}
         self._seen: dict[int, psutil.Process] = {}
 
     def __enter__(self) -> Self:
+        for name in self.names:
+            self._mount(self.state_dir(name))
         self.broker.start()
         plain = [
             TopicSpec(f"{APPLICATION}-{name}", self.tasks, config={}, required=frozenset())
@@ -84,6 +94,21 @@ class Cluster:
         self.supervisor.stop()
         self.kill_all()
         self.broker.kill()
+        for folder in self._mounted:
+            # What lies there is kept: a run that went wrong is looked into.
+            kept = folder.with_name(f"{folder.name}-kept")
+            shutil.copytree(folder, kept, ignore=shutil.ignore_patterns(BALLAST), dirs_exist_ok=True)
+            subprocess.run(["umount", "-l", str(folder)], check=False)
+
+    def _mount(self, folder: Path) -> None:
+        """A small file system for an instance's stores, so that it can be full; where nobody may mount, none."""
+        folder.mkdir(parents=True)
+        command = ["mount", "-t", "tmpfs", "-o", f"size={_DISK_BYTES}", "tmpfs", str(folder)]
+        if subprocess.run(command, capture_output=True, check=False).returncode == 0:
+            self._mounted.append(folder)
+
+    def has_small_disk(self, name: str) -> bool:
+        return self.state_dir(name) in self._mounted
 
     def start(self, deadline_s: float = 180.0) -> None:
         """Launch every instance, assign every task, begin the load; returns when every copy is warm."""
@@ -130,11 +155,12 @@ class Cluster:
             str(_JOB),
         ]
         root = str(Path(__file__).parents[2])
-        paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+        paths = [str(_CLOCK), root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
         environment = {
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PYSPARK_DRIVER_PYTHON": sys.executable,
             "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
+            "CHAOS_CLOCK": str(self.clock(name)),
         }
         self._launchers[name] = launch(settings, command, environment).launcher_pid
         self.run_dirs[name] = run_dir
@@ -142,6 +168,10 @@ class Cluster:
 
     def state_dir(self, name: str) -> Path:
         return self.folder / "state" / name
+
+    def clock(self, name: str) -> Path:
+        """Holds the seconds by which an instance's clock is wrong."""
+        return self.folder / f"clock-{name}"
 
     def stores(self, name: str) -> list[Path]:
         """The folders of an instance's stores."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import random
 import shutil
 import signal
+import threading
 import time
 from abc import ABC, abstractmethod
 from pathlib import Path
@@ -12,7 +15,7 @@ from typing import ClassVar, Final
 
 from airflow_provider.control.assignment import Assignment, TaskAssignment
 from airflow_provider.control.status import InstanceState
-from tests.chaos.cluster import Cluster
+from tests.chaos.cluster import BALLAST, Cluster
 
 FAIL_POINTS: Final = (
     "own.before",
@@ -33,6 +36,8 @@ class Fault(ABC):
     """One kind of trouble. Draws all that it chooses from the given source of chance, so that a seed repeats it."""
 
     name: ClassVar[str]
+    weight: ClassVar[float] = 1.0
+    """How often it is drawn; 3 where nothing has to be started again."""
 
     @abstractmethod
     def inject(self, cluster: Cluster, chance: random.Random) -> str:
@@ -57,6 +62,7 @@ class KillWorker(Fault):
     """SIGKILL to a Python worker, in the middle of whatever it does."""
 
     name = "kill-worker"
+    weight = 3.0
 
     def inject(self, cluster: Cluster, chance: random.Random) -> str:
         victim = _owner(cluster, chance) if chance.random() < 0.8 else chance.choice(cluster.names)
@@ -161,12 +167,12 @@ class RestartBroker(Fault):
 
 
 class PauseBroker(Fault):
-    """SIGSTOP to the broker for 5 to 30 s."""
+    """SIGSTOP to the broker for 2 to 30 s."""
 
     name = "pause-broker"
 
     def inject(self, cluster: Cluster, chance: random.Random) -> str:
-        pause_s = chance.choice([5.0, 8.0, 12.0, 20.0, 30.0])
+        pause_s = chance.choice([2.0, 4.0, 6.0, 8.0, 12.0, 30.0])
         tenant = cluster.broker.folder.living_tenant()
         if tenant is None:
             return ""
@@ -187,10 +193,7 @@ class LoseStateFolder(Fault):
         victim = chance.choice(cluster.names)
         folder = cluster.state_dir(victim)
 
-        def lose() -> None:
-            shutil.rmtree(folder, ignore_errors=True)
-
-        cluster.before_launch[victim].append(lose)
+        cluster.before_launch[victim].append(lambda: empty(folder))
         cluster.kill(victim)
         return victim
 
@@ -223,6 +226,105 @@ class CorruptSst(Fault):
             cluster.before_launch[victim].append(corrupt)
             cluster.kill(victim)
         return f"{victim} {'living' if living else 'dead'} {' '.join(told)}"
+
+
+class DamageFiles(Fault):
+    """A file of a dead instance's store is scribbled over, or is missing, when it comes back."""
+
+    name = "damage-files"
+
+    def inject(self, cluster: Cluster, chance: random.Random) -> str:
+        victim, pattern = chance.choice(cluster.names), chance.choice(["MANIFEST-*", "*.sst", "CURRENT", "*.log"])
+        missing, which = chance.random() < 0.5, chance.random()
+
+        def damage() -> None:
+            files = [f for store in cluster.stores(victim) for f in sorted(store.glob(pattern)) if f.stat().st_size]
+            if files:
+                file = files[int(which * len(files))]
+                if missing:
+                    file.unlink()
+                else:
+                    file.write_bytes(b"\0" * file.stat().st_size)
+                cluster.tampered.add(file.parent)
+                cluster.supervisor.say(f"{'removed' if missing else 'zeroed'} {file}")
+
+        cluster.before_launch[victim].append(damage)
+        cluster.kill(victim)
+        return f"{pattern} of {victim} {'missing' if missing else 'zeroed'}"
+
+
+class HoldLock(Fault):
+    """A process that is none of the instance's holds the LOCK of one of its stores when it comes back."""
+
+    name = "hold-lock"
+
+    def inject(self, cluster: Cluster, chance: random.Random) -> str:
+        victim, which, hold_s = chance.choice(cluster.names), chance.random(), chance.choice([15.0, 30.0])
+
+        def hold() -> None:
+            if stores := cluster.stores(victim):
+                lock = (stores[int(which * len(stores))] / "LOCK").open("ab")
+                fcntl.lockf(lock, fcntl.LOCK_EX)  # as RocksDB does it
+                cluster.supervisor.say(f"hold {lock.name} for {hold_s:g} s")
+                threading.Timer(hold_s, lock.close).start()
+
+        cluster.before_launch[victim].append(hold)
+        cluster.kill(victim)
+        return f"of {victim} for {hold_s:g} s"
+
+
+class FullDisk(Fault):
+    """The disk of an instance's stores is full for some seconds."""
+
+    name = "full-disk"
+    weight = 2.0
+
+    def inject(self, cluster: Cluster, chance: random.Random) -> str:
+        victim, full_s = chance.choice(cluster.names), chance.choice([2.0, 5.0])
+        if not cluster.has_small_disk(victim):
+            return ""
+        ballast = cluster.state_dir(victim) / BALLAST
+        try:
+            with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+                while True:
+                    file.write(b"\0" * 65536)
+            time.sleep(full_s)
+        finally:
+            ballast.unlink(missing_ok=True)
+        return f"of {victim} for {full_s:g} s"
+
+
+class ClockJump(Fault):
+    """An instance's clock jumps by an hour, either way, and stays there until it jumps again."""
+
+    name = "clock-jump"
+    weight = 2.0
+
+    def inject(self, cluster: Cluster, chance: random.Random) -> str:
+        victim, shift_s = chance.choice(cluster.names), chance.choice([-3600, 0, 3600])
+        cluster.clock(victim).write_text(str(shift_s))
+        return f"{victim} by {shift_s} s"
+
+
+class LoseReplacement(Fault):
+    """An instance is killed and its stores are lost; its replacement is killed while it starts or restores."""
+
+    name = "lose-replacement"
+
+    def inject(self, cluster: Cluster, chance: random.Random) -> str:
+        victim, wait_s = chance.choice(cluster.names), 6.0 * chance.random()
+        known, folder = cluster.view.statuses.get(victim), cluster.state_dir(victim)
+        cluster.before_launch[victim].append(lambda: empty(folder))
+        cluster.kill(victim)
+        began = time.monotonic()
+        while time.monotonic() - began < 60.0:
+            now = cluster.view.statuses.get(victim)
+            if now is not None and (known is None or now.incarnation > known.incarnation):
+                break
+            time.sleep(0.1)
+        time.sleep(wait_s)
+        cluster.kill(victim)
+        return f"{victim}, {wait_s:.1f} s after it was launched again"
 
 
 class FailPoint(Fault):
@@ -260,6 +362,7 @@ class AssignmentFlip(Fault):
     """A needless generation moves actives to their standbys and back, again and again."""
 
     name = "assignment-flip"
+    weight = 3.0
 
     def inject(self, cluster: Cluster, chance: random.Random) -> str:
         times, published = chance.randrange(1, 4), 0
@@ -281,6 +384,7 @@ class FlipWhileStopped(Fault):
     """An owner stands still for less than its timeout while its tasks are given to others: two believe they own."""
 
     name = "flip-while-stopped"
+    weight = 3.0
 
     def inject(self, cluster: Cluster, chance: random.Random) -> str:
         victim, stop_s = _owner(cluster, chance), chance.choice([1.0, 2.0, 3.5])
@@ -314,11 +418,22 @@ FAULTS: Final[dict[str, type[Fault]]] = {
         PauseBroker,
         LoseStateFolder,
         CorruptSst,
+        DamageFiles,
+        HoldLock,
+        FullDisk,
+        ClockJump,
+        LoseReplacement,
         FailPoint,
         AssignmentFlip,
         FlipWhileStopped,
     )
 }
+
+
+def empty(folder: Path) -> None:
+    """Lose what lies in it; it may be where a disk is mounted."""
+    for path in folder.glob("*"):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _task(cluster: Cluster, chance: random.Random) -> TaskAssignment | None:

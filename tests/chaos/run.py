@@ -6,6 +6,7 @@ import contextlib
 import os
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -20,6 +21,8 @@ from tests.chaos.faults import FAULTS
 from tests.chaos.judge import Verdict, judge
 
 _POLL_S = 0.2
+_HEALING = 0.2
+_GAPS_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,8 @@ class Options:
         rate: records a second.
         faults: names of `FAULTS` to draw from.
         heal_s: how long it may take until everything is whole again.
+        max_faults: after how many the injecting ends, if the time does not end it; None for no such bound.
+        deadline_s: for the whole run, from the start to the verdict; None for none.
         keep: whether the folder stays whatever the verdict.
     """
 
@@ -44,6 +49,8 @@ class Options:
     rate: int = 1000
     faults: Sequence[str] = tuple(FAULTS)
     heal_s: float = 150.0
+    max_faults: int | None = None
+    deadline_s: float | None = None
     keep: bool = False
 
 
@@ -98,6 +105,7 @@ def run(options: Options) -> Outcome:
     folder = Path(tempfile.mkdtemp(prefix="chaos-"))
     outcome = Outcome(folder)
     with (
+        _bounded(options.deadline_s, folder),
         _clients_tell(folder / "clients.log"),
         Cluster(folder, options.instances, options.tasks, options.rate, options.seed) as cluster,
     ):
@@ -118,6 +126,25 @@ def run(options: Options) -> Outcome:
 
 
 @contextlib.contextmanager
+def _bounded(deadline_s: float | None, folder: Path) -> Iterator[None]:
+    """Interrupts the main thread, wherever it waits, so that no wait of a run needs to know of the deadline."""
+
+    def expired(*_: object) -> None:
+        raise TimeoutError(
+            f"The run took longer than {deadline_s:g} s. A quiet machine needs a third of it: see what else runs here, "
+            f"or look into {folder} for what does not heal."
+        )
+
+    before = signal.signal(signal.SIGALRM, expired)
+    signal.setitimer(signal.ITIMER_REAL, deadline_s or 0.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextlib.contextmanager
 def _clients_tell(file: Path) -> Iterator[None]:
     """What Kafka's clients of this process write to standard error goes to a file: a lost broker fills a screen."""
     sys.stderr.flush()
@@ -133,12 +160,14 @@ def _clients_tell(file: Path) -> Iterator[None]:
 
 def _inject(cluster: Cluster, options: Options, outcome: Outcome) -> None:
     began, number = time.monotonic(), 0
-    while time.monotonic() - began < options.duration_s:
+    names = list(options.faults)
+    weights = [FAULTS[name].weight for name in names]
+    while time.monotonic() - began < options.duration_s and len(outcome.faults) != options.max_faults:
         # Each fault has chance of its own, so that the next one is the same however long this one took.
         chance = random.Random(f"{options.seed} {number}")
         number += 1
-        fault = FAULTS[chance.choice(list(options.faults))]()
-        wait, gap_s = chance.random() < 0.45, chance.choice([0.5, 1.0, 2.0, 4.0, 8.0])
+        fault = FAULTS[chance.choices(names, weights)[0]]()
+        wait, gap_s = chance.random() < _HEALING, chance.choice(_GAPS_S)
         at = time.monotonic()
         cluster.supervisor.say(f"FAULT {fault.name} begins")
         what = fault.inject(cluster, chance)
@@ -150,7 +179,7 @@ def _inject(cluster: Cluster, options: Options, outcome: Outcome) -> None:
         cluster.supervisor.say(f"FAULT {fault.name} ends: {what}")
         print(injected, flush=True)
         over = time.monotonic()
-        # The faults of a row may overlap; every other time all of it has to heal before the next one.
+        # The faults of a row may overlap; now and then all of it has to heal before the next one.
         if _wait_until_healed(cluster, options.heal_s if wait else gap_s, dict(cluster.load.committed)):
             injected.healed_s = time.monotonic() - over
         elif wait:

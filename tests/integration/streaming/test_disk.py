@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import multiprocessing
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,7 +15,6 @@ import pytest
 
 from airflow_provider.control.status import TaskState, TaskStatus
 from airflow_provider.state.store import Store
-from airflow_provider.streaming.handover import open_store
 from airflow_provider.streaming.plan import TaskPlan
 from airflow_provider.streaming.slot import Slot
 from tests.integration.streaming.application import Application, InstancePlans, active, standby, the_only
@@ -169,12 +168,15 @@ def locked(application: Application) -> Iterator[InstancePlans]:
 def test_store_that_a_foreign_process_holds_is_told_after_a_deadline(
     kind: Callable[[TaskPlan], TaskPlan], state: TaskState, locked: InstancePlans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    impatient = functools.partial(open_store, timeout_s=0.3)
-    monkeypatch.setattr("airflow_provider.streaming.replica_opening.open_store", impatient)
+    monkeypatch.setattr("airflow_provider.streaming.holdings._LOCK_TIMEOUT_S", 3.0)
     plan = locked.plan(kind(active(0)))
     with closing(Slot(plan)) as slot:
+        slot.call(plan, None, False)
+        waited_s = time.monotonic()
         status = the_only(slot.call(plan, None, False))
+        waited_s = time.monotonic() - waited_s
 
+    assert waited_s < 3.0, "the other tasks of the slot would wait with it, again and again"
     assert (status.state, status.error_kind) == (state, "StoreLockedError")
     assert "End the other process" in str(status.error)
     assert locked.quarantined == []

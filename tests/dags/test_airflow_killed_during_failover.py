@@ -1,0 +1,254 @@
+"""A real Airflow, of which a part is killed in the middle of a failover: the run goes on, and comes to the same end."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from airflow_provider.connection import KafkaConnection
+from airflow_provider.control.incident import IncidentKind
+from airflow_provider.control.reader import ControlReader
+from airflow_provider.control.status import InstanceState
+from airflow_provider.control.view import ControlView
+from airflow_provider.demo.airflow_client import AirflowClient
+from airflow_provider.demo.airflow_home import AirflowHome
+from airflow_provider.demo.airflow_service import AirflowService
+from airflow_provider.embedded.broker import EmbeddedBroker
+from airflow_provider.embedded.ports import free_ports
+from airflow_provider.embedded.settings import BrokerSettings
+from airflow_provider.topics import TopicAdmin, TopicSpec
+from tests.spark_submit_stub import spark_submit_stub
+from tests.waiting import wait_until
+
+ROOT = Path(__file__).parents[2]
+ID = "survivor"
+DEPLOY, FAILOVER = "stateful_streams_deploy", "stateful_streams_failover"
+
+JOB = """
+import runpy, sys, time
+from pathlib import Path
+while Path({gate!r}).exists():
+    time.sleep(0.05)
+sys.argv = [{fake!r}]
+runpy.run_path({fake!r}, run_name="__main__")
+"""
+"""An instance without Spark that does not come up while there is a gate."""
+
+
+class Home(AirflowHome):
+    """An Airflow that does not wait minutes before it takes a worker for lost."""
+
+    def _settings(self) -> dict[str, str]:
+        return {
+            **super()._settings(),
+            "scheduler__task_instance_heartbeat_sec": "1",
+            "scheduler__task_instance_heartbeat_timeout": "8",
+            "scheduler__task_instance_heartbeat_timeout_detection_interval": "2",
+            "scheduler__orphaned_tasks_check_interval": "5",
+            "scheduler__scheduler_health_check_threshold": "8",
+            "triggerer__job_heartbeat_sec": "2",
+            "triggerer__triggerer_health_check_threshold": "8",
+        }
+
+
+class Client(AirflowClient):
+    """Knows the runs too that a watcher started."""
+
+    def runs(self, dag_id: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._call("GET", f"/api/v2/dags/{dag_id}/dagRuns?limit=100")["dag_runs"]
+        return found
+
+
+class Service(AirflowService):
+    """Its parts can be killed and started again."""
+
+    def kill(self, name: str) -> None:
+        """SIGKILL to a component and everything that it started."""
+        (child,) = [child for child in self.children if child.name == name]
+        below = psutil.Process(child.leader.pid).children(recursive=True)
+        child.leader.signal_group(signal.SIGKILL)
+        for process in below:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        child.forget()
+        self.children.remove(child)
+
+    def kill_busy_workers(self) -> None:
+        """SIGKILL to the workers that run a task, and to the tasks.
+
+        Not to the idle: one that waits holds the lock of the queue, and the LocalExecutor would never get past it.
+        """
+        (scheduler,) = [child for child in self.children if child.name == "scheduler"]
+        workers = psutil.Process(scheduler.leader.pid).children()
+        busy = [(worker, tasks) for worker in workers if (tasks := worker.children(recursive=True))]
+        assert busy, "no worker runs anything"
+        for worker, tasks in busy:
+            for process in [worker, *tasks]:
+                process.kill()
+
+    def start_again(self, name: str) -> None:
+        self._start(name, (name, "--skip-serve-logs"))
+
+
+@dataclasses.dataclass
+class Stage:
+    """An application of two fake instances, a broker, and an Airflow that watches it."""
+
+    service: Service
+    client: Client
+    broker: EmbeddedBroker
+    connection: KafkaConnection
+    gate: Path
+
+    def view(self) -> ControlView:
+        with ControlReader(self.connection, ID) as reader:
+            return reader.read_to_end()
+
+    def kill_instance(self, name: str) -> None:
+        os.killpg(os.getpgid(self.view().statuses[name].pid), signal.SIGKILL)
+        wait_until(lambda: self.view().statuses[name].state is InstanceState.ENDED, 20, "the launcher to tell the end")
+
+    def actives(self) -> set[str | None]:
+        assignment = self.view().assignment
+        return {task.active for task in assignment.tasks} if assignment else set()
+
+    def states(self, task_id: str) -> dict[str, str | None]:
+        """By run of the failover, the state of one of its tasks."""
+        return {
+            run["dag_run_id"]: task["state"]
+            for run in self.client.runs(FAILOVER)
+            for task in self.client.tasks(FAILOVER, run["dag_run_id"])
+            if task["task_id"] == task_id
+        }
+
+    def wait_until_answered(self, instance: str, deadline_s: float = 150.0) -> None:
+        """Every run ended well, one record answers the incident, and the application is whole."""
+
+        def over() -> bool:
+            return all(run["state"] in ("success", "failed") for run in self.client.runs(FAILOVER))
+
+        def whole() -> bool:
+            view = self.view()
+            return (
+                view.assignment is not None
+                and view.statuses[instance].state is InstanceState.RUNNING
+                and all(task.active and task.standbys for task in view.assignment.tasks)
+                and all(record.resolved_at_ms is not None for record in view.incidents.values())
+            )
+
+        wait_until(lambda: over() and whole(), deadline_s, f"the failover of {instance} to end", poll_s=0.5)
+        assert {run["state"] for run in self.client.runs(FAILOVER)} == {"success"}
+        told = [r for r in self.view().incidents.values() if r.incident.instance == instance]
+        assert [record.incident.kind for record in told] == [IncidentKind.INSTANCE_ENDED]
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    folder = tmp_path_factory.mktemp("stage")
+    port, *_ = free_ports(1)
+    gate, job = folder / "gate", folder / "job.py"
+    job.write_text(
+        JOB.format(gate=str(gate), fake=str(ROOT / "tests" / "integration" / "airflow" / "fake_instance.py"))
+    )
+    with (
+        EmbeddedBroker(BrokerSettings.on_free_ports(folder / "kafka", die_with_parent=True)) as broker,
+        pytest.MonkeyPatch.context() as monkeypatch,
+        spark_submit_stub(folder, monkeypatch) as run_dir,
+    ):
+        monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+        connection = KafkaConnection(broker.bootstrap_servers)
+        TopicAdmin(connection).ensure([TopicSpec(f"{ID}-source", 2)])
+        home = Home(folder / "airflow", ROOT / "dags", port, broker.bootstrap_servers, "local[1]", ID)
+        service = Service(home, folder / "logs")
+        client = Client(home.address)
+        try:
+            service.prepare(180.0)
+            service.start()
+            service.wait_until_ready([DEPLOY, FAILOVER], 240.0)
+            conf = {
+                "application_id": ID,
+                "application": str(job),
+                "source_topics": [f"{ID}-source"],
+                "instances": ["a", "b"],
+                "state_dir": str(folder / "state"),
+                "run_dir": str(run_dir),
+                "conf": {"spark.jars": "none.jar"},
+            }
+            client.trigger(DEPLOY, "deploy", conf)
+            wait_until(
+                lambda: client.run_state(DEPLOY, "deploy") in ("success", "failed"), 180, "the deployment", poll_s=0.5
+            )
+            assert client.run_state(DEPLOY, "deploy") == "success"
+            yield Stage(service, client, broker, connection, gate)
+        finally:
+            service.stop(10.0)
+
+
+def wait_for_deferred(stage: Stage, runs_before: set[str]) -> str:
+    """The run that waits, without a worker, until the replacement is up."""
+
+    def look() -> str | None:
+        waiting = {run for run, state in stage.states("deploy_replacement").items() if state == "deferred"}
+        return next(iter(waiting - runs_before), None)
+
+    run = wait_until(look, 90, "the failover to wait for the replacement", poll_s=0.3)
+    assert run is not None
+    return run
+
+
+@pytest.mark.parametrize(("component", "instance", "other"), [("triggerer", "a", "b"), ("scheduler", "b", "a")])
+def test_run_goes_on_after_a_component_was_killed(stage: Stage, component: str, instance: str, other: str) -> None:
+    before = set(stage.states("fail_over"))
+    stage.gate.touch()
+    stage.kill_instance(instance)
+    wait_for_deferred(stage, before)
+    assert stage.actives() == {other}
+
+    stage.service.kill(component)
+    stage.gate.unlink()
+    stage.service.start_again(component)
+
+    stage.wait_until_answered(instance)
+
+
+def test_killed_worker_and_a_second_run_come_to_one_answer(stage: Stage) -> None:
+    tenant = stage.broker.folder.living_tenant()
+    assert tenant is not None
+    # Nobody can decide while the brokers stand still: so the task is sure to be in the middle.
+    pid = stage.view().statuses["a"].pid
+    tenant.leader.signal_group(signal.SIGSTOP)
+    try:
+        os.killpg(os.getpgid(pid), signal.SIGKILL)
+        stage.client.trigger(FAILOVER, "by-hand", {"application_id": ID})
+        wait_until(lambda: stage.states("fail_over").get("by-hand") == "running", 60, "the task to run", poll_s=0.2)
+        stage.service.kill_busy_workers()
+    finally:
+        tenant.leader.signal_group(signal.SIGCONT)
+
+    def watched() -> bool:
+        return len([r for r in stage.view().incidents.values() if r.incident.instance == "a"]) == 2
+
+    wait_until(watched, 90, "the second end of the instance to be answered", poll_s=0.5)
+    wait_until(
+        lambda: all(run["state"] in ("success", "failed") for run in stage.client.runs(FAILOVER)),
+        150,
+        "all runs to end",
+        poll_s=0.5,
+    )
+    assert {run["state"] for run in stage.client.runs(FAILOVER)} == {"success"}
+    tries = {t["task_id"]: t["try_number"] for t in stage.client.tasks(FAILOVER, "by-hand")}
+    assert tries["fail_over"] > 1, "the worker was not lost"
+    view = stage.view()
+    assert view.assignment is not None
+    assert all(task.active and task.standbys for task in view.assignment.tasks)
+    answered = [r for r in view.incidents.values() if r.incident.instance == "a"]
+    assert len({record.incident.incarnation for record in answered}) == 2, "one end was answered twice"

@@ -1,0 +1,72 @@
+"""The clock of an instance jumps by an hour, either way: nothing is restored that need not be, and nothing is lost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+
+import pytest
+
+from airflow_provider.control.status import TaskState
+from airflow_provider.streaming.slot import Slot
+from tests.integration.streaming.application import Application, active, standby, the_only
+from tests.integration.streaming.committed import newest_by_key, records_of
+from tests.integration.streaming.orders import batches_of, expected_outputs, random_orders, table
+from tests.integration.streaming.test_ownership import sink_of
+
+HOUR_NS = 3_600_000_000_000
+ORDERS = random_orders(seed=71, number=120)
+FIRST, SECOND, THIRD = batches_of(ORDERS, 40)
+
+
+@pytest.fixture(params=[1, -1], ids=["ahead", "back"])
+def jump(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Moves the wall clock of this process by an hour; every decision of the product asks `time.time_ns`."""
+    right = time.time_ns
+
+    def jump() -> None:
+        monkeypatch.setattr(time, "time_ns", lambda: right() + request.param * HOUR_NS)
+
+    return jump
+
+
+def test_promotion_after_a_jump_stays_warm(application: Application, jump: Callable[[], None]) -> None:
+    old, new = application.instance("i1"), application.instance("i2")
+    with closing(Slot(old.plan(active(0)))) as owner, closing(Slot(new.plan(standby(0)))) as follower:
+        owner.call(old.plan(active(0)), None, False)
+        owner.call(old.plan(active(0)), table((0, FIRST)), False)
+        application.settle()
+        assert the_only(follower.call(new.plan(standby(0)), None, False)).warm
+
+        jump()
+        owner.call(old.plan(active(0)), table((0, SECOND)), False)
+        application.settle()
+        follower.call(new.plan(standby(0)), None, False)
+        promoted = the_only(follower.call(new.plan(active(0, 2)), None, False))
+        follower.call(new.plan(active(0, 2)), table((0, THIRD)), False)
+
+    assert (promoted.state, promoted.restored_records) == (TaskState.RUNNING, 0)
+    assert new.quarantined == []
+    assert sink_of(application) == expected_outputs(ORDERS)
+    changelog = records_of(application.connection.bootstrap_servers, application.changelog)
+    assert new.stored() == newest_by_key(changelog)
+
+
+def test_restart_after_a_jump_resumes_the_store(application: Application, jump: Callable[[], None]) -> None:
+    plans = application.instance("i1")
+    plan = plans.plan(active(0))
+    with closing(Slot(plan)) as slot:
+        slot.call(plan, None, False)
+        slot.call(plan, table((0, FIRST)), False)
+    application.settle()
+
+    jump()
+    with closing(Slot(plan)) as slot:
+        resumed = the_only(slot.call(plan, None, False))
+        slot.call(plan, table((0, SECOND)), False)
+        slot.call(plan, table((0, THIRD)), False)
+
+    assert (resumed.state, resumed.source_offset) == (TaskState.RUNNING, FIRST[-1].offset + 1)
+    assert plans.quarantined == []
+    assert sink_of(application) == expected_outputs(ORDERS)
