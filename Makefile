@@ -101,9 +101,9 @@ dags: need venv jars ## Tests of the DAGs on a real Airflow
 bench: need venv jars ## Measure the active step and the restore
 	$(BIN)/python -m tests.benchmarks
 
-chaos: need venv jars ## Random faults and a judge; SEED, DURATION (s), FAULTS, RATE
+chaos: need venv jars ## Random faults and a judge; SEED, DURATION (s), MAX_FAULTS, FAULTS, RATE
 	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(DURATION),--duration $(DURATION)) \
-	  $(if $(FAULTS),--faults $(FAULTS)) $(if $(RATE),--rate $(RATE))
+	  $(if $(MAX_FAULTS),--max-faults $(MAX_FAULTS)) $(if $(FAULTS),--faults $(FAULTS)) $(if $(RATE),--rate $(RATE))
 
 .PHONY: clean
 clean: ## Remove what was made in this folder

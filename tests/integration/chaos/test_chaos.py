@@ -18,7 +18,7 @@ FAULTS = (
 
 def test_random_faults_lose_and_double_nothing() -> None:
     options = Options(
-        seed=20, duration_s=60, instances=2, tasks=2, rate=300, faults=FAULTS, max_faults=6, deadline_s=300
+        seed=545, duration_s=60, instances=2, tasks=2, rate=300, faults=FAULTS, max_faults=6, deadline_s=300
     )
     outcome = run(options)
     assert outcome.right, "\n".join([*outcome.lines(), f"logs: {outcome.folder}"])
