@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from airflow_provider.errors import StatefulStreamsError, TopicMismatchError
 
 __all__ = ["ChangelogBatch"]
 
-_KEY, _VALUE = methodcaller("key"), methodcaller("value")
+_KEY, _VALUE, _OFFSET = methodcaller("key"), methodcaller("value"), methodcaller("offset")
 
 
 @dataclass
@@ -50,12 +51,15 @@ class ChangelogBatch:
         """The last value of each key."""
         return dict(zip(self.keys, self.values, strict=True))
 
-    def add(self, messages: Sequence[Message]) -> None:
-        """Add consecutive records.
+    def add(self, messages: Sequence[Message], before: int | None = None) -> None:
+        """Add consecutive records, those from offset `before` on left out.
 
         A million a second pass here, so nothing is done for each in Python, and what is the same for all is asked of
         the last.
         """
+        self.next_offset, self.at_end = (messages[-1].offset() or 0) + 1, False
+        if before is not None:
+            messages = messages[: bisect.bisect_left(messages, before, key=_OFFSET)]
         keys, values = list(map(_KEY, messages)), list(map(_VALUE, messages))
         if None in keys:
             at = keys.index(None)
@@ -65,8 +69,9 @@ class ChangelogBatch:
                 "this changelog. Find it before the application is started again."
             )
             messages, keys, values = messages[:at], keys[:at], values[:at]
-            if not messages:
-                return
+            self.next_offset = bad.offset() or 0
+        if not messages:
+            return
         self.record_bytes += sum(map(len, filter(None, keys))) + sum(map(len, filter(None, values)))
         at = 0
         with contextlib.suppress(ValueError):
@@ -77,5 +82,4 @@ class ChangelogBatch:
         self.keys += keys
         self.values += values
         self.records += len(messages)
-        last = messages[-1]
-        self.next_offset, self.timestamp_ms, self.at_end = (last.offset() or 0) + 1, last.timestamp()[1], False
+        self.timestamp_ms = messages[-1].timestamp()[1]

@@ -107,8 +107,10 @@ class ChangelogReader:
             ) from error
         return int(low), int(high)
 
-    def read(self, max_records: int, timeout_s: float) -> Mapping[Source, ChangelogBatch]:
+    def read(self, max_records: int, timeout_s: float, before: int | None = None) -> Mapping[Source, ChangelogBatch]:
         """What has come, by partition; at most `max_records` in all, waiting at most `timeout_s`.
+
+        With `before`, records from that offset on are left out; ``next_offset`` tells that they came.
 
         A partition that cannot be read has the reason in its batch's ``error``: `StoreOutdatedError` when the offset
         is not in the log any more, `TopicMissingError` when the changelog is gone.
@@ -126,7 +128,7 @@ class ChangelogReader:
             begin = 0
             for at in [*events, len(run)]:
                 if at > begin:
-                    batch.add(run[begin:at])
+                    batch.add(run[begin:at], before)
                 if at < len(run):
                     self._take_event(source, run[at], batch)
                 begin = at + 1

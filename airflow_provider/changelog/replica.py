@@ -7,6 +7,7 @@ import time
 from collections import deque
 
 from airflow_provider.changelog.batch import ChangelogBatch
+from airflow_provider.changelog.table_range import TableRange
 from airflow_provider.state.position import Position
 from airflow_provider.state.store import Store
 
@@ -88,6 +89,34 @@ class Replica:
         self.restored_records += batch.records
         self.restored_bytes += batch.record_bytes
         self._sample()
+
+    def ingest(self, table_range: TableRange) -> bool:
+        """Take over table files that stand for the next range of offsets, and write the position after them.
+
+        A crash between the two leaves newer values than the position says; the changelog brings them again from there.
+        So the position comes first where there is none: its time is what fences a store that slept too long.
+
+        Returns:
+            Whether the range was the next one; if not, nothing was done.
+
+        Raises:
+            StateError: the store does not take them.
+        """
+        if table_range.begin != self.offset:
+            return False
+        before, now_ms = self.store.position, _now_ms()
+        self.store.set_bulk(True)
+        if before is None:
+            before = Position(table_range.begin, None, self.changelog, 0, now_ms)
+            self.store.write((), before)
+        self.store.ingest(table_range.files)
+        commit = before.commit if table_range.commit is None else table_range.commit.encode()
+        timestamp_ms = table_range.timestamp_ms or before.timestamp_ms
+        self.store.write((), Position(table_range.end, commit, self.changelog, timestamp_ms, now_ms))
+        self.restored_records += table_range.records
+        self.restored_bytes += table_range.record_bytes
+        self._sample()
+        return True
 
     @property
     def quiet(self) -> bool:

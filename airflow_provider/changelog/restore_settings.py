@@ -25,6 +25,7 @@ class RestoreSettings:
         parallelism: Spark tasks that restore one partition together, each a range of its offsets; 1 for none beside
             the slot's own.
         parallel_from_records: lag from which that is worth its start.
+        range_records: offsets of one such range; the cores are free for other work between two.
         max_poll_records: records taken at once at the most.
         max_partition_fetch_bytes: of one partition in one answer of a broker.
         fetch_max_bytes: of one answer of a broker.
@@ -35,6 +36,7 @@ class RestoreSettings:
 
     parallelism: int = 2
     parallel_from_records: int = 1_000_000
+    range_records: int = 250_000
     max_poll_records: int = 10_000
     max_partition_fetch_bytes: int = 8 << 20
     fetch_max_bytes: int = 64 << 20
@@ -50,6 +52,7 @@ class RestoreSettings:
         for name in (
             "parallelism",
             "parallel_from_records",
+            "range_records",
             "max_poll_records",
             "max_partition_fetch_bytes",
             "fetch_max_bytes",
@@ -87,6 +90,8 @@ class RestoreSettings:
         if record_bytes is None:
             return min(self.max_poll_records, 500)
         fit = self.memory_bytes // 4 / (record_bytes + _MESSAGE_OVERHEAD_BYTES)
+        if self.max_bytes_per_s is not None:  # not more than a second's worth at once
+            fit = min(fit, self.max_bytes_per_s / max(1.0, record_bytes))
         return max(1, min(self.max_poll_records, int(fit)))
 
     def to_consumer_config(self) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider.control.status import TaskStatus
+from airflow_provider.control.status import RestorePhase, TaskStatus
 
 __all__ = ["progress_line"]
 
@@ -14,6 +14,8 @@ def progress_line(task: TaskStatus) -> str | None:
 
         1,204,000 of 2,000,020 records (60 %), 139.7 of 232.0 MB, 410,000 records/s, done in 2 s
     """
+    if task.restore_phase is RestorePhase.SNAPSHOT:
+        return "snapshot: being fetched"
     left = task.lag_records
     if task.restore_phase is None or not left:
         return None

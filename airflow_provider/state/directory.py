@@ -22,6 +22,7 @@ class StateDirectory:
 
         <root>/<application id>/task-<i>/<store>/            RocksDB
         <root>/<application id>/task-<i>/<store>.replay      the last replay that was obeyed
+        <root>/<application id>/task-<i>/<store>.ranges/     table files on their way into the store
         <root>/<application id>/quarantine/<when>-task-<i>-<store>/
 
     Args:
@@ -35,6 +36,10 @@ class StateDirectory:
     def store(self, task: int, store: str) -> Path:
         """The folder of a task's store."""
         return self.path / f"task-{task}" / store
+
+    def ranges(self, task: int, store: str) -> Path:
+        """The folder for table files on their way into a task's store; on its disk, so that they need not be copied."""
+        return self.path / f"task-{task}" / f"{store}.ranges"
 
     def replayed(self, task: int, store: str) -> str | None:
         """The last replay that was obeyed, whichever worker did; None before any."""

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from rocksdict import BlockBasedOptions, Cache, DBCompressionType, MemtableFactory, Options, WriteOptions
 
 __all__ = ["RocksDBOptions"]
+
+
+_BULK_FILES: Final = 16
+"""Files of level 0 that are left as they are in a large restore: 512 MB of memtables."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,7 @@ class RocksDBOptions:
 
         Args:
             bulk: for a large restore, in which nothing is read: the memtable is an unsorted vector, sorted once when
-                it is flushed, and nothing is compressed or compacted before it is done.
+                it is flushed, nothing is compressed, and nothing is compacted before there are many files.
         """
         table = BlockBasedOptions()
         table.set_block_cache(Cache(self.block_cache_bytes))
@@ -60,9 +65,10 @@ class RocksDBOptions:
             options.set_memtable_factory(MemtableFactory.vector())
             options.set_allow_concurrent_memtable_write(False)
             options.set_compression_type(DBCompressionType.none())
-            options.set_disable_auto_compactions(True)
-            options.set_level_zero_slowdown_writes_trigger(1 << 20)
-            options.set_level_zero_stop_writes_trigger(1 << 20)
+            options.set_level_zero_file_num_compaction_trigger(_BULK_FILES)
+            # Below the number at which the normal way would stop writes when it opens the store again.
+            options.set_level_zero_slowdown_writes_trigger(_BULK_FILES + 12)
+            options.set_level_zero_stop_writes_trigger(_BULK_FILES + 16)
         return options
 
     @staticmethod

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
-from rocksdict import Checkpoint, Rdict, WriteBatch
+from rocksdict import Checkpoint, IngestExternalFileOptions, Rdict, WriteBatch
 
 from airflow_provider.errors import StateError, StoreCorruptedError, StoreLockedError
 from airflow_provider.state.digest_scan import DigestScan
@@ -93,6 +93,26 @@ class Store:
         except Exception as error:
             raise _typed(error, self.path) from error
         self._position = position
+
+    def ingest(self, files: Sequence[str]) -> None:
+        """Take table files over, in this order: later ones win, and all win over what is there.
+
+        The position does not change. Until the caller has written the one after them, a crash leaves the store with
+        newer values than its position says, which the changelog brings again from there on.
+
+        Args:
+            files: as `airflow_provider.state.table_file.write_table` writes them, on the store's disk; they are moved.
+
+        Raises:
+            StateError: RocksDB refuses a file, or the disk.
+        """
+        options = IngestExternalFileOptions()
+        options.set_move_files(True)
+        try:
+            for file in files:
+                self._db.ingest_external_file([file], options)
+        except Exception as error:
+            raise _typed(error, self.path) from error
 
     @property
     def bulk(self) -> bool:

@@ -51,6 +51,7 @@ class Holdings:
         self.certifications = collections.defaultdict[int, Certification](Certification)
         self._snapshots: dict[int, TaskSnapshots] = {}
         self._plans: dict[int, TaskPlan] = {}
+        self._by_ranges: set[int] = set()
         self._troubles: dict[int, StatefulStreamsError] = {}
         self._given_up: dict[int, tuple[TaskPlan, StateError]] = {}
         self._failpoints = FailPoints(plan.settings.fail_points, Path(plan.settings.run_dir))
@@ -95,6 +96,20 @@ class Holdings:
                 self.directory.note_replay(number, store, plan.replay)
         if plan != self.tasks[number].plan:
             self._change_role(self.tasks[number], plan)
+        self._take_ranges(self.tasks[number])
+
+    def _take_ranges(self, task: Task) -> None:
+        """Take over what others read for this task, which reads nothing meanwhile; read again when they are done."""
+        if task.plan.ranges is None:
+            if task.number in self._by_ranges:
+                self._by_ranges.remove(task.number)
+                self._seek(task)
+            return
+        if task.number not in self._by_ranges:
+            self._by_ranges.add(task.number)
+            self.reader.remove(task.source)
+        for table_range in task.plan.ranges:
+            task.replica.ingest(table_range)
 
     def _awaits_snapshot(self, number: int, asked: bool) -> bool:
         """Whether the store is being fetched. A replay, or a store that differed, wants the changelog alone."""
@@ -145,11 +160,14 @@ class Holdings:
 
     def _seek(self, task: Task) -> None:
         task.replica.reached_end = False
-        self.reader.add(task.source, where_to_start(task.replica, self.reader, self.job.delete_retention_ms))
+        offset = where_to_start(task.replica, self.reader, self.job.delete_retention_ms)
+        if task.number not in self._by_ranges:
+            self.reader.add(task.source, offset)
 
     def let_go(self, number: int) -> None:
         """Close the task's store; its lock is free afterwards."""
         task = self.tasks.pop(number, None)
+        self._by_ranges.discard(number)
         if task is not None:
             self.reader.remove(task.source)
             self.certifications[number].leave()

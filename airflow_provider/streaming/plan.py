@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from airflow_provider.changelog.restore_settings import RestoreSettings
+from airflow_provider.changelog.table_range import TableRange
 from airflow_provider.control.status import Role
 from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.state.options import RocksDBOptions
@@ -66,6 +67,7 @@ class TaskPlan:
         role: active or standby.
         generation: an active's ``active_since``.
         replay: id of the command that asks to restore the store afresh; None for none. Obeyed once.
+        ranges: table files to restore from, the next one first, as they get ready; None for reading the changelog.
         has_standbys: whether another instance holds a copy. Then an active whose store is lost fails the task, so that
             the copy takes over, instead of making everybody wait while it restores its own.
     """
@@ -75,6 +77,7 @@ class TaskPlan:
     generation: int
     replay: str | None = None
     has_standbys: bool = False
+    ranges: tuple[TableRange, ...] | None = None
 
 
 @dataclass(frozen=True)

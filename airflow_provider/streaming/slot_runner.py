@@ -16,10 +16,12 @@ from airflow_provider.control.status import Role, TaskState, TaskStatus
 from airflow_provider.errors import InstanceError
 from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.plan import JobSpec, SlotPlan, TaskPlan
+from airflow_provider.streaming.range_restores import RangeRestores
 from airflow_provider.streaming.restore_log import RestoreLog
 from airflow_provider.streaming.settings import InstanceSettings
 from airflow_provider.streaming.source_query import SourceQuery
 from airflow_provider.streaming.worker import REPORT_SCHEMA, ROUND_COLUMN, call, decode_report
+from airflow_provider.streaming.worker_pool import worker_pool
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -34,8 +36,6 @@ _RETRY_S = 1.0
 _POLL_S = 0.02
 _MAX_DEATHS = 3
 _STUCK_S = 60.0
-# sc.environment is one dict for the whole session, read while a UDF is made.
-_environment = threading.Lock()
 
 
 class SlotRunner:
@@ -74,6 +74,7 @@ class SlotRunner:
         self._started_queries = 0
         self._statuses: dict[int, TaskStatus] = {}
         self._restore_log = RestoreLog()
+        self._ranges = RangeRestores(spark, spec, settings)
         self._paused = False
         self._stopping = False
         self._max_deaths = _MAX_DEATHS
@@ -179,10 +180,10 @@ class SlotRunner:
             self._call(rows, _ROUND_BUDGET_S, ())
 
     def _call(self, rows: DataFrame, budget_s: float, rows_of: tuple[int, ...]) -> None:
-        plan = SlotPlan(self._settings, self._spec, self._slot, self._tasks, budget_s, rows_of, self._max_deaths)
-        with _environment:
-            context = self._spark.sparkContext
-            context.environment["STATEFUL_STREAMS_SLOT"] = f"{self._settings.instance}-{self._slot}"
+        self._ranges.keep(task.task for task in self._tasks)
+        tasks = tuple(map(self._ranges.plan, self._tasks))
+        plan = SlotPlan(self._settings, self._spec, self._slot, tasks, budget_s, rows_of, self._max_deaths)
+        with worker_pool(self._spark, f"{self._settings.instance}-{self._slot}"):
             reported = rows.mapInArrow(functools.partial(call, plan, self._max_failures), REPORT_SCHEMA)
         statuses = [s for row in self._bounded(reported.collect) for s in decode_report(bytes(row.report))]
         if rows_of:
@@ -191,6 +192,7 @@ class SlotRunner:
         self._statuses = {status.task: status for status in statuses}
         self._on_report(self._slot, tuple(statuses))
         self._restore_log.tell(statuses)
+        self._ranges.learn(statuses)
 
     def _bounded(self, collect: Callable[[], list[Row]]) -> list[Row]:
         """Spark ends a worker that is silent for `call_timeout_s` (`idle_settings`); a hang is sure to come again."""

@@ -248,6 +248,10 @@ class Task:
         self.state = TaskState.CLOSED
         self.replica.store.close()
 
+    @property
+    def _restore_phase(self) -> RestorePhase:
+        return RestorePhase.CHANGELOG if self.plan.ranges is None else RestorePhase.RANGES
+
     def status(self) -> TaskStatus:
         """For the heartbeat."""
         replica, running = self.replica, self.state is TaskState.RUNNING
@@ -273,7 +277,7 @@ class Task:
             restore_bytes_left=0 if running else replica.bytes_left,
             restore_records_per_s=round(replica.records_per_s, 1),
             restore_s=round(replica.restore_s, 3),
-            restore_phase=None if running or replica.whole else RestorePhase.CHANGELOG,
+            restore_phase=None if running or replica.whole else self._restore_phase,
             processed_records=self.processed,
             failed_records=0 if record is None else record.failed,
             first_commit_at_ms=self.first_commit_at_ms,

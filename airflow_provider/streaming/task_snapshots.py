@@ -13,7 +13,7 @@ from pathlib import Path
 
 from airflow_provider.changelog.reader import ChangelogReader
 from airflow_provider.connection import KafkaConnection
-from airflow_provider.control.status import TaskStatus
+from airflow_provider.control.status import RestorePhase, TaskStatus
 from airflow_provider.names import changelog_topic
 from airflow_provider.snapshot.background import in_background
 from airflow_provider.snapshot.choice import ChangelogBounds
@@ -212,6 +212,7 @@ class TaskSnapshots:
             snapshot_at_ms=None if newest is None else newest.taken_at_ms,
             snapshot_error=self._error,
             restored_from=self._restored_from,
+            restore_phase=status.restore_phase if self._download is None else RestorePhase.SNAPSHOT,
         )
 
 

@@ -1,0 +1,122 @@
+"""A slot's restores that several Spark tasks share."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import logging
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from airflow_provider.changelog.table_range import TableRange
+from airflow_provider.control.status import RestorePhase, TaskState, TaskStatus
+from airflow_provider.state.directory import StateDirectory
+from airflow_provider.streaming.plan import JobSpec, TaskPlan
+from airflow_provider.streaming.range_restore import RangeRestore
+from airflow_provider.streaming.range_worker import RANGE_SCHEMA, decode_range, write
+from airflow_provider.streaming.settings import InstanceSettings
+from airflow_provider.streaming.worker_pool import worker_pool
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["RangeRestores"]
+
+log = logging.getLogger(__name__)
+
+
+class RangeRestores:
+    """Begins them where a store is far behind, hands what is written to the slot, and gives up what does not work.
+
+    Nothing here stops a task: what is given up, the slot reads alone. Only with a local master, whose workers share
+    the store's disk.
+
+    Args:
+        spark: the session.
+        spec: of the job.
+        settings: of the instance.
+    """
+
+    def __init__(self, spark: SparkSession, spec: JobSpec, settings: InstanceSettings) -> None:
+        self._spark, self._spec, self._settings = spark, spec, settings
+        self._directory = StateDirectory(Path(settings.state_dir), spec.application_id)
+        self._local = (spark.sparkContext.master or "").startswith("local")
+        self._restores: dict[int, RangeRestore] = {}
+        self._given_up: set[int] = set()
+
+    def plan(self, task: TaskPlan) -> TaskPlan:
+        """What the slot is told of a task."""
+        restore = self._restores.get(task.task)
+        if restore is None:
+            return task
+        try:
+            return dataclasses.replace(task, ranges=restore.ready())
+        except Exception as error:  # whatever it is, the slot reads alone
+            self._give_up(task.task, error)
+            return task
+
+    def learn(self, statuses: Iterable[TaskStatus]) -> None:
+        """See how far the stores are; begin, go on, end."""
+        for status in statuses:
+            restore = self._restores.get(status.task)
+            if restore is None:
+                self._consider(status)
+                continue
+            try:
+                restore.advance(status.position or 0)
+            except Exception as error:
+                self._give_up(status.task, error)
+                continue
+            if restore.done or status.state not in (TaskState.RESTORING, TaskState.FOLLOWING):
+                self._end(status.task)
+
+    def keep(self, tasks: Iterable[int]) -> None:
+        """End those of other tasks."""
+        for task in set(self._restores) - set(tasks):
+            self._end(task)
+
+    def _consider(self, status: TaskStatus) -> None:
+        settings, lag = self._spec.restore, status.lag_records
+        if status.restore_phase is None:
+            self._given_up.discard(status.task)
+        wanted = (
+            self._local
+            and settings.parallelism > 1
+            and status.restore_phase is RestorePhase.CHANGELOG
+            and status.state in (TaskState.RESTORING, TaskState.FOLLOWING)
+            and status.error is None
+            and status.task not in self._given_up
+        )
+        if not wanted or lag is None or lag < settings.parallel_from_records:
+            return
+        begin = status.position or 0
+        folder = self._directory.ranges(status.task, self._spec.store)
+        shutil.rmtree(folder, ignore_errors=True)
+        log.info("task %d restores by ranges, %d at a time, from %d", status.task, settings.parallelism, begin)
+        self._restores[status.task] = RangeRestore(
+            begin,
+            begin + lag,
+            settings.range_records,
+            settings.parallelism,
+            functools.partial(self._write, status.task, folder),
+        )
+
+    def _write(self, task: int, folder: Path, begin: int, end: int) -> TableRange:
+        """In a thread: one Spark job of one task, short enough that micro-batches find their turn between two."""
+        with worker_pool(self._spark, f"{self._settings.instance}-ranges"):
+            function = functools.partial(write, self._settings, self._spec, task, begin, end, str(folder))
+            rows = self._spark.range(0, 1, 1, 1).mapInArrow(function, RANGE_SCHEMA)
+        (row,) = rows.collect()
+        return decode_range(bytes(row.range))
+
+    def _give_up(self, task: int, error: Exception) -> None:
+        first = str(error).strip().splitlines()[:1]
+        log.warning("task %d restores alone: its ranges failed: %s: %s", task, type(error).__name__, *first)
+        self._given_up.add(task)
+        self._end(task)
+
+    def _end(self, task: int) -> None:
+        self._restores.pop(task).close()
+        shutil.rmtree(self._directory.ranges(task, self._spec.store), ignore_errors=True)
