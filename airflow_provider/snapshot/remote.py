@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -63,7 +64,7 @@ class Remote:
         """A small file."""
 
         def write(fs: Any, path: str) -> None:
-            fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+            _make_parent(fs, path)
             fs.pipe_file(path, data)
 
         self._do("write", name, write)
@@ -72,7 +73,7 @@ class Remote:
         """Send a file."""
 
         def put(fs: Any, path: str) -> None:
-            fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+            _make_parent(fs, path)
             fs.put_file(str(local), path)
 
         self._do("send", name, put, local.stat().st_size)
@@ -101,6 +102,12 @@ class Remote:
             # What it was raised from may name credentials, so the chain is cut.
             why = _SECRET.sub("…", str(error))[:300]
             raise SnapshotError(f"{url} could not be {_PAST[what]} ({type(error).__name__}: {why}).") from None
+
+
+def _make_parent(fs: Any, path: str) -> None:
+    # An object store has no folders, and may forbid what it takes for making a bucket.
+    with contextlib.suppress(PermissionError, NotImplementedError):
+        fs.makedirs(path.rpartition("/")[0], exist_ok=True)
 
 
 _PAST: Final = {"list": "listed", "read": "read", "write": "written", "send": "sent", "fetch": "fetched",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import logging
 import os
@@ -10,6 +9,7 @@ import shutil
 import time
 from concurrent.futures import Future, wait
 from pathlib import Path
+from typing import Final
 
 from airflow_provider.changelog.reader import ChangelogReader
 from airflow_provider.connection import KafkaConnection
@@ -31,6 +31,9 @@ from airflow_provider.topics import TopicAdmin
 __all__ = ["TaskSnapshots"]
 
 log = logging.getLogger(__name__)
+
+_INCOMING: Final = "incoming"
+_OUTGOING: Final = "outgoing"
 
 
 class TaskSnapshots:
@@ -92,7 +95,7 @@ class TaskSnapshots:
     ) -> Future[Downloaded]:
         remote = place_of(settings, job.application_id, job.store, self._number)
         _remove_left_behind(path)
-        folder, tried = _incoming(path, os.getpid()), frozenset(self._tried)
+        folder, tried = _own_folder(path, _INCOMING), frozenset(self._tried)
 
         def work() -> Downloaded:
             bounds = ChangelogBounds(
@@ -115,7 +118,7 @@ class TaskSnapshots:
             if found.manifest is not None and found.path is not None:
                 # If RocksDB refuses it all the same, the next restore takes another.
                 self._tried.add(found.path)
-                _incoming(path, os.getpid()).rename(path)
+                _own_folder(path, _INCOMING).rename(path)
             self._restored_from, level = str(found), logging.WARNING if found.reasons else logging.INFO
         except Exception as error:  # whatever it is, the changelog restores the store
             self._restored_from, level = f"the changelog ({type(error).__name__}: {error})", logging.WARNING
@@ -152,7 +155,8 @@ class TaskSnapshots:
             if age_ms < task.job.delete_retention_ms / 4:
                 return  # nothing is new, and what is there does not get too old yet
         self._due = time.monotonic() + settings.interval_s
-        folder = task.path.with_name(f"{task.path.name}.snapshot")
+        _remove_left_behind(task.path)
+        folder = _own_folder(task.path, _OUTGOING)
         shutil.rmtree(folder, ignore_errors=True)
         task.replica.store.checkpoint(folder)
         place = place_of(settings, task.job.application_id, task.job.store, self._number)
@@ -216,22 +220,21 @@ class TaskSnapshots:
         )
 
 
-def _incoming(path: Path, pid: int) -> Path:
-    return path.with_name(f"{path.name}.incoming-{pid}")
+def _own_folder(path: Path, kind: str) -> Path:
+    """Beside the store, on its disk; this process's own, because another worker may just have had the store."""
+    return path.with_name(f"{path.name}.{kind}-{os.getpid()}")
 
 
 def _remove_left_behind(path: Path) -> None:
-    """What processes that are gone were fetching."""
-    for folder in path.parent.glob(f"{path.name}.incoming-*"):
+    """What processes that are gone were fetching or sending."""
+    for folder in [f for kind in (_INCOMING, _OUTGOING) for f in path.parent.glob(f"{path.name}.{kind}-*")]:
         pid = int(folder.name.rpartition("-")[2])
         try:
             os.kill(pid, 0)
-            alive = pid != os.getpid()
-        except OSError:
-            alive = False
-        if not alive:
-            with contextlib.suppress(OSError):
-                shutil.rmtree(folder)
+        except ProcessLookupError:
+            shutil.rmtree(folder, ignore_errors=True)
+        except OSError:  # another user's: it lives
+            continue
 
 
 def _now_ms() -> int:
