@@ -21,7 +21,7 @@ Each message says what was found, what was needed and what to do next. Catch the
     │   └── ProcessError            the user's function raised
     ├── WorkerError                 a Python worker died, or was ended, again and again in the same batch
     ├── AssignmentError             no valid assignment exists, or what was asked contradicts the newest one
-    ├── InstanceError               an instance did not start, ended without a goodbye, or does not answer
+    ├── InstanceError               an instance did not start, ended without a goodbye, does not answer, or is not fit
     └── DeadlineError               something was waited for longer than allowed; says what
 """
 
@@ -146,7 +146,7 @@ class AssignmentError(StatefulStreamsError):
 
 
 class InstanceError(StatefulStreamsError):
-    """An instance did not start, ended without a goodbye, or does not answer."""
+    """An instance did not start, ended without a goodbye, does not answer, or its host is not fit to go on."""
 
 
 class DeadlineError(StatefulStreamsError):

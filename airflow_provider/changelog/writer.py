@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord
 from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.connection import KafkaConnection
-from airflow_provider.errors import BrokerUnreachableError, FencedError, StatefulStreamsError
+from airflow_provider.errors import BrokerUnreachableError, FencedError, InstanceError, StatefulStreamsError
 from airflow_provider.failpoint import FailPoints
 
 __all__ = ["Change", "TransactionalWriter"]
@@ -104,6 +104,7 @@ class TransactionalWriter:
 
         Raises:
             FencedError: a newer owner exists.
+            InstanceError: the brokers refuse the time of this host; nothing was written.
             BrokerUnreachableError: the brokers did not answer in time; the transaction was not committed, or its
                 outcome is unknown and the next owner finds it in the changelog.
         """
@@ -218,6 +219,12 @@ class TransactionalWriter:
             return FencedError(
                 f"{self.transactional_id!r} was taken over by a newer owner ({reason.str()}): nothing was written. "
                 "Give up the task and read the newest assignment."
+            )
+        if reason.code() == KafkaError.INVALID_TIMESTAMP:
+            return InstanceError(
+                f"The brokers refuse the records of {self.transactional_id!r} for their time ({reason.str()}): the "
+                "clock of this host differs from theirs by more than message.timestamp.after.max.ms (an hour, unless "
+                "the topic says otherwise). Nothing was written. Set the clock."
             )
         return BrokerUnreachableError(
             f"The transaction of {self.transactional_id!r} did not end ({reason.name()}: {reason.str()}): check that "

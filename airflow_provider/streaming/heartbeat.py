@@ -17,6 +17,7 @@ from airflow_provider.streaming.settings import InstanceSettings
 __all__ = ["Heartbeat"]
 
 _DISK_EVERY = 10
+_LAST_BEAT_S = 10.0
 
 
 class Heartbeat:
@@ -83,7 +84,7 @@ class Heartbeat:
         """
         self._ended = True
         self._now.set()
-        self._thread.join()
+        self._thread.join(_LAST_BEAT_S)
         with self._lock:
             self._slots.clear()
         self._status = dataclasses.replace(self._status, state=state, error=error)

@@ -36,6 +36,8 @@ _RETRY_S = 1.0
 _POLL_S = 0.02
 _MAX_DEATHS = 3
 _STUCK_S = 60.0
+_WELL_S = 5.0
+"""A query that lives so long has got past what ended the one before."""
 
 
 class SlotRunner:
@@ -79,6 +81,8 @@ class SlotRunner:
         self._stopping = False
         self._max_deaths = _MAX_DEATHS
         self._called_at: float | None = None
+        self._acting_since: float | None = None
+        self._query_errors: dict[int, str] = {}
         self._last_call = 0.0
         self._not_before = 0.0
         self._thread = threading.Thread(target=self._run, name=f"slot-{slot}", daemon=True)
@@ -96,15 +100,21 @@ class SlotRunner:
         """Finish the micro-batch, let go of every task, end. Returns when done, or when it is stuck."""
         self._tasks, self._stopping = (), True
         self._wake.set()
-        while self._thread.is_alive() and self._called_for_s <= self._longest_call_s:
+        deadline = time.monotonic() + self._longest_call_s
+        while self._thread.is_alive() and time.monotonic() < deadline and self._called_for_s <= self._longest_call_s:
             self._thread.join(_RETRY_S)
 
     def check(self) -> None:
-        """Whether calls come back.
+        """Whether calls come back, and queries end that were told to.
 
         Raises:
             InstanceError: one does not, although Spark was to end its worker long ago.
         """
+        if (acting_for_s := _since(self._acting_since)) > 2 * self._longest_call_s:
+            raise InstanceError(
+                f"Slot {self._slot} has been waiting for Spark for {acting_for_s:.0f} s, to end a query or to begin "
+                "one: the instance ends, so that the standbys take over. Look into its log."
+            )
         if (called_for_s := self._called_for_s) > self._longest_call_s:
             raise InstanceError(
                 f"A call into slot {self._slot} did not return for {called_for_s:.0f} s, although its worker was to be "
@@ -114,8 +124,7 @@ class SlotRunner:
 
     @property
     def _called_for_s(self) -> float:
-        called_at = self._called_at
-        return 0.0 if called_at is None else time.monotonic() - called_at
+        return _since(self._called_at)
 
     @property
     def _longest_call_s(self) -> float:
@@ -152,6 +161,7 @@ class SlotRunner:
 
     def _guarded(self, act: Callable[[], None]) -> bool:
         """The slot's thread outlives everything; says whether it went well."""
+        self._acting_since = time.monotonic()
         try:
             act()
         except Exception as error:
@@ -160,6 +170,8 @@ class SlotRunner:
             log.warning("slot %d: trouble, again in %g s: %s", self._slot, _RETRY_S, _first_lines(error))
             self._tell_trouble(error)
             return False
+        finally:
+            self._acting_since = None
         return True
 
     def _tell_trouble(self, error: Exception) -> None:
@@ -189,10 +201,18 @@ class SlotRunner:
         if rows_of:
             self._max_deaths = _MAX_DEATHS
         self._last_call = time.monotonic()
+        statuses = [self._with_query_error(status) for status in statuses]
         self._statuses = {status.task: status for status in statuses}
         self._on_report(self._slot, tuple(statuses))
         self._restore_log.tell(statuses)
         self._ranges.learn(statuses)
+
+    def _with_query_error(self, status: TaskStatus) -> TaskStatus:
+        """A task that runs and gets no rows, because its query ends again and again, must not look well."""
+        error = self._query_errors.get(status.task)
+        if error is None or status.error is not None or status.role is not Role.ACTIVE:
+            return status
+        return dataclasses.replace(status, error=error, error_kind="StreamingQueryException")
 
     def _bounded(self, collect: Callable[[], list[Row]]) -> list[Row]:
         """Spark ends a worker that is silent for `call_timeout_s` (`idle_settings`); a hang is sure to come again."""
@@ -235,9 +255,13 @@ class SlotRunner:
                 if (error := query.error) is not None:
                     log.warning("slot %d: a query ended: %s", self._slot, error[:2000])
                     self._not_before = time.monotonic() + _RETRY_S
+                    self._query_errors.update(dict.fromkeys(query.tasks, f"its query ended: {error[:500]}"))
             elif wanted != query.tasks or not wanted or self._stopping:
                 query.end()
                 self._queries.remove(query)
+            elif query.active_for_s > _WELL_S:
+                for task in query.tasks:
+                    self._query_errors.pop(task, None)
 
     def _start_query(self) -> None:
         """One further query for the tasks that run and that no query reads yet."""
@@ -274,6 +298,10 @@ def _max_failures(spark: SparkSession) -> int:
         inside = master.partition("[")[2].rstrip("]").split(",")
         return int(inside[1]) if len(inside) > 1 else 1
     return int(context.getConf().get("spark.task.maxFailures", "4") or 4)
+
+
+def _since(begun: float | None) -> float:
+    return 0.0 if begun is None else time.monotonic() - begun
 
 
 def _first_lines(error: Exception) -> str:

@@ -61,6 +61,7 @@ class SourceQuery:
         self._leaving = False
         self._in_batch = False
         self._query: StreamingQuery | None = None
+        self._started_at = 0.0
 
     def start(self) -> None:
         """Start it; micro-batches come from a thread of Spark's."""
@@ -80,6 +81,7 @@ class SourceQuery:
             reader = reader.option("maxOffsetsPerTrigger", str(self._job.max_offsets_per_trigger))
         rows = rows_of_source(reader.load(), self._job)
         shutil.rmtree(self._checkpoint, ignore_errors=True)
+        self._started_at = time.monotonic()
         self._query = (
             rows.writeStream.foreachBatch(self._batch)
             .option("checkpointLocation", str(self._checkpoint))
@@ -109,6 +111,11 @@ class SourceQuery:
     def active(self) -> bool:
         """Whether it runs."""
         return self._query is not None and self._query.isActive
+
+    @property
+    def active_for_s(self) -> float:
+        """Seconds since it was started; 0 when it does not run."""
+        return time.monotonic() - self._started_at if self.active else 0.0
 
     @property
     def error(self) -> str | None:

@@ -37,7 +37,7 @@ class Fault(ABC):
 
     name: ClassVar[str]
     weight: ClassVar[float] = 1.0
-    """How often it is drawn; 3 where nothing has to be started again."""
+    """How often it is drawn: the more often, the less has to be started again."""
 
     @abstractmethod
     def inject(self, cluster: Cluster, chance: random.Random) -> str:
@@ -62,7 +62,7 @@ class KillWorker(Fault):
     """SIGKILL to a Python worker, in the middle of whatever it does."""
 
     name = "kill-worker"
-    weight = 3.0
+    weight = 6.0
 
     def inject(self, cluster: Cluster, chance: random.Random) -> str:
         victim = _owner(cluster, chance) if chance.random() < 0.8 else chance.choice(cluster.names)
@@ -109,6 +109,7 @@ class Hang(Fault):
     """
 
     name = "hang"
+    weight = 2.0
 
     def inject(self, cluster: Cluster, chance: random.Random) -> str:
         victim, extra_s = _owner(cluster, chance), chance.choice([0.0, 1.0, 5.0])
@@ -170,9 +171,10 @@ class PauseBroker(Fault):
     """SIGSTOP to the broker for 2 to 30 s."""
 
     name = "pause-broker"
+    weight = 2.0
 
     def inject(self, cluster: Cluster, chance: random.Random) -> str:
-        pause_s = chance.choice([2.0, 4.0, 6.0, 8.0, 12.0, 30.0])
+        pause_s = chance.choice([2.0, 2.0, 4.0, 6.0, 8.0, 30.0])
         tenant = cluster.broker.folder.living_tenant()
         if tenant is None:
             return ""
@@ -202,6 +204,7 @@ class CorruptSst(Fault):
     """Bytes of a store's file are flipped: of a dead instance, or under a living standby, which then dies."""
 
     name = "corrupt-sst"
+    weight = 2.0
 
     def inject(self, cluster: Cluster, chance: random.Random) -> str:
         victim, living, which = chance.choice(cluster.names), chance.random() < 0.4, chance.random()
@@ -277,7 +280,7 @@ class FullDisk(Fault):
     """The disk of an instance's stores is full for some seconds."""
 
     name = "full-disk"
-    weight = 2.0
+    weight = 3.0
 
     def inject(self, cluster: Cluster, chance: random.Random) -> str:
         victim, full_s = chance.choice(cluster.names), chance.choice([2.0, 5.0])
@@ -339,7 +342,7 @@ class FailPoint(Fault):
         cluster.fail_points[victim] = (entry,)
         cluster.kill(victim)
         began = time.monotonic()
-        while time.monotonic() - began < 60.0:
+        while time.monotonic() - began < 45.0:
             now = cluster.view.statuses.get(victim)
             newer = now is not None and (known is None or now.incarnation > known.incarnation)
             if newer and now is not None and now.state is InstanceState.RUNNING:
@@ -351,7 +354,7 @@ class FailPoint(Fault):
 
         cluster.publish(to_victim, f"{victim} is to reach {point}")
         marker = Path("failpoint-" + point)
-        while time.monotonic() - began < 75.0:
+        while time.monotonic() - began < 55.0:
             if victim in cluster.run_dirs and (cluster.run_dirs[victim] / marker).exists():
                 return f"{victim} at {entry}"
             time.sleep(0.1)
@@ -362,7 +365,7 @@ class AssignmentFlip(Fault):
     """A needless generation moves actives to their standbys and back, again and again."""
 
     name = "assignment-flip"
-    weight = 3.0
+    weight = 4.0
 
     def inject(self, cluster: Cluster, chance: random.Random) -> str:
         times, published = chance.randrange(1, 4), 0
@@ -384,7 +387,7 @@ class FlipWhileStopped(Fault):
     """An owner stands still for less than its timeout while its tasks are given to others: two believe they own."""
 
     name = "flip-while-stopped"
-    weight = 3.0
+    weight = 4.0
 
     def inject(self, cluster: Cluster, chance: random.Random) -> str:
         victim, stop_s = _owner(cluster, chance), chance.choice([1.0, 2.0, 3.5])

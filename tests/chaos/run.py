@@ -21,7 +21,7 @@ from tests.chaos.faults import FAULTS
 from tests.chaos.judge import Verdict, judge
 
 _POLL_S = 0.2
-_HEALING = 0.2
+_HEALING = 0.1
 _GAPS_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 
 

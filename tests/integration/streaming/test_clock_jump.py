@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -70,3 +71,19 @@ def test_restart_after_a_jump_resumes_the_store(application: Application, jump: 
     assert (resumed.state, resumed.source_offset) == (TaskState.RUNNING, FIRST[-1].offset + 1)
     assert plans.quarantined == []
     assert sink_of(application) == expected_outputs(ORDERS)
+
+
+def test_task_whose_time_the_brokers_refuse_fails_so_that_another_host_takes_it(
+    bootstrap_servers: str, application_id: str, tmp_path: Path
+) -> None:
+    # The other way round: brokers that refuse a record as soon as it is older than a millisecond.
+    strict = {"message.timestamp.before.max.ms": "1"}
+    application = Application.create(bootstrap_servers, application_id, tmp_path, changelog_config=strict)
+    plan = application.instance("i1").plan(active(0))
+    with closing(Slot(plan)) as slot:
+        slot.call(plan, None, False)
+        refused = the_only(slot.call(plan, table((0, FIRST)), False))
+
+    assert (refused.state, refused.error_kind) == (TaskState.FAILED, "InstanceError")
+    assert "Set the clock" in str(refused.error)
+    assert sink_of(application) == {}

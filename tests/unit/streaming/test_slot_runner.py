@@ -42,7 +42,7 @@ def runner(let: threading.Event, tmp_path: Path) -> SlotRunner:
     spark: Any = SimpleNamespace(sparkContext=context, range=lambda _: Rows(let))
     run_dir = str(tmp_path)
     settings = InstanceSettings("app", "i1", 1, run_dir, run_dir, KafkaConnection("nowhere:1"), call_timeout_s=0.05)
-    job: Any = None
+    job: Any = SimpleNamespace(application_id="app")
     return SlotRunner(spark, job, job, settings, 0, 0.01, lambda *_: None)
 
 
