@@ -81,6 +81,7 @@ class StatefulJob:
     certify_interval_s: float | None = 600.0
     snapshot_settings: SnapshotSettings | None = None
     restore: RestoreSettings = field(default_factory=RestoreSettings)
+    call_timeout_s: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse names that cannot be topics and folders."""
@@ -201,6 +202,7 @@ class StatefulJob:
         store: str | None = None,
         transaction_timeout_ms: int | None = None,
         restore: RestoreSettings | None = None,
+        call_timeout_s: float | None = None,
     ) -> StatefulJob:
         """Set what has good defaults.
 
@@ -210,6 +212,8 @@ class StatefulJob:
             store: the store's name; default ``state``.
             transaction_timeout_ms: after which brokers abort what a dead owner left open; default 60,000.
             restore: how a restore may use the machine: memory, parallelism, fetch sizes, rate.
+            call_timeout_s: how long a micro-batch may keep a Python worker; then the worker is ended, and the task
+                whose batch it was fails. Default 600.
         """
         return dataclasses.replace(
             self,
@@ -218,6 +222,7 @@ class StatefulJob:
             store=store or self.store,
             transaction_timeout_ms=transaction_timeout_ms or self.transaction_timeout_ms,
             restore=restore or self.restore,
+            call_timeout_s=call_timeout_s or self.call_timeout_s,
         )
 
     def run(self) -> None:
@@ -240,6 +245,8 @@ class StatefulJob:
                 f"The job's application id is {self.application_id!r}, it was deployed as {settings.application_id!r}: "
                 "use the same in the operator and in the job's file."
             )
+        if self.call_timeout_s is not None:
+            settings = dataclasses.replace(settings, call_timeout_s=self.call_timeout_s)
         sys.exit(Instance(self.checked(), settings).run())
 
     def checked(self) -> StatefulJob:
