@@ -49,6 +49,7 @@ class ControlReader:
         self._at_end: set[str] = set()
         self._read_up_to: dict[str, int] = {}
         self._behind: dict[str, int] = {}
+        self._missed = False
         self._looked_at = time.monotonic()
         self._consumer = self._opened()
 
@@ -92,6 +93,9 @@ class ControlReader:
 
         Returns:
             Whether the view changed.
+
+        Raises:
+            TopicMissingError: a control topic is gone, at two looks one after the other.
         """
         changed = self._drain(timeout_s)
         if not changed and time.monotonic() - self._looked_at > _LOOK_EVERY_S:
@@ -115,14 +119,18 @@ class ControlReader:
                 if changed or len(self._at_end) == len(self._topics):
                     wait = 0.0
             elif error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                raise missing(str(message.topic()))
+                self._looked_at = float("-inf")  # true, or a broker that has just started: see for ourselves
             elif error.fatal():
                 raise KafkaException(error)
         return changed
 
     def _look(self) -> None:
-        """Replace the consumer if it is behind an end and has not moved since the last look."""
+        """Replace the consumer if it is behind an end and has not moved since the last look.
+
+        A broker that has just started may not know its topics yet, so one that is missing has to be so at two looks.
+        """
         behind, self._behind = self._behind, {}
+        missed, self._missed = self._missed, False
         try:
             for topic in self._topics:
                 at = self._read_up_to.get(topic, 0)
@@ -130,6 +138,10 @@ class ControlReader:
                     self._behind[topic] = at
         except BrokerUnreachableError:
             self._behind = {}
+        except TopicMissingError:
+            if missed:
+                raise
+            self._missed, self._behind = True, {}
         if self._behind.items() & behind.items():
             deaf, self._consumer, self._behind = self._consumer, self._opened(), {}
             deaf.close()

@@ -34,6 +34,7 @@ class Attempts:
             found, _, count = note.read_text().rpartition(" ")
             died = int(count) if found == place else 0
         with contextlib.suppress(OSError):
+            self._folder.mkdir(parents=True, exist_ok=True)
             note.write_text(f"{place} {died + 1}")
         return died
 

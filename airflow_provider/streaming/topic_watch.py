@@ -13,7 +13,7 @@ __all__ = ["TopicWatch"]
 
 log = logging.getLogger(__name__)
 
-_AGAIN_S = 2.0
+_AGAIN_S = 5.0
 
 
 class TopicWatch:

@@ -3,12 +3,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from airflow_provider.connection import KafkaConnection
 from airflow_provider.control import reader
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.records import to_key, to_value
+from airflow_provider.errors import TopicMissingError
 from tests.builders import APPLICATION, assigned
 
 
@@ -93,3 +94,39 @@ def test_consumer_at_the_end_is_kept(made: list[FakeConsumer]) -> None:
         control.poll(0.0)
 
     assert len(made) == 1
+
+
+class ForgetfulConsumer(FakeConsumer):
+    """Of a broker that has just started: it knows the topic again after as many looks."""
+
+    unknown_looks = 0
+
+    def get_watermark_offsets(self, partition: TopicPartition, timeout: float) -> tuple[int, int]:
+        if ForgetfulConsumer.unknown_looks > 0:
+            ForgetfulConsumer.unknown_looks -= 1
+            raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+        return super().get_watermark_offsets(partition, timeout)
+
+
+@pytest.fixture
+def forgetful(made: list[FakeConsumer], monkeypatch: pytest.MonkeyPatch) -> ControlReader:
+    FakeConsumer.deaf_from = [9]
+    monkeypatch.setattr(reader, "Consumer", ForgetfulConsumer)
+    control = following()
+    control.poll(0.0)
+    return control
+
+
+def test_topic_that_a_broker_does_not_know_yet_is_not_missing(forgetful: ControlReader) -> None:
+    ForgetfulConsumer.unknown_looks = 1
+
+    for _ in range(4):
+        forgetful.poll(0.0)
+
+
+def test_topic_that_stays_unknown_is_missing(forgetful: ControlReader) -> None:
+    ForgetfulConsumer.unknown_looks = 2
+
+    forgetful.poll(0.0)
+    with pytest.raises(TopicMissingError, match="create-changelog-topics"):
+        forgetful.poll(0.0)
