@@ -52,7 +52,7 @@ def write_range(
     """
     low, _ = reader.bounds(source)
     folder.mkdir(parents=True, exist_ok=True)
-    room = settings.memory_bytes // settings.parallelism // 2
+    room = settings.memory_bytes // (settings.parallelism or 1) // 2
     whole = ChangelogBatch()
     files: list[str] = []
     pending: dict[bytes, bytes | None] = {}
@@ -82,7 +82,7 @@ def write_range(
 
 
 def _batches(reader: ChangelogReader, source: Source, end: int, settings: RestoreSettings) -> Iterator[ChangelogBatch]:
-    throttle = Throttle(settings.max_bytes_per_s and max(1, settings.max_bytes_per_s // settings.parallelism))
+    throttle = Throttle(settings.max_bytes_per_s and max(1, settings.max_bytes_per_s // (settings.parallelism or 1)))
     record_bytes: float | None = None
     silent_since = time.monotonic()
     while True:

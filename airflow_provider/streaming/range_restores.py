@@ -40,8 +40,11 @@ class RangeRestores:
     """
 
     def __init__(self, spark: SparkSession, spec: JobSpec, settings: InstanceSettings) -> None:
-        self._spark, self._spec, self._settings = spark, spec, settings
-        self._directory = StateDirectory(Path(settings.state_dir), spec.application_id)
+        # How many share it is known only here, where the cores are.
+        self._tasks = spec.restore.tasks(spark.sparkContext.defaultParallelism)
+        restore = dataclasses.replace(spec.restore, parallelism=self._tasks)
+        self._spark, self._spec, self._settings = spark, dataclasses.replace(spec, restore=restore), settings
+        self._directory = StateDirectory(Path(settings.state_dir), settings.application_id)
         self._local = (spark.sparkContext.master or "").startswith("local")
         self._restores: dict[int, RangeRestore] = {}
         self._given_up: set[int] = set()
@@ -83,7 +86,7 @@ class RangeRestores:
             self._given_up.discard(status.task)
         wanted = (
             self._local
-            and settings.parallelism > 1
+            and self._tasks > 1
             and status.restore_phase is RestorePhase.CHANGELOG
             and status.state in (TaskState.RESTORING, TaskState.FOLLOWING)
             and status.error is None
@@ -94,12 +97,12 @@ class RangeRestores:
         begin = status.position or 0
         folder = self._directory.ranges(status.task, self._spec.store)
         shutil.rmtree(folder, ignore_errors=True)
-        log.info("task %d restores by ranges, %d at a time, from %d", status.task, settings.parallelism, begin)
+        log.info("task %d restores by ranges, %d at a time, from %d", status.task, self._tasks, begin)
         self._restores[status.task] = RangeRestore(
             begin,
             begin + lag,
             settings.range_records,
-            settings.parallelism,
+            self._tasks,
             functools.partial(self._write, status.task, folder),
         )
 

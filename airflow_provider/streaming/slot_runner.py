@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 
 _BATCH_BUDGET_S = 0.02
 _ROUND_BUDGET_S = 0.25
+_RESTORE_BUDGET_S = 1.0
+_FAR_RECORDS = 500_000
 _RETRY_S = 1.0
 _POLL_S = 0.02
 _MAX_DEATHS = 3
@@ -151,6 +153,12 @@ class SlotRunner:
         return max(pause, self._not_before - time.monotonic())
 
     @property
+    def _round_budget_s(self) -> float:
+        """Longer where all of it has far to go: nobody waits for this slot then, and a round costs its start."""
+        far = [s.restore_phase is not None and (s.lag_records or 0) > _FAR_RECORDS for s in self._statuses.values()]
+        return _RESTORE_BUDGET_S if far and all(far) else _ROUND_BUDGET_S
+
+    @property
     def _settling(self) -> bool:
         """Whether a task is on its way: then rounds follow each other without a pause."""
         states = {status.state for status in self._statuses.values()}
@@ -189,7 +197,7 @@ class SlotRunner:
     def _round(self) -> None:
         with self._call_lock:
             rows = self._spark.range(1).withColumnRenamed("id", ROUND_COLUMN).coalesce(1)
-            self._call(rows, _ROUND_BUDGET_S, ())
+            self._call(rows, self._round_budget_s, ())
 
     def _call(self, rows: DataFrame, budget_s: float, rows_of: tuple[int, ...]) -> None:
         self._ranges.keep(task.task for task in self._tasks)

@@ -85,11 +85,11 @@ def instance(
     launched = launch(settings, command, {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_DRIVER_PYTHON": sys.executable})
     reader = ControlReader(connection, application_id)
     try:
-        _until_running(reader)
+        _until_running(reader, settings.incarnation)
         with AssignmentPublisher(connection, application_id) as publisher:
             tasks = TopicAdmin(connection).partitions(f"{application_id}-state-changelog")
-            empty = Assignment.empty(application_id, tasks)
-            publisher.publish(empty.next(assign(empty, ["bench"], 0), "for a measurement"))
+            newest = publisher.view.assignment or Assignment.empty(application_id, tasks)
+            publisher.publish(newest.next(assign(newest, ["bench"], 0), "for a measurement"))
         yield launched, reader
     finally:
         os.kill(launched.launcher_pid, 15)
@@ -98,14 +98,16 @@ def instance(
         reader.close()
 
 
-def _until_running(reader: ControlReader) -> None:
+def _until_running(reader: ControlReader, incarnation: int) -> None:
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         reader.poll(0.2)
         status = reader.view.statuses.get("bench")
-        if status is not None and status.state is InstanceState.RUNNING:
+        if status is None or status.incarnation < incarnation:
+            continue
+        if status.state is InstanceState.RUNNING:
             return
-        if status is not None and not status.state.alive:
+        if not status.state.alive:
             raise RuntimeError(f"the instance ended: {status.error}; its log is {status.log_file}")
     raise RuntimeError("the instance did not run within 120 s")
 

@@ -34,14 +34,20 @@ _TRANSACTION = 100_000
 
 
 def fill(
-    connection: KafkaConnection, records: int, keys: int, record_bytes: int, task: int = 0, compressible: bool = True
+    connection: KafkaConnection,
+    records: int,
+    keys: int,
+    record_bytes: int,
+    task: int = 0,
+    compressible: bool = True,
+    application: str = _APPLICATION,
 ) -> None:
     """Write a task's changelog as the active step does: transactions with a commit record each.
 
     Values of one transaction share most of their bytes, unless they are not to be `compressible`.
     """
-    group = Consumer(connection.to_client_config() | {"group.id": _APPLICATION})
-    writer = TransactionalWriter(connection, transactional_id(_APPLICATION, task))
+    group = Consumer(connection.to_client_config() | {"group.id": application})
+    writer = TransactionalWriter(connection, transactional_id(application, task))
     writer.own()
     random = np.random.default_rng(7 + task)
     order = random.permutation(records) % keys
@@ -53,8 +59,8 @@ def fill(
         changes = [
             (b"key-%012d" % key, b"%012d" % (at + i) + filler[step * i : step * i + rest]) for i, key in enumerate(part)
         ]
-        record = CommitRecord(_APPLICATION, task, 1, "bench", 1, 0, {"source": at + len(part)}, at + len(part))
-        writer.commit(changelog_topic(_APPLICATION, "state"), task, changes, {}, record, group)
+        record = CommitRecord(application, task, 1, "bench", 1, 0, {"source": at + len(part)}, at + len(part))
+        writer.commit(changelog_topic(application, "state"), task, changes, {}, record, group)
     group.close()
 
 

@@ -20,6 +20,13 @@ def test_records_in_hand_fit_a_quarter_of_the_memory_whatever_their_size(record_
     assert number == 1 or number * record_bytes <= 64 * MIB
 
 
+@pytest.mark.parametrize(("asked", "cores", "tasks"), [(None, 2, 1), (None, 4, 3), (2, 2, 2), (1, 16, 1)])
+def test_restore_is_shared_where_there_are_cores_for_it_or_somebody_asks(
+    asked: int | None, cores: int, tasks: int
+) -> None:
+    assert RestoreSettings(parallelism=asked).tasks(cores) == tasks
+
+
 def test_first_take_is_small_because_nothing_is_known_yet() -> None:
     assert RestoreSettings().poll_records(None) == 500
     assert RestoreSettings(max_poll_records=20).poll_records(None) == 20

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.changelog.restore_settings import RestoreSettings
 from airflow_provider.connection import KafkaConnection
 from airflow_provider.control.status import Role, TaskState, TaskStatus
 from airflow_provider.errors import InstanceError
-from airflow_provider.streaming.plan import TaskPlan
+from airflow_provider.state.options import RocksDBOptions
+from airflow_provider.streaming.aggregate import Aggregation
+from airflow_provider.streaming.functions import count
+from airflow_provider.streaming.plan import JobSpec, TaskPlan
 from airflow_provider.streaming.settings import InstanceSettings
 from airflow_provider.streaming.slot_runner import SlotRunner, idle_settings
 from tests.waiting import wait_until
@@ -41,15 +43,19 @@ def let() -> Iterator[threading.Event]:
 
 @pytest.fixture
 def spark(let: threading.Event) -> Any:
-    return SimpleNamespace(sparkContext=SimpleNamespace(master="local[1]", environment={}), range=lambda _: Rows(let))
+    context = SimpleNamespace(master="local[1]", defaultParallelism=1, environment={})
+    return SimpleNamespace(sparkContext=context, range=lambda _: Rows(let))
 
 
 def make(spark: Any, run_dir: Path, on_report: Callable[[int, tuple[TaskStatus, ...]], None]) -> SlotRunner:
     settings = InstanceSettings(
         "app", "i1", 1, str(run_dir), str(run_dir), KafkaConnection("nowhere:1"), call_timeout_s=0.05
     )
-    job: Any = SimpleNamespace(application_id="app", restore=RestoreSettings(), num_tasks=1, store="state")
-    return SlotRunner(spark, job, job, settings, 0, 0.01, on_report)
+    job: Any = None
+    spec = JobSpec(
+        "app", "in", None, "state", "key", Aggregation((count(),)), (), 1, RocksDBOptions(), 86_400_000, 60_000
+    )
+    return SlotRunner(spark, job, spec, settings, 0, 0.01, on_report)
 
 
 @pytest.fixture
