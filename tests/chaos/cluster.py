@@ -77,6 +77,14 @@ class Cluster:
         self._seen: dict[int, psutil.Process] = {}
 
     def __enter__(self) -> Self:
+        try:
+            self._set_up()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def _set_up(self) -> None:
         for name in self.names:
             self._mount(self.state_dir(name))
         self.broker.start()
@@ -87,7 +95,6 @@ class Cluster:
         TopicAdmin(self.connection).ensure(
             [*plain, changelog_spec(APPLICATION, "state", self.tasks), *map(_kept, control_specs(APPLICATION))]
         )
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
