@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import time
 from dataclasses import dataclass
 from enum import Enum
@@ -13,6 +14,9 @@ from airflow_provider.state.digest_scan import DigestScan
 from airflow_provider.streaming.task import Task
 
 __all__ = ["Certification", "Finding", "finding"]
+
+
+log = logging.getLogger(__name__)
 
 
 class Finding(Enum):
@@ -122,8 +126,10 @@ class Certification:
                 f"{differs}, and this store was just restored from the changelog: the active's store is the suspect. "
                 "Promote this standby; the former active is then compared with it and restored."
             )
+            log.error("%s", self._suspicion)
             return
         self._restored, self._due = True, 0.0
+        log.error("%s", differs)
         raise StoreDivergedError(
             f"{differs}: it is moved aside and restored from the changelog. Look at that host's disk and memory."
         )
