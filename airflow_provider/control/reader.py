@@ -29,6 +29,7 @@ FETCH: Final = {
 
 _LOOK_EVERY_S: Final = 5.0
 _LOOK_TIMEOUT_S: Final = 1.0
+_MISSING_S: Final = 20.0
 
 
 class ControlReader:
@@ -49,7 +50,7 @@ class ControlReader:
         self._at_end: set[str] = set()
         self._read_up_to: dict[str, int] = {}
         self._behind: dict[str, int] = {}
-        self._missed = False
+        self._missing_since: float | None = None
         self._looked_at = time.monotonic()
         self._consumer = self._opened()
 
@@ -95,7 +96,7 @@ class ControlReader:
             Whether the view changed.
 
         Raises:
-            TopicMissingError: a control topic is gone, at two looks one after the other.
+            TopicMissingError: a control topic is gone, and has been for 20 s.
         """
         changed = self._drain(timeout_s)
         if not changed and time.monotonic() - self._looked_at > _LOOK_EVERY_S:
@@ -119,7 +120,8 @@ class ControlReader:
                 if changed or len(self._at_end) == len(self._topics):
                     wait = 0.0
             elif error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                self._looked_at = float("-inf")  # true, or a broker that has just started: see for ourselves
+                if self._missing_since is None:  # true, or a broker that has just started: see for ourselves
+                    self._looked_at = float("-inf")
             elif error.fatal():
                 raise KafkaException(error)
         return changed
@@ -127,10 +129,11 @@ class ControlReader:
     def _look(self) -> None:
         """Replace the consumer if it is behind an end and has not moved since the last look.
 
-        A broker that has just started may not know its topics yet, so one that is missing has to be so at two looks.
+        A broker that has just started may not know its topics yet, and a client remembers for long what it was told. So
+        a topic counts as missing only when new clients have been told so for a while.
         """
         behind, self._behind = self._behind, {}
-        missed, self._missed = self._missed, False
+        missing_since, self._missing_since = self._missing_since, None
         try:
             for topic in self._topics:
                 at = self._read_up_to.get(topic, 0)
@@ -139,10 +142,10 @@ class ControlReader:
         except BrokerUnreachableError:
             self._behind = {}
         except TopicMissingError:
-            if missed:
+            self._missing_since = time.monotonic() if missing_since is None else missing_since
+            if time.monotonic() - self._missing_since > _MISSING_S:
                 raise
-            self._missed, self._behind = True, {}
-        if self._behind.items() & behind.items():
+        if self._missing_since is not None or self._behind.items() & behind.items():
             deaf, self._consumer, self._behind = self._consumer, self._opened(), {}
             deaf.close()
         self._looked_at = time.monotonic()

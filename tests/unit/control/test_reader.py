@@ -110,23 +110,31 @@ class ForgetfulConsumer(FakeConsumer):
 
 @pytest.fixture
 def forgetful(made: list[FakeConsumer], monkeypatch: pytest.MonkeyPatch) -> ControlReader:
-    FakeConsumer.deaf_from = [9]
+    FakeConsumer.deaf_from = [9] * 9
     monkeypatch.setattr(reader, "Consumer", ForgetfulConsumer)
-    control = following()
-    control.poll(0.0)
-    return control
+    return following()
 
 
-def test_topic_that_a_broker_does_not_know_yet_is_not_missing(forgetful: ControlReader) -> None:
-    ForgetfulConsumer.unknown_looks = 1
+def test_topic_that_a_broker_does_not_know_yet_is_not_missing(
+    forgetful: ControlReader, made: list[FakeConsumer]
+) -> None:
+    ForgetfulConsumer.unknown_looks = 3
 
-    for _ in range(4):
+    for _ in range(8):
         forgetful.poll(0.0)
 
+    # What was told an old client is not believed: each look that fails is answered by a new one.
+    assert [consumer.closed for consumer in made] == [True, True, True, False]
+    assert forgetful.view.assignment is not None
 
-def test_topic_that_stays_unknown_is_missing(forgetful: ControlReader) -> None:
-    ForgetfulConsumer.unknown_looks = 2
 
-    forgetful.poll(0.0)
+def test_topic_that_stays_unknown_is_missing(forgetful: ControlReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_MISSING_S", 0.0)
+    ForgetfulConsumer.unknown_looks = 9
+
+    def poll_on() -> None:
+        for _ in range(9):
+            forgetful.poll(0.0)
+
     with pytest.raises(TopicMissingError, match="create-changelog-topics"):
-        forgetful.poll(0.0)
+        poll_on()
