@@ -22,7 +22,6 @@ from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.errors import ProcessError, RecordError
 from airflow_provider.state.digest import digest_change
 from airflow_provider.streaming.failure import Failure
-from airflow_provider.streaming.json_decoder import JsonDecoder
 from airflow_provider.streaming.operation import Changes
 from airflow_provider.streaming.screening import screen
 from airflow_provider.streaming.task import Task
@@ -35,10 +34,9 @@ def active_step(task: Task, rows: pa.Table, group: Consumer) -> int:
 
     Args:
         task: owned and restored.
-        rows: in the order of the offsets, with the columns ``__offset`` and ``__source_key``, and, where Spark has
-            decoded them, ``__filtered`` (index of the filter that drops the row, or null), ``__corrupt`` (why the
-            value does not decode, or null), ``__key`` and those of the operation; else ``__value``. With a dead-letter
-            topic ``__value`` and ``__timestamp_ms`` in any case.
+        rows: in the order of the offsets, with the columns ``__offset``, ``__source_key``, ``__filtered`` (index of the
+            filter that drops the row, or null), ``__corrupt`` (why the value does not decode, or null), ``__key`` and
+            those of the operation; with a dead-letter topic ``__value`` and ``__timestamp_ms`` too.
         group: consumer whose group gets the offsets.
 
     Returns:
@@ -55,8 +53,6 @@ def active_step(task: Task, rows: pa.Table, group: Consumer) -> int:
     if rows.num_rows == 0:
         return 0
     next_offset = int(rows.column("__offset")[-1].as_py()) + 1
-    if task.job.decoder is not None:
-        rows = _decoded(task.job.decoder, task.job.key_name, rows)
     kept, filtered = _without_filtered(task, rows)
     good, failures = screen(task.job.source_topic, task.number, task.job.key_name, kept)
     policy = task.job.error_policy
@@ -104,22 +100,6 @@ def _dead_letters(rows: pa.Table, failures: Sequence[Failure]) -> list[DeadLette
             )
         )
     return letters
-
-
-def _decoded(decoder: JsonDecoder, key_name: str, rows: pa.Table) -> pa.Table:
-    decoded = decoder.decode(rows.column("__value").to_pylist())
-    why = pa.array([decoded.bad.get(at) for at in range(rows.num_rows)], pa.string()) if decoded.bad else None
-    return pa.table(
-        {
-            "__offset": rows.column("__offset"),
-            "__source_key": rows.column("__source_key"),
-            "__filtered": pa.nulls(rows.num_rows, pa.int8()),
-            "__corrupt": pa.nulls(rows.num_rows, pa.string()) if why is None else why,
-            "__key": decoded.columns[key_name].cast(pa.string()).cast(pa.binary()),
-            **{name: rows.column(name) for name in ("__value", "__timestamp_ms") if name in rows.column_names},
-            **decoded.columns,
-        }
-    )
 
 
 def _without_filtered(task: Task, rows: pa.Table) -> tuple[pa.Table, dict[str, int]]:

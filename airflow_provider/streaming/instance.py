@@ -211,7 +211,8 @@ def _session(settings: InstanceSettings) -> SparkSession:
         SparkSession.builder.appName(f"{settings.application_id}-{settings.instance}")
         .config(map=idle_settings(settings.call_timeout_s))
         .config("spark.python.worker.reuse", "true")
-        .config("spark.sql.execution.arrow.maxRecordsPerBatch", "200000")
+        # Pieces that the worker decodes while the JVM prepares the next one.
+        .config("spark.sql.execution.arrow.maxRecordsPerBatch", "25000")
         # Spark's word for no bound: else it adds up the size of the batch with every row, a tenth of all its work.
         .config("spark.sql.execution.arrow.maxBytesPerBatch", str(2**31 - 1))
         .config("spark.sql.streaming.minBatchesToRetain", "2")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 
 from airflow_provider.control.status import TaskState
@@ -36,12 +34,12 @@ class Processing:
         self._held, self._following = held, following
         self._attempts = Attempts(Path(held.settings.run_dir))
 
-    def process(self, rows: pa.Table, plan: SlotPlan, attempts_left: bool) -> set[int]:
-        """Process what can be; returns the tasks whose rows were passed over."""
-        passed_over = set()
-        for number, part in _by_task(rows).items():
+    def process(self, parts: Iterable[tuple[int, pa.Table]], plan: SlotPlan, attempts_left: bool) -> set[int]:
+        """Process what can be of tasks' rows; returns the tasks whose rows were passed over."""
+        passed_over = set[int]()
+        for number, part in parts:
             task = self._held.tasks.get(number)
-            if number not in plan.rows_of:
+            if number not in plan.rows_of or number in passed_over:
                 continue
             if task is not None and task.state is TaskState.RESTORING:
                 # A fresh worker after a crash: what it lacks is most often little.
@@ -79,15 +77,3 @@ class Processing:
                 f"({self._held.settings.call_timeout_s:g} s) and were ended. Look into the instance's log and at the "
                 "records there, then mend the job's function or its libraries."
             )
-
-
-def _by_task(rows: pa.Table) -> Mapping[int, pa.Table]:
-    """The rows of each task. Spark reads one partition after the other, so each is one run of rows."""
-    numbers = rows.column("__task").to_numpy()
-    edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
-    found: dict[int, pa.Table] = {}
-    for begin, end in itertools.pairwise(edges):
-        if end > begin:
-            number, part = int(numbers[begin]), rows.slice(begin, end - begin)
-            found[number] = pa.concat_tables([found[number], part]) if number in found else part
-    return found

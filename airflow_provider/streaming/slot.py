@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterable
 
 import pyarrow as pa
 
 from airflow_provider.changelog.reader import ChangelogReader
 from airflow_provider.control.status import TaskStatus
+from airflow_provider.streaming.arrival import rows_by_task
 from airflow_provider.streaming.following import Following
 from airflow_provider.streaming.garbage import no_collection
 from airflow_provider.streaming.handover import Handover
@@ -36,12 +38,14 @@ class Slot:
         self._following = Following(self._held)
         self._processing = Processing(self._held, self._following)
 
-    def call(self, plan: SlotPlan, rows: pa.Table | None, attempts_left: bool) -> tuple[TaskStatus, ...]:
+    def call(
+        self, plan: SlotPlan, rows: pa.Table | Iterable[pa.RecordBatch] | None, attempts_left: bool
+    ) -> tuple[TaskStatus, ...]:
         """Do what a call from the driver asks for: obey the plan, process the rows, follow the changelogs.
 
         Args:
             plan: the newest.
-            rows: of this slot's active tasks; None for a round without rows.
+            rows: of this slot's active tasks, all of them or in pieces as they arrive; None for a round without rows.
             attempts_left: whether Spark would try again, so that a bad record may raise instead of failing the task.
 
         Returns:
@@ -54,7 +58,8 @@ class Slot:
             self._held.obey(plan)
             if rows is None and not self._held.tasks:
                 self._held.await_snapshots(plan.budget_s)
-            passed_over = set() if rows is None else self._processing.process(rows, plan, attempts_left)
+            pieces = rows.to_batches() if isinstance(rows, pa.Table) else rows or ()
+            passed_over = self._processing.process(rows_by_task(plan.job, pieces), plan, attempts_left)
             with no_collection():
                 self._following.follow(time.monotonic() + plan.budget_s)
             return tuple(self._held.status(task, task.task in passed_over) for task in plan.tasks)

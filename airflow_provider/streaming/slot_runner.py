@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 
 from airflow_provider.control.status import Role, TaskState, TaskStatus
 from airflow_provider.errors import InstanceError
+from airflow_provider.streaming.arrival import ROUND_COLUMN
 from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.plan import JobSpec, SlotPlan, TaskPlan
 from airflow_provider.streaming.range_restores import RangeRestores
 from airflow_provider.streaming.restore_log import RestoreLog
 from airflow_provider.streaming.settings import InstanceSettings
 from airflow_provider.streaming.source_query import SourceQuery
-from airflow_provider.streaming.worker import REPORT_SCHEMA, ROUND_COLUMN, call, decode_report
+from airflow_provider.streaming.worker import REPORT_SCHEMA, call, decode_report
 from airflow_provider.streaming.worker_pool import worker_pool
 
 if TYPE_CHECKING:

@@ -14,15 +14,14 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from airflow_provider.control.status import TaskStatus
+from airflow_provider.streaming.arrival import ahead
 from airflow_provider.streaming.garbage import freeze
 from airflow_provider.streaming.plan import SlotPlan
 from airflow_provider.streaming.slot import Slot
 
-__all__ = ["REPORT_SCHEMA", "ROUND_COLUMN", "call", "decode_report"]
+__all__ = ["REPORT_SCHEMA", "call", "decode_report"]
 
 REPORT_SCHEMA = "report binary"
-ROUND_COLUMN = "__round"
-"""The one column of a round's rows; a batch has other columns."""
 
 _slot: Slot | None = None
 _of: tuple[str, str, int] | None = None
@@ -36,13 +35,9 @@ def call(plan: SlotPlan, max_failures: int, batches: Iterator[pa.RecordBatch]) -
         max_failures: Spark's ``spark.task.maxFailures``.
         batches: the micro-batch's rows, or one row with `ROUND_COLUMN`.
     """
-    received = list(batches)
-    rows = pa.Table.from_batches(received) if received else None
-    if rows is not None and ROUND_COLUMN in rows.column_names:
-        rows = None
     context = TaskContext.get()
     attempts_left = context is not None and context.attemptNumber() + 1 < max_failures
-    statuses = _current(plan).call(plan, rows, attempts_left)
+    statuses = _current(plan).call(plan, ahead(batches), attempts_left)
     yield pa.RecordBatch.from_pydict({"report": [msgspec.json.encode(statuses)]})
 
 
