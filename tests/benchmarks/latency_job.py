@@ -1,0 +1,17 @@
+"""Keeps the time of the newest order of each customer: what comes out says when it went in. Its argument is its id."""
+
+import sys
+
+from airflow_provider.streaming import functions as F
+from airflow_provider.streaming.job import StatefulJob
+
+job = (
+    StatefulJob(sys.argv[1])
+    .source("orders", schema="customer STRING, at BIGINT")
+    .group_by("customer")
+    .aggregate(F.max("at").alias("at"), F.count().alias("orders"))
+    .sink("newest")
+)
+
+if __name__ == "__main__":
+    job.run()
