@@ -216,6 +216,9 @@ def _session(settings: InstanceSettings) -> SparkSession:
         # Spark's word for no bound: else it adds up the size of the batch with every row, a tenth of all its work.
         .config("spark.sql.execution.arrow.maxBytesPerBatch", str(2**31 - 1))
         .config("spark.sql.streaming.minBatchesToRetain", "2")
+        # The checkpoint is scratch: no checksums of its files, each of which costs a `chmod` in a process of its own.
+        .config("spark.hadoop.fs.AbstractFileSystem.file.impl", "org.apache.hadoop.fs.local.RawLocalFs")
+        .config("spark.sql.streaming.checkpoint.fileChecksum.enabled", "false")
         .config("spark.sql.streaming.pollingDelay", "10ms")
         .config("spark.sql.streaming.noDataMicroBatches.enabled", "false")
         .getOrCreate()
