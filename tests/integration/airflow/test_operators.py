@@ -280,7 +280,9 @@ class TestReplayChangelog:
             task_id="replay", application_id=application.id, instance="a", tasks=[0, 1], deadline_s=20.0
         )
 
-        assert set(run(replay)["restored_records"]) == {"0", "1"}
+        told = run(replay)
+
+        assert [set(told[figure]) for figure in ("restored_records", "restored_bytes", "restore_s")] == [{"0", "1"}] * 3
 
     def test_task_without_a_copy_there_is_refused(self, application: Application, pair: list[dict[str, Any]]) -> None:
         with pytest.raises(AssignmentError, match="holds no copy of"):
