@@ -36,7 +36,12 @@ down: venv ## End what `make demo KEEP=1` left up
 	@$(BIN)/python -m airflow_provider.demo down
 
 .PHONY: test
-test: need lint types unit integration dags ## Everything that has to pass
+test: need lint types jars ## Everything that has to pass
+	@# The integration tests mostly wait, so the others run beside them; what those said is shown when all are done.
+	@said=$$(mktemp); $(MAKE) --no-print-directory unit dags > "$$said" 2>&1 & others=$$!; \
+	trap 'kill $$others 2>/dev/null; exit 130' INT TERM; \
+	$(MAKE) --no-print-directory integration; failed=$$?; \
+	wait $$others || failed=$$?; cat "$$said"; rm -f "$$said"; exit $$failed
 
 # --- What has to be there first. One line, before anything else, when it is not. ---
 
