@@ -1,14 +1,19 @@
-# Two commands are all that a fresh machine needs: `make demo` and `make test`.
+# Two commands are all that a fresh machine needs: `make demo` and `make test`. What is merged passes `make test-all`.
 # Needed beforehand: Python >= 3.11 (or PYTHON=/path/to/it), Java >= 17 and make.
 
 PYTHON ?= python3
 KEEP ?=
+LIMIT ?=
+WORKERS ?= 3
 
 VENV := .venv
 BIN := $(VENV)/bin
+# Most tests on a real Kafka wait most of the time, so there are more workers than a small machine has cores.
+# How the tests are shared out: tests/groups.py.
+PYTEST = $(BIN)/python -m pytest --numprocesses $(WORKERS) --no-loadscope-reorder
 UV = VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/uv
 
-# What pip was told about indexes and certificates holds for uv as well.
+# What pip's environment says about indexes and certificates holds for uv as well.
 ifdef PIP_INDEX_URL
 export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
@@ -28,20 +33,19 @@ help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: need venv ## Show a failover on real parts; KEEP=1 leaves all up
-	@$(BIN)/python -m airflow_provider.demo $(if $(KEEP),--keep)
+demo: need venv ## Show a failover on real parts; KEEP=1 leaves all up, LIMIT=s is how long it may take
+	@$(BIN)/python -m airflow_provider.demo $(if $(filter-out 0 no false,$(KEEP)),--keep) $(if $(LIMIT),--limit $(LIMIT))
 
 .PHONY: down
 down: venv ## End what `make demo KEEP=1` left up
 	@$(BIN)/python -m airflow_provider.demo down
 
-.PHONY: test
-test: need lint types jars ## Everything that has to pass
-	@# The integration tests mostly wait, so the others run beside them; what those said is shown when all are done.
-	@said=$$(mktemp); $(MAKE) --no-print-directory unit dags > "$$said" 2>&1 & others=$$!; \
-	trap 'kill $$others 2>/dev/null; exit 130' INT TERM; \
-	$(MAKE) --no-print-directory integration; failed=$$?; \
-	wait $$others || failed=$$?; cat "$$said"; rm -f "$$said"; exit $$failed
+.PHONY: test test-all
+test: need lint types jars ## Lint, types, and all tests but the long ones; WORKERS=n runs n tests at a time
+	$(PYTEST) -m "not long" tests
+
+test-all: need lint types jars ## The long tests too: everything that has to pass before a merge
+	$(PYTEST) tests
 
 # --- What has to be there first. One line, before anything else, when it is not. ---
 
@@ -68,7 +72,8 @@ venv: $(VENV)/.ready ## Make the virtual environment from the lock
 # uv comes out of the lock too, hash and all, and installs the rest several times faster than pip. Where it
 # cannot reach what pip can (a setting that only pip reads), pip does it.
 $(VENV)/.ready: requirements.lock pyproject.toml | need-python
-	$(PYTHON) -m venv --clear $(VENV)
+	@echo "Installing $$(grep -c '^[a-z0-9].*==' requirements.lock) packages into $(VENV): half a minute, or some minutes the first time"
+	@$(PYTHON) -m venv --clear $(VENV)
 	@awk '/^uv==/ {take = 1} take {print} take && !/\\$$/ {exit}' requirements.lock > $(VENV)/uv.lock
 	$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r $(VENV)/uv.lock
 	$(UV) pip install --quiet --no-deps --require-hashes --build-constraints requirements.lock -r requirements.lock || \
@@ -77,16 +82,19 @@ $(VENV)/.ready: requirements.lock pyproject.toml | need-python
 	@touch $@
 
 jars: need venv ## Resolve Spark's Kafka connector and Kafka's broker into the user's cache
-	@$(BIN)/python -m airflow_provider.embedded.jars
+	@$(BIN)/python -m airflow_provider.jars
 
-lock: venv ## Resolve requirements.lock anew (hashes, no host)
+lock: venv ## Resolve requirements.lock again (hashes, no host)
 	$(UV) pip compile pyproject.toml --quiet --universal --python-version 3.11 --all-extras --upgrade \
 	  --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
 	  --output-file requirements.lock
+	$(UV) pip compile $(OBJECT_STORE).in --quiet --universal --python-version 3.11 --upgrade \
+	  --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
+	  --output-file $(OBJECT_STORE).lock
 
 # --- The checks ---
 
-.PHONY: lint types unit integration dags bench chaos
+.PHONY: lint types unit integration dags bench chaos object-store
 lint: venv ## ruff: rules and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -94,23 +102,36 @@ lint: venv ## ruff: rules and format
 types: venv ## mypy, strict
 	$(BIN)/mypy
 
-unit: venv ## Tests of pure parts, under a minute
-	$(BIN)/python -m pytest tests/unit
+unit: venv ## Tests of pure parts and of the docs
+	$(PYTEST) tests/unit tests/docs
 
 integration: need venv jars ## Tests on a real Kafka and a real Spark
-	$(BIN)/python -m pytest tests/integration
+	$(PYTEST) tests/integration
 
 dags: need venv jars ## Tests of the DAGs on a real Airflow
-	$(BIN)/python -m pytest tests/dags
+	$(PYTEST) tests/dags
+
+# In an environment of its own: what an S3 client needs and what Airflow needs do not go together.
+OBJECT_STORE := tests/unit/snapshot/object_store
+object-store: venv ## Tests of snapshots on an S3-like store
+	@$(PYTHON) -m venv --clear $(VENV)/object-store
+	@VIRTUAL_ENV="$(CURDIR)/$(VENV)/object-store" $(BIN)/uv pip install --quiet --no-deps --require-hashes -r $(OBJECT_STORE).lock
+	$(VENV)/object-store/bin/python -m pytest tests/unit/snapshot
 
 bench: need venv jars ## Measure the active step and the restore
 	$(BIN)/python -m tests.benchmarks
 
-chaos: need venv jars ## Random faults and a judge; SEED, DURATION (s), MAX_FAULTS, FAULTS, RATE
+chaos: need venv jars ## Random faults and a judge; SEED, DURATION (s), MAX_FAULTS, FAULTS, RATE, HEAL (s)
 	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(DURATION),--duration $(DURATION)) \
-	  $(if $(MAX_FAULTS),--max-faults $(MAX_FAULTS)) $(if $(FAULTS),--faults $(FAULTS)) $(if $(RATE),--rate $(RATE))
+	  $(if $(MAX_FAULTS),--max-faults $(MAX_FAULTS)) $(if $(FAULTS),--faults $(FAULTS)) $(if $(RATE),--rate $(RATE)) \
+	  $(if $(HEAL),--heal $(HEAL))
+
+.PHONY: docs
+docs: venv ## Build the reference of what users import into docs/api/
+	$(BIN)/python docs/build_reference.py
 
 .PHONY: clean
 clean: ## Remove what was made in this folder
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist docs/api .demo .kit .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -path ./.git -prune -o -name __pycache__ -type d -print0 | xargs -0 rm -rf
+	@echo "Downloaded jars and data stay in your cache, $${XDG_CACHE_HOME:-$$HOME/.cache}, for the next time"

@@ -3,10 +3,11 @@
 Each message says what was found, what was needed and what to do next. Catch the branch that you can act on::
 
     StatefulStreamsError
-    ├── ConfigurationError          the job, an operator's argument or a connection is wrong: mend it, start again
-    │   └── ReservedKeyError        a record's key is one that the changelog keeps for itself
+    ├── ConfigurationError          the job, an operator's argument or a connection is wrong: correct it, start again
     ├── TopicError                  a topic is not as the job needs it; nothing was processed
     │   ├── TopicMissingError
+    │   ├── TopicBlockedError       a transaction of another program hides part of it
+    │   ├── InputLostError          input was deleted before it was read: say what becomes of it (on_data_loss)
     │   └── TopicMismatchError      partitions, cleanup policy, replication or owner differ
     ├── BrokerUnreachableError      no broker answered within the deadline
     ├── FencedError                 a newer owner or a newer publisher exists: stop writing, read the newest assignment
@@ -18,14 +19,20 @@ Each message says what was found, what was needed and what to do next. Catch the
     ├── SnapshotError               a snapshot could not be sent, fetched or read; the changelog restores without it
     ├── RecordError                 one input record cannot be processed; names topic, partition, offset and key
     │   ├── DecodeError
-    │   └── ProcessError            the user's function raised
+    │   ├── ProcessError            the user's function raised
+    │   └── RecordTooLargeError     state, output or dead letter is larger than its topic takes
     ├── WorkerError                 a Python worker died, or was ended, again and again in the same batch
     ├── AssignmentError             no valid assignment exists, or what was asked contradicts the newest one
-    ├── InstanceError               an instance did not start, ended without a goodbye, does not answer, or is not fit
+    ├── InstanceError               an instance did not start, ended uncleanly, does not answer, or is not fit
     └── DeadlineError               something was waited for longer than allowed; says what
 """
 
 from __future__ import annotations
+
+from enum import Enum
+from typing import ClassVar, Final
+
+from airflow_provider.common.error_text import bounded
 
 __all__ = [
     "AssignmentError",
@@ -33,11 +40,13 @@ __all__ = [
     "ConfigurationError",
     "DeadlineError",
     "DecodeError",
+    "ErrorClass",
     "FencedError",
+    "InputLostError",
     "InstanceError",
     "ProcessError",
     "RecordError",
-    "ReservedKeyError",
+    "RecordTooLargeError",
     "SnapshotError",
     "StateError",
     "StatefulStreamsError",
@@ -45,6 +54,7 @@ __all__ = [
     "StoreDivergedError",
     "StoreLockedError",
     "StoreOutdatedError",
+    "TopicBlockedError",
     "TopicError",
     "TopicMismatchError",
     "TopicMissingError",
@@ -52,20 +62,40 @@ __all__ = [
 ]
 
 
+_KEY_CHARS: Final = 200
+
+
+class ErrorClass(Enum):
+    """What is done about an error. `airflow_provider.error_decision` knows it for every error."""
+
+    TRANSIENT = "transient"
+    """It is tried again, after a pause that grows. Errors that nobody foresaw end the instance after some tries."""
+    RECORD = "record"
+    """The job's policy: the record is left out, or the task fails and waits for a person."""
+    JOB = "job"
+    """The task fails at once and waits for a person: every owner would meet the same."""
+    HOST = "host"
+    """A standby on another instance takes over; where each has failed, the task waits for a person."""
+    OWNER = "owner"
+    """Another one owns the task: it waits for the newer assignment."""
+
+
 class StatefulStreamsError(Exception):
     """The root of all errors of this package."""
 
+    error_class: ClassVar[ErrorClass] = ErrorClass.HOST
+
 
 class ConfigurationError(StatefulStreamsError):
-    """A job, an argument or a connection is wrong. Mend it and start again."""
+    """A job, an argument or a connection is wrong. Correct it and start again."""
 
-
-class ReservedKeyError(ConfigurationError):
-    """A record carries the key that the changelog keeps for its commit records."""
+    error_class = ErrorClass.JOB
 
 
 class TopicError(StatefulStreamsError):
     """A topic is not as the job needs it. Nothing was processed."""
+
+    error_class = ErrorClass.JOB
 
 
 class TopicMissingError(TopicError):
@@ -76,12 +106,26 @@ class TopicMismatchError(TopicError):
     """A topic exists, but with other partitions, cleanup policy, replication or owner than needed."""
 
 
+class TopicBlockedError(TopicError):
+    """A transaction of another program hides part of a topic; what waits for its end goes on by itself."""
+
+    error_class = ErrorClass.TRANSIENT
+
+
+class InputLostError(TopicError):
+    """Input was deleted before it was read, so that the task cannot go on where it stopped."""
+
+
 class BrokerUnreachableError(StatefulStreamsError):
     """No broker answered within the deadline."""
 
+    error_class = ErrorClass.TRANSIENT
+
 
 class FencedError(StatefulStreamsError):
-    """A newer owner exists. Whoever gets this has written nothing and must stop writing."""
+    """A newer owner exists. Nothing was written, and the caller must stop writing."""
+
+    error_class = ErrorClass.OWNER
 
 
 class StateError(StatefulStreamsError):
@@ -107,6 +151,8 @@ class StoreDivergedError(StateError):
 class SnapshotError(StatefulStreamsError):
     """A snapshot could not be sent, fetched or read. It stops no task: the changelog restores without it."""
 
+    error_class = ErrorClass.TRANSIENT
+
 
 class RecordError(StatefulStreamsError):
     """One input record cannot be processed.
@@ -119,10 +165,12 @@ class RecordError(StatefulStreamsError):
         reason: what went wrong, in one line.
     """
 
+    error_class = ErrorClass.RECORD
+
     def __init__(self, topic: str, partition: int, offset: int | None, key: str | None, reason: str) -> None:
         self.topic, self.partition, self.offset, self.key, self.reason = topic, partition, offset, key, reason
         at = "?" if offset is None else str(offset)
-        super().__init__(f"{topic}[{partition}] at offset {at}, key {key!r}: {reason}")
+        super().__init__(f"{topic}[{partition}] at offset {at}, key {bounded(repr(key), _KEY_CHARS)}: {reason}")
 
     def __reduce__(self) -> tuple[type[RecordError], tuple[str, int, int | None, str | None, str]]:
         """Pickle by the arguments, so that the error crosses from a worker to the driver whole."""
@@ -134,7 +182,11 @@ class DecodeError(RecordError):
 
 
 class ProcessError(RecordError):
-    """The user's function raised for this record's key."""
+    """The job's operation cannot take a record: its function raised, its state cannot be kept, or a sum has no room."""
+
+
+class RecordTooLargeError(RecordError):
+    """What this record makes of its key's state, its output or its dead letter is larger than the topic takes."""
 
 
 class WorkerError(StatefulStreamsError):
@@ -144,10 +196,14 @@ class WorkerError(StatefulStreamsError):
 class AssignmentError(StatefulStreamsError):
     """No valid assignment exists, or what was asked contradicts the newest one."""
 
+    error_class = ErrorClass.JOB
+
 
 class InstanceError(StatefulStreamsError):
-    """An instance did not start, ended without a goodbye, does not answer, or its host is not fit to go on."""
+    """An instance did not start, ended without a clean shutdown, does not answer, or its host is not fit to go on."""
 
 
 class DeadlineError(StatefulStreamsError):
     """Something was waited for longer than allowed. The message says what."""
+
+    error_class = ErrorClass.TRANSIENT

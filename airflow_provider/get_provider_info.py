@@ -13,13 +13,16 @@ _OPERATORS = (
     "failover",
     "failover_report",
     "fault_injection",
+    "history",
     "instance_deployment",
     "instance_stop",
     "promotion",
     "recovery_check",
+    "repair_list",
+    "slo_check",
     "task_assignment",
 )
-_SENSORS = ("incident_resolution", "instance_state", "standby_lag", "task_state")
+_SENSORS = ("incident_resolution", "instance_state", "predicted_rto", "standby_lag", "task_state")
 
 
 def get_provider_info() -> dict[str, Any]:
@@ -61,7 +64,7 @@ def get_provider_info() -> dict[str, Any]:
         ],
         "connection-types": [
             {
-                "connection-type": "kafka_streams",
+                "connection-type": "kafkastreams",
                 "hook-class-name": "airflow_provider.hooks.kafka_streams.KafkaStreamsHook",
                 "hook-name": "Kafka Streams",
                 "ui-field-behaviour": {
@@ -77,7 +80,7 @@ def get_provider_info() -> dict[str, Any]:
                     },
                     "security_protocol": {
                         "label": "Security protocol",
-                        "description": "How the brokers are spoken to.",
+                        "description": "The protocol of the connections to the brokers.",
                         "schema": {
                             "type": ["string", "null"],
                             "enum": ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"],

@@ -1,1 +1,75 @@
-"""The operators: create topics, deploy, stop, promote, replay. Import them as `airflow_provider.operators`."""
+"""The operators: create topics, deploy, stop, promote, replay. Import them from `airflow_provider.operators`.
+
+A class is loaded when it is asked for, so that a DAG file that needs one loads one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_provider.common.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from airflow_provider.operators.application_reset import ResetApplicationOperator
+    from airflow_provider.operators.changelog_replay import ReplayChangelogOperator
+    from airflow_provider.operators.changelog_topics import CreateChangelogTopicsOperator
+    from airflow_provider.operators.drill_readiness import CheckDrillReadinessOperator
+    from airflow_provider.operators.failover import FailOverOperator
+    from airflow_provider.operators.failover_report import ReportFailOverOperator
+    from airflow_provider.operators.fault_injection import InjectFaultOperator
+    from airflow_provider.operators.history import HistoryOperator
+    from airflow_provider.operators.instance_deployment import DeployInstanceOperator
+    from airflow_provider.operators.instance_stop import StopInstanceOperator
+    from airflow_provider.operators.processing_pause import PauseProcessingOperator
+    from airflow_provider.operators.promotion import PromoteStandbyOperator
+    from airflow_provider.operators.recovery_check import CheckRecoveryOperator
+    from airflow_provider.operators.repair_list import ListRepairsOperator
+    from airflow_provider.operators.slo_check import CheckSloOperator
+    from airflow_provider.operators.state_removal import RemoveStateOperator
+    from airflow_provider.operators.task_assignment import AssignTasksOperator
+    from airflow_provider.operators.topic_check import CheckTopicsOperator
+
+__all__ = [
+    "AssignTasksOperator",
+    "CheckDrillReadinessOperator",
+    "CheckRecoveryOperator",
+    "CheckSloOperator",
+    "CheckTopicsOperator",
+    "CreateChangelogTopicsOperator",
+    "DeployInstanceOperator",
+    "FailOverOperator",
+    "HistoryOperator",
+    "InjectFaultOperator",
+    "ListRepairsOperator",
+    "PauseProcessingOperator",
+    "PromoteStandbyOperator",
+    "RemoveStateOperator",
+    "ReplayChangelogOperator",
+    "ReportFailOverOperator",
+    "ResetApplicationOperator",
+    "StopInstanceOperator",
+]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "ListRepairsOperator": "repair_list",
+        "AssignTasksOperator": "task_assignment",
+        "CheckDrillReadinessOperator": "drill_readiness",
+        "CheckRecoveryOperator": "recovery_check",
+        "CheckSloOperator": "slo_check",
+        "CheckTopicsOperator": "topic_check",
+        "CreateChangelogTopicsOperator": "changelog_topics",
+        "DeployInstanceOperator": "instance_deployment",
+        "FailOverOperator": "failover",
+        "HistoryOperator": "history",
+        "InjectFaultOperator": "fault_injection",
+        "PauseProcessingOperator": "processing_pause",
+        "PromoteStandbyOperator": "promotion",
+        "RemoveStateOperator": "state_removal",
+        "ReplayChangelogOperator": "changelog_replay",
+        "ReportFailOverOperator": "failover_report",
+        "ResetApplicationOperator": "application_reset",
+        "StopInstanceOperator": "instance_stop",
+    },
+)

@@ -7,13 +7,15 @@ from typing import Any
 
 from airflow.sdk import Context
 
+from airflow_provider.common.json_codec import to_plain
+from airflow_provider.operators.arguments import parse_if_given, parse_names, parse_whole
 from airflow_provider.operators.control import ControlOperator
 
 __all__ = ["CreateChangelogTopicsOperator"]
 
 
 class CreateChangelogTopicsOperator(ControlOperator):
-    """Creates the compacted changelogs of an application's stores and its two control topics, or verifies them.
+    """Creates the compacted changelogs of an application's stores and its three control topics, or verifies them.
 
     The number of partitions is the source's: a task takes the same partition of both. What exists is verified and
     never altered. Running it again changes nothing.
@@ -23,6 +25,8 @@ class CreateChangelogTopicsOperator(ControlOperator):
         source_topics: the topic that the job reads, or several of the same number of partitions.
         stores: the names of the job's stores.
         replication_factor: of the topics; None takes the cluster's default and accepts any.
+        output_topics: sinks and dead-letter topics, created with the sources' number of partitions where they do not
+            exist; those that do are left as they are.
         kwargs: see `ControlOperator`.
 
     Returns:
@@ -35,7 +39,7 @@ class CreateChangelogTopicsOperator(ControlOperator):
     """
 
     template_fields: Sequence[str] = (
-        *ControlOperator.template_fields, "source_topics", "stores", "replication_factor"
+        *ControlOperator.template_fields, "source_topics", "stores", "replication_factor", "output_topics"
     )  # fmt: skip
 
     def __init__(
@@ -45,24 +49,31 @@ class CreateChangelogTopicsOperator(ControlOperator):
         source_topics: str | Sequence[str],
         stores: str | Sequence[str] = ("state",),
         replication_factor: int | None = None,
+        output_topics: str | Sequence[str] = (),
         **kwargs: Any,
     ) -> None:
         super().__init__(application_id=application_id, **kwargs)
         self.source_topics = source_topics
         self.stores = stores
         self.replication_factor = replication_factor
+        self.output_topics = output_topics
+
+    def has_no_control_topics(self) -> bool:
+        """False: what it creates need not be there, so a missing source is looked for again with another try."""
+        return False
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Create or verify."""
-        made = self.hook.create_topics(
+        from airflow_provider.kafka.application_topics import create_topics
+
+        made = create_topics(
+            self.hook.topics(),
             self.application_id,
-            _several(self.source_topics),
-            _several(self.stores),
-            int(self.replication_factor) if self.replication_factor else None,
+            parse_names("source_topics", self.source_topics),
+            parse_names("stores", self.stores),
+            parse_if_given(parse_whole, "replication_factor", self.replication_factor, minimum=1),
+            parse_names("output_topics", self.output_topics) if self.output_topics not in ("", "[]", (), []) else (),
         )
-        self.log.info("Created %s of %s", made["created"] or "none", [*made["changelogs"], *made["control"]])
-        return made
-
-
-def _several(names: str | Sequence[str]) -> list[str]:
-    return [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+        self.log.info("Created %s of %s", list(made.created) or "none", [*made.changelogs, *made.control])
+        plain: dict[str, Any] = to_plain(made)
+        return plain

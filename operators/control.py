@@ -2,71 +2,38 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
-from datetime import timedelta
+import dataclasses
+from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from airflow.sdk import BaseOperator, Context
+from airflow.sdk import Context
 
-from airflow_provider.control.conditions import Condition
-from airflow_provider.errors import FencedError
+from airflow_provider.common.clock import now_ms
+from airflow_provider.control.history_record import HistoryKind, HistoryOutcome
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
-from airflow_provider.triggers.control import ControlTrigger, settle
+from airflow_provider.operators.deferrable_control import DeferrableControl
 
 if TYPE_CHECKING:
+    from airflow_provider.control.history_record import HistoryRecord
     from airflow_provider.control.publisher import AssignmentPublisher
 
 __all__ = ["ControlOperator"]
 
 T = TypeVar("T")
-_TRIES: Final = 5
+_HISTORY_S: Final = 2.0
 
 
-class ControlOperator(BaseOperator):
+class ControlOperator(DeferrableControl):
     """Base of the operators that act on one application.
 
-    A deferred task can be marked failed although its trigger fired, so every one of these retries, and its
-    ``execute`` can be run again: it finds what it did before and goes on from there.
+    Its ``execute`` can be run again: it finds what it did before and goes on from there.
 
     Args:
-        application_id: the application.
-        kafka_conn_id: connection of the Kafka cluster.
-        deadline_s: how long a deferred wait may last, in seconds; None for ever.
-        instance_timeout_s: silence of an instance that counts as its end, in seconds.
-        start_timeout_s: the same while it starts.
-        retries: as of every operator; 2 by default.
-        retry_delay: as of every operator; 10 seconds by default.
+        kwargs: ``application_id`` and the others of `DeferrableControl`.
     """
 
-    template_fields: Sequence[str] = (
-        "application_id",
-        "kafka_conn_id",
-        "deadline_s",
-        "instance_timeout_s",
-        "start_timeout_s",
-    )
     ui_color = "#dbeafe"
-
-    def __init__(
-        self,
-        *,
-        application_id: str,
-        kafka_conn_id: str = KafkaStreamsHook.default_conn_name,
-        deadline_s: float | None = 600.0,
-        instance_timeout_s: float = 5.0,
-        start_timeout_s: float = 120.0,
-        retries: int = 2,
-        retry_delay: timedelta = timedelta(seconds=10),
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(retries=retries, retry_delay=retry_delay, **kwargs)
-        self.application_id = application_id
-        self.kafka_conn_id = kafka_conn_id
-        self.deadline_s = deadline_s
-        self.instance_timeout_s = instance_timeout_s
-        self.start_timeout_s = start_timeout_s
 
     @cached_property
     def hook(self) -> KafkaStreamsHook:
@@ -79,7 +46,9 @@ class ControlOperator(BaseOperator):
         application_id: str | None = None,
         kafka_conn_id: str | None = None,
     ) -> T:
-        """Let `act` read and publish; when another publisher took over meanwhile, let it read and publish again.
+        """Let `act` read and publish; when another publisher takes over, let it read and publish again.
+
+        What has outlived its use in the control topics (`airflow_provider.control.retention`) is removed after that.
 
         Args:
             act: called with a publisher that has just read the newest state.
@@ -91,43 +60,51 @@ class ControlOperator(BaseOperator):
             TopicMissingError: the application's topics do not exist.
             BrokerUnreachableError: no broker answered.
         """
-        application_id = application_id or self.application_id
-        hook = KafkaStreamsHook(kafka_conn_id or self.kafka_conn_id)
-        for _ in range(_TRIES):
-            try:
-                with hook.publisher(application_id) as publisher:
-                    return act(publisher)
-            except FencedError:
-                self.log.info("Another task publishes for %s: reading again", application_id)
-        raise FencedError(
-            f"{self.task_id} was fenced {_TRIES} times by other publishers of {application_id!r}: look for DAG runs "
-            "that act on it, then try again."
-        )
+        from airflow_provider.control.publication import publish_by
 
-    def wait_for(self, condition: Condition, stop_on_kill: dict[str, Any] | None = None) -> NoReturn:
-        """Free the worker until a condition is met; go on in `execute_complete`."""
-        deadline_ms = None if self.deadline_s is None else int((time.time() + float(self.deadline_s)) * 1000)
-        self.log.info("Waiting for %s", condition)
-        self.defer(
-            trigger=ControlTrigger(
-                self.application_id,
-                condition,
-                kafka_conn_id=self.kafka_conn_id,
-                deadline_ms=deadline_ms,
-                instance_timeout_s=float(self.instance_timeout_s),
-                start_timeout_s=float(self.start_timeout_s),
-                stop_on_kill=stop_on_kill,
-            ),
-            method_name="execute_complete",
-        )
+        connection = KafkaStreamsHook(kafka_conn_id or self.kafka_conn_id).connection
+        return publish_by(connection, application_id or self.application_id, act)
 
-    def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> Any:
-        """Return the condition's result.
+    def task_of_run(self, context: Context) -> str:
+        """The id of this task in this run, the same for all tries, as that of an event in the history."""
+        return f"{self.dag_id}/{context['run_id']}/{self.task_id}/{context['ti'].map_index}"
 
-        Raises:
-            InstanceError: it can not be met any more.
-            DeadlineError: it was not met in time.
+    def note_history(
+        self, records: Iterable[HistoryRecord], application_id: str | None = None, kafka_conn_id: str | None = None
+    ) -> bool:
+        """Write into the history what was done; what cannot be written is a warning, soon, and fails nothing.
+
+        Args:
+            records: of one application.
+            application_id: another application than the operator's.
+            kafka_conn_id: another cluster than the operator's.
+
+        Returns:
+            Whether they are stored.
         """
-        result = settle(event)
-        self.log.info("Done: %s", result)
-        return result
+        application_id = application_id or self.application_id
+        try:
+            hook = KafkaStreamsHook(kafka_conn_id or self.kafka_conn_id)
+            hook.write_history(application_id, *records, timeout_s=_HISTORY_S)
+        except Exception as error:  # whatever it is: what was done is done
+            self.log.warning("Not in the history of %s: %s: %s", application_id, type(error).__name__, error)
+            return False
+        return True
+
+    def end_history(self, kind: HistoryKind, id: str, reason: str | None = None) -> None:
+        """Note in the history how something ended that has a record there; what cannot be written is a warning.
+
+        Args:
+            kind: of the record.
+            id: of the record; where there is none, nothing is written.
+            reason: why it failed; None where it did not.
+        """
+        try:
+            records = self.hook.read_history(self.application_id, kind=kind)
+        except Exception as error:  # whatever it is: what was done is done
+            self.log.warning("The history of %s is not known: %s", self.application_id, error)
+            return
+        outcome = HistoryOutcome.PASSED if reason is None else HistoryOutcome.FAILED
+        for record in records:
+            if record.id == id:
+                self.note_history([dataclasses.replace(record, outcome=outcome, reason=reason, ended_at_ms=now_ms())])

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-from airflow.sdk import Context
+from airflow.sdk import AssetAlias, Context
 
+from airflow_provider.assets import ANSWERS, ANSWERS_ALIAS
+from airflow_provider.assets import answers as answers_asset
+from airflow_provider.common.clock import now_ms
+from airflow_provider.common.json_codec import from_plain, to_plain
 from airflow_provider.control.assignment import Assignment
-from airflow_provider.control.failover import decide
-from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord, detect
-from airflow_provider.control.status import InstanceState
+from airflow_provider.control.detection import detect
+from airflow_provider.control.failover_answer import FailoverAnswer
+from airflow_provider.control.history_builder import failover_record
+from airflow_provider.control.incident import Incident, IncidentRecord
+from airflow_provider.control.incident_answer import IncidentFinder, answer_incident, wrong_now
+from airflow_provider.control.incident_event import IncidentEvent
+from airflow_provider.control.liveness import Timeouts
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.operators.arguments import parse_whole
 from airflow_provider.operators.control import ControlOperator
 
 if TYPE_CHECKING:
@@ -25,17 +35,28 @@ if TYPE_CHECKING:
 __all__ = ["FailOverOperator"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Case:
     """One application's incidents and what their finder knew; none when they have yet to be looked for."""
 
     application_id: str
     kafka_conn_id: str
-    instance_timeout_s: float
+    timeouts: Timeouts
     num_standby_replicas: int
-    incidents: tuple[Incident, ...] = ()
-    detected_at_ms: dict[str, int] = field(default_factory=dict)
-    silent: frozenset[str] = frozenset()
+    events: tuple[IncidentEvent, ...] = ()
+
+    def finder(self, run_id: str) -> IncidentFinder:
+        """As of this run."""
+        return IncidentFinder(
+            answered_by=run_id,
+            timeouts=self.timeouts,
+            num_standby_replicas=self.num_standby_replicas,
+            by_hand=not self.events,
+            events=self.events,
+        )
+
+
+_Answered = tuple[IncidentRecord, FailoverAnswer]
 
 
 class FailOverOperator(ControlOperator):
@@ -46,22 +67,27 @@ class FailOverOperator(ControlOperator):
     everything is moved off it.
 
     For each incident, in one Kafka transaction: the next generation, and the record that says why. The publisher is
-    fenced, so of two runs one wins, and the other reads again and finds the incident answered. An incident that was
-    answered before is passed over, so running this again is harmless.
+    fenced, so of two runs one wins, and the other reads again and finds the incident answered. An event of an incident
+    that was answered before is skipped, so running this again is harmless; a task that was held for want of an
+    instance is decided about again when there is one. A run that was started by hand decides about everything that is
+    still wrong.
+
+    Where the task has `ANSWERS_ALIAS` among its outlets, each application with answers gets an event of `ANSWERS`,
+    which starts the repair DAG. When some applications of several could not be answered, the others are handed on, and
+    the watcher fires again for the rest. At the end each answer gets an open record in the application's history, if
+    that can be written within two seconds; otherwise there is a warning.
 
     Args:
         application_id: for a run that was started by hand: the application.
         instance: for a run that was started by hand: only this instance.
-        num_standby_replicas: for a run that was started by hand: wanted standbys a task.
+        num_standby_replicas: for a run that was started by hand: wanted standbys per task.
         kwargs: see `ControlOperator`.
 
     Returns:
-        A list with an entry for each incident that this run answered: ``application_id``, ``kafka_conn_id``,
-        ``instance``, ``incident_id``, ``kind``, ``evidence``, ``tasks``, ``decisions`` (lines), ``moved`` (task to
-        instance), ``generation``, ``failed_at_ms``, ``detected_at_ms``, ``decided_at_ms``, ``replace`` (whether the
-        instance is gone and needs a replacement), ``num_standby_replicas``, ``took_ms``.
+        A list with a `FailoverAnswer`, as plain values, for each incident that this run answered.
 
     Raises:
+        AssignmentError: the assignment topic holds none, or one that cannot be read.
         ConfigurationError: neither an event nor an application names what to answer.
         FencedError: other publishers took over again and again.
         TopicMissingError: the application has no control topics.
@@ -87,23 +113,61 @@ class FailOverOperator(ControlOperator):
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Answer every incident."""
         began = time.monotonic()
-        answers: list[dict[str, Any]] = []
-        for case in self._cases(context):
-            answers += self._answer(case, str(context["run_id"]))
+        answers = self._answer_all(self._cases(context), str(context["run_id"]))
         took_ms = round((time.monotonic() - began) * 1000)
-        for answer in answers:
-            answer["took_ms"] = took_ms
         self.log.info("%d incident(s) answered in %d ms", len(answers), took_ms)
+        plain = [to_plain(dataclasses.replace(answer, took_ms=took_ms)) for _, answer in answers]
+        self._hand_on(context, plain)
+        self._note([(answer, record) for record, answer in answers if record.resolved_at_ms is None])
+        return plain
+
+    def _note(self, answers: Sequence[tuple[FailoverAnswer, IncidentRecord]]) -> None:
+        """Open records in the histories, each application by itself and at once; the repair's report completes them."""
+        places = sorted({(answer.application_id, answer.kafka_conn_id) for answer, _ in answers})
+        with ThreadPoolExecutor(max_workers=max(1, len(places))) as pool:
+            for place in places:
+                here = [record for answer, record in answers if (answer.application_id, answer.kafka_conn_id) == place]
+                records = map(failover_record, here)  # made where no error can fail the failover
+                pool.submit(self.note_history, records, *place)
+
+    def _answer_all(self, cases: Sequence[_Case], run_id: str) -> list[_Answered]:
+        """Each application by itself and at once: one whose brokers are away must not delay another."""
+        with ThreadPoolExecutor(max_workers=len(cases)) as pool:
+            asked = [pool.submit(self._answer, case, run_id) for case in cases]
+        answers = [answer for future in asked if future.exception() is None for answer in future.result()]
+        failed = [
+            (case, error)
+            for case, future in zip(cases, asked, strict=True)
+            if (error := future.exception()) is not None
+        ]
+        for case, error in failed:
+            self.log.error("%s could not be answered: %s: %s", case.application_id, type(error).__name__, error)
+        if failed and not answers:
+            raise failed[0][1]
+        # What was answered is handed on now. For the rest the watcher fires again, and that run is red until it can.
         return answers
+
+    def _hand_on(self, context: Context, plain: Sequence[Any]) -> None:
+        """An event for each application, so that the redundancy is restored."""
+        for application_id in sorted({answer["application_id"] for answer in plain}):
+            answers = [answer for answer in plain if answer["application_id"] == application_id]
+            for outlet in self.outlets:
+                if isinstance(outlet, AssetAlias):
+                    asset = ANSWERS if outlet == ANSWERS_ALIAS else answers_asset(application_id)
+                    context["outlet_events"][outlet].add(asset, extra={"answers": answers})
 
     def _cases(self, context: Context) -> Sequence[_Case]:
         cases: dict[tuple[str, str], _Case] = {}
-        for payload in _payloads(context):
-            incident = msgspec.convert(payload["incident"], type=Incident)
-            key = (payload["application_id"], payload["kafka_conn_id"])
-            case = cases.get(key) or _Case(*key, payload["instance_timeout_s"], payload["num_standby_replicas"])
-            if incident not in case.incidents:
-                cases[key] = _with(case, incident, payload)
+        for event in _events(context):
+            key = (event.application_id, event.kafka_conn_id)
+            case = cases.get(key) or _Case(
+                application_id=event.application_id,
+                kafka_conn_id=event.kafka_conn_id,
+                timeouts=event.timeouts,
+                num_standby_replicas=event.num_standby_replicas,
+            )
+            if event.incident not in [known.incident for known in case.events]:
+                cases[key] = dataclasses.replace(case, events=(*case.events, event))
         if cases:
             return list(cases.values())
         if not self.application_id:
@@ -113,16 +177,16 @@ class FailOverOperator(ControlOperator):
             )
         return [
             _Case(
-                self.application_id,
-                self.kafka_conn_id,
-                float(self.instance_timeout_s),
-                int(self.num_standby_replicas),
+                application_id=self.application_id,
+                kafka_conn_id=self.kafka_conn_id,
+                timeouts=self.timeouts,
+                num_standby_replicas=parse_whole("num_standby_replicas", self.num_standby_replicas),
             )
         ]
 
-    def _answer(self, case: _Case, run_id: str) -> list[dict[str, Any]]:
-        def answer(publisher: AssignmentPublisher) -> list[dict[str, Any]]:
-            incidents = case.incidents or self._found(publisher.view, case)
+    def _answer(self, case: _Case, run_id: str) -> list[_Answered]:
+        def answer(publisher: AssignmentPublisher) -> list[_Answered]:
+            incidents = [event.incident for event in case.events] or self._found(publisher.view, case)
             answers = [self._answer_one(publisher, case, incident, run_id) for incident in incidents]
             return [answer for answer in answers if answer is not None]
 
@@ -130,92 +194,32 @@ class FailOverOperator(ControlOperator):
 
     def _answer_one(
         self, publisher: AssignmentPublisher, case: _Case, incident: Incident, run_id: str
-    ) -> dict[str, Any] | None:
+    ) -> _Answered | None:
         view = publisher.view
-        known = view.incidents.get(incident.id)
-        if view.assignment is None:
+        answer = answer_incident(view, incident, case.finder(run_id), now_ms)
+        if answer.new:
+            self.log.info("%s", answer.line)
+        if answer.record is None or view.assignment is None:
             return None
-        if known is not None and known.answered_by == run_id:
-            return _told(case, known, view.assignment)  # an earlier try of this task
-        if known is not None and incident.kind is not IncidentKind.BY_HAND:
-            self.log.info("Incident %s was answered by %s already", incident.id, known.answered_by)
-            return None
-        gone = {i.instance for i in case.incidents if i.kind is not IncidentKind.TASK_FAILED} | case.silent
-        healthy = [name for name in view.healthy(case.instance_timeout_s) if name not in gone]
-        # One that starts cannot take over yet, but it is better than nobody.
-        healthy = [n for n in healthy if view.statuses[n].state is InstanceState.RUNNING] or healthy
-        plan = decide(
-            incident, view.assignment, view.statuses, healthy, case.num_standby_replicas, answered=view.incidents
-        )
-        if plan.assignment is None and not plan.decisions:
-            self.log.info("Incident %s is not open any more", incident.id)
-            return None
-        record = IncidentRecord(
-            incident,
-            run_id,
-            case.detected_at_ms.get(incident.id),
-            time.time_ns() // 1_000_000,
-            (plan.assignment or view.assignment).generation,
-            tuple(map(str, plan.decisions)),
-            failed_at_ms=view.heard_at_ms.get(incident.instance),
-        )
-        publisher.publish(plan.assignment, record)
-        view.incidents[incident.id] = record
-        self.log.info("Incident %s (%s): %s", incident.id, incident.evidence, "; ".join(record.decisions) or "no task")
-        return _told(case, record, plan.assignment or view.assignment)
+        if answer.new:
+            publisher.publish(answer.assignment, answer.record)
+            view.incidents[incident.id] = answer.record
+        return _answer_of(case, answer.record, answer.assignment or view.assignment)
 
     def _found(self, view: ControlView, case: _Case) -> tuple[Incident, ...]:
         """What is wrong now, for a run that was started by hand."""
-        found = detect(view.assignment, view.statuses, view.silent_for_s, case.instance_timeout_s)
-        if not self.instance:
-            return found
-        named = tuple(incident for incident in found if incident.instance == self.instance)
-        if named or view.assignment is None or self.instance not in view.assignment.instances:
-            return named
-        status = view.statuses.get(self.instance)
-        tasks = view.assignment.active_on(self.instance)
-        incarnation = status.incarnation if status else 0
-        evidence = "nothing is wrong with it: moved by hand"
-        return (Incident(case.application_id, IncidentKind.BY_HAND, self.instance, incarnation, tasks, evidence),)
+        found = detect(view.assignment, view.statuses, view.silent_for_s, case.timeouts, view.heard_at_ms)
+        return wrong_now(view, found, self.instance)
 
 
-def _payloads(context: Context) -> Iterator[dict[str, Any]]:
-    """The payloads of the `IncidentTrigger`s whose events started this run."""
+def _events(context: Context) -> Iterator[IncidentEvent]:
+    """Those of the `IncidentTrigger`s that started this run."""
     for events in context["triggering_asset_events"].values():
         for event in events:
             payload = event.extra.get("payload")
             if isinstance(payload, dict) and "incident" in payload:
-                yield payload
+                yield from_plain(payload, IncidentEvent)
 
 
-def _with(case: _Case, incident: Incident, payload: dict[str, Any]) -> _Case:
-    return _Case(
-        case.application_id,
-        case.kafka_conn_id,
-        case.instance_timeout_s,
-        case.num_standby_replicas,
-        (*case.incidents, incident),
-        {**case.detected_at_ms, incident.id: payload["detected_at_ms"]},
-        case.silent | frozenset(payload["silent"]),
-    )
-
-
-def _told(case: _Case, record: IncidentRecord, assignment: Assignment) -> dict[str, Any]:
-    incident = record.incident
-    return {
-        "application_id": case.application_id,
-        "kafka_conn_id": case.kafka_conn_id,
-        "instance": incident.instance,
-        "incident_id": incident.id,
-        "kind": incident.kind.value,
-        "evidence": incident.evidence,
-        "tasks": list(incident.tasks),
-        "decisions": list(record.decisions),
-        "moved": {str(task): assignment.tasks[task].active for task in incident.tasks},
-        "generation": record.generation,
-        "failed_at_ms": record.failed_at_ms,
-        "detected_at_ms": record.detected_at_ms,
-        "decided_at_ms": record.decided_at_ms,
-        "replace": incident.kind in (IncidentKind.INSTANCE_ENDED, IncidentKind.HEARTBEAT_MISSED),
-        "num_standby_replicas": case.num_standby_replicas,
-    }
+def _answer_of(case: _Case, record: IncidentRecord, assignment: Assignment) -> _Answered:
+    return record, FailoverAnswer.of(record, assignment, case.kafka_conn_id, case.num_standby_replicas)

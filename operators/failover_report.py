@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Sequence
 from typing import Any
 
 from airflow.sdk import Context
 
-from airflow_provider.control.report import FailoverReport, report
+from airflow_provider.common.clock import now_ms
+from airflow_provider.control.history_builder import failover_record
+from airflow_provider.control.report import FailoverReport, known_recovery, recovery_of, report
 from airflow_provider.errors import InstanceError
+from airflow_provider.operators.arguments import parse_if_given, parse_seconds
 from airflow_provider.operators.control import ControlOperator
 
 __all__ = ["ReportFailOverOperator"]
 
 
 class ReportFailOverOperator(ControlOperator):
-    """Marks an incident resolved and tells what its failover cost.
+    """Marks an incident resolved, reports what its failover cost, and completes its record in the history.
+
+    A history that cannot be written is a warning; the incident is remembered in the assignment topic the longer.
 
     Args:
         application_id: the application.
         incident_id: `Incident.id`.
+        max_rto_s: the promised RTO in seconds, for the history; None where none is.
         kwargs: see `ControlOperator`.
 
     Returns:
@@ -32,23 +37,30 @@ class ReportFailOverOperator(ControlOperator):
         BrokerUnreachableError: no broker answered.
     """
 
-    template_fields: Sequence[str] = (*ControlOperator.template_fields, "incident_id")
+    template_fields: Sequence[str] = (*ControlOperator.template_fields, "incident_id", "max_rto_s")
 
-    def __init__(self, *, application_id: str, incident_id: str, **kwargs: Any) -> None:
+    def __init__(self, *, application_id: str, incident_id: str, max_rto_s: float | None = None, **kwargs: Any) -> None:
         super().__init__(application_id=application_id, **kwargs)
         self.incident_id = incident_id
+        self.max_rto_s = max_rto_s
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Mark and tell."""
+        """Mark and report."""
+        slo_rto_s = parse_if_given(parse_seconds, "max_rto_s", self.max_rto_s)
         view = self.hook.read(self.application_id)
         record = view.incidents.get(self.incident_id)
         if record is None:
             raise InstanceError(
-                f"There is no record of incident {self.incident_id!r} of {self.application_id!r}: it was not answered."
+                f"Incident {self.incident_id!r} of {self.application_id!r} has no record: run the failover DAG first."
             )
+        found = record
         if record.resolved_at_ms is None:
-            record = dataclasses.replace(record, resolved_at_ms=time.time_ns() // 1_000_000)
+            record = dataclasses.replace(record, resolved_at_ms=now_ms(), recovery=recovery_of(record, view))
+        # First the history: what says that it is there can be forgotten.
+        if self.note_history([failover_record(record, known_recovery(record, view), slo_rto_s)]):
+            record = dataclasses.replace(record, in_history=True)
+        if record != found:
             self.hook.write(self.application_id, record)
-        told: FailoverReport = report(record, view)
-        self.log.info("Failover of %s\n%s", record.incident.instance, told)
-        return told.to_plain()
+        cost: FailoverReport = report(record, view)
+        self.log.info("Failover of %s\n%s", record.incident.instance, cost)
+        return cost.to_plain()

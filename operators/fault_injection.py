@@ -2,59 +2,99 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context
 
-from airflow_provider.control.command import Command, CommandKind
-from airflow_provider.control.drill import choose_victim, source_offsets
+from airflow_provider.common.json_codec import to_plain
+from airflow_provider.control.conditions import FaultTaken
+from airflow_provider.control.fault_injection import inject_fault
+from airflow_provider.control.history_builder import drill_record
+from airflow_provider.control.history_record import HistoryOutcome, HistoryRecord
+from airflow_provider.control.injected_fault import InjectedFault
+from airflow_provider.errors import InstanceError, StatefulStreamsError
 from airflow_provider.operators.control import ControlOperator
+
+if TYPE_CHECKING:
+    from airflow_provider.control.publisher import AssignmentPublisher
 
 __all__ = ["InjectFaultOperator"]
 
 
 class InjectFaultOperator(ControlOperator):
-    """Has an instance kill its whole process group with SIGKILL, as a crash or a lost host would.
+    """Has an instance kill its whole process group with SIGKILL, as a crash or a lost host would. Waits for its end.
 
-    It does not wait for the end. It is not retried: a second try would make a second instance fail.
+    A run injects one fault, however often this is tried or cleared: the choice is noted in the assignment topic, in the
+    same fenced transaction as the command, under an id made of DAG, run and task. A later try finds the note and waits
+    for what became of it. Start another run for another fault.
+
+    An instance injects it only where its job says ``options(allow_faults=True)``. The drill is noted in the history; an
+    application whose history cannot be read gets no fault.
 
     Args:
         application_id: the application.
         instance: the instance's name; None takes the one with the most active tasks.
+        timeout_s: how long it may take until the instance is gone, in seconds.
         kwargs: see `ControlOperator`.
 
     Returns:
-        ``instance``, ``incarnation``, ``generation``, ``tasks``, ``source_offsets`` by task as last told before, and
-        ``injected_at_ms``.
+        An `InjectedFault` as plain values.
 
     Raises:
         AssignmentError: nothing is assigned yet.
-        InstanceError: no instance lives, or the named one does not.
+        InstanceError: no instance lives, the named one does not, or it refuses.
+        DeadlineError: it was not gone in time.
+        TopicMissingError: the application has no control topics, or no history.
+        FencedError: other publishers took over again and again.
         BrokerUnreachableError: no broker answered.
     """
 
     template_fields: Sequence[str] = (*ControlOperator.template_fields, "instance")
 
-    def __init__(self, *, application_id: str, instance: str | None = None, retries: int = 0, **kwargs: Any) -> None:
-        super().__init__(application_id=application_id, retries=retries, **kwargs)
+    def __init__(
+        self, *, application_id: str, instance: str | None = None, timeout_s: float | str | None = 60.0, **kwargs: Any
+    ) -> None:
+        super().__init__(application_id=application_id, timeout_s=timeout_s, **kwargs)
         self.instance = instance
 
-    def execute(self, context: Context) -> dict[str, Any]:
-        """Choose and command."""
-        view = self.hook.read(self.application_id)
-        victim = choose_victim(view, view.healthy(float(self.instance_timeout_s)), self.instance or None)
-        incarnation = view.statuses[victim].incarnation
-        kill = Command(f"kill/{context['run_id']}/{self.task_id}", CommandKind.KILL, victim, incarnation)
-        self.hook.write(self.application_id, kill)
-        self.log.info("Told %s (incarnation %d) to kill itself", victim, incarnation)
-        assignment = view.assignment
-        return {
-            "instance": victim,
-            "incarnation": incarnation,
-            "generation": assignment.generation if assignment else 0,
-            "tasks": list(assignment.active_on(victim)) if assignment else [],
-            "source_offsets": {str(task): offset for task, offset in source_offsets(view).items()},
-            "injected_at_ms": time.time_ns() // 1_000_000,
-        }
+    def execute(self, context: Context) -> Any:
+        """Choose and command, unless an earlier try did; wait."""
+        history = self.hook.read_history(self.application_id)
+        fault_id = self.task_of_run(context)
+        fault = self.publish_by(lambda publisher: self._inject(publisher, fault_id, history))
+        return self.wait_for(FaultTaken(fault.instance, fault.incarnation, fault.id))
+
+    def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return what was done.
+
+        Raises:
+            InstanceError: the instance refuses, or there is no note of the fault any more.
+            DeadlineError: it was not gone in time.
+        """
+        fault_id, by = self.task_of_run(context), str(context["run_id"])
+        fault = self.hook.read(self.application_id).faults.get(fault_id)
+        try:
+            super().execute_complete(context, event)
+        except StatefulStreamsError as error:
+            if fault is not None:
+                failed = HistoryOutcome.FAILED
+                self.note_history([drill_record(self.application_id, fault, by, outcome=failed, reason=str(error))])
+            raise
+        if fault is None:
+            raise InstanceError(
+                f"The note of fault {fault_id!r} is not in the assignment topic of {self.application_id!r} any "
+                "more: the topic was emptied or created again since. Start another run."
+            )
+        self.hook.write_history(self.application_id, drill_record(self.application_id, fault, by))
+        plain: dict[str, Any] = to_plain(fault)
+        return plain
+
+    def _inject(self, publisher: AssignmentPublisher, fault_id: str, history: Sequence[HistoryRecord]) -> InjectedFault:
+        known = fault_id in publisher.view.faults
+        fault = inject_fault(publisher, fault_id, self.instance or None, self.timeouts, history)
+        what = "An earlier try asked %s (incarnation %d)" if known else "Asked %s (incarnation %d)"
+        self.log.info(f"{what} to kill itself", fault.instance, fault.incarnation)
+        if fault.predicted_rto_ms is not None:
+            self.log.info("Predicted RTO: %.1f s", fault.predicted_rto_ms / 1000)
+        return fault

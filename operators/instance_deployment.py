@@ -3,70 +3,99 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from airflow_provider.control.command import CommandKind
+from airflow_provider.common.clock import now_ms
+from airflow_provider.common.file_end import file_end
+from airflow_provider.control.command import Command, CommandKind
 from airflow_provider.control.conditions import InstanceEnded, InstanceRunning
 from airflow_provider.control.deployment import Deployment
-from airflow_provider.control.observation import Observation
+from airflow_provider.control.hand_over import publish_hand_over
+from airflow_provider.control.history_builder import upgrade_record
+from airflow_provider.control.history_record import HistoryKind
+from airflow_provider.control.instance_handle import InstanceHandle
+from airflow_provider.control.shutdown import await_shutdown
 from airflow_provider.control.status import InstanceState, InstanceStatus
+from airflow_provider.error_decision import is_permanent
 from airflow_provider.errors import ConfigurationError, InstanceError
-from airflow_provider.names import check_name
+from airflow_provider.kafka.names import check_name
+from airflow_provider.launch.job_file import check_job_file, sha256_of
+from airflow_provider.operators.arguments import parse_mapping, parse_whole
 from airflow_provider.operators.control import ControlOperator
 
 if TYPE_CHECKING:
     from airflow_provider.control.publisher import AssignmentPublisher
     from airflow_provider.control.view import ControlView
-    from airflow_provider.streaming.launcher import Launched
 
 __all__ = ["DeployInstanceOperator"]
 
 _TAIL_BYTES: Final = 4000
+_ON_CHANGE: Final = ("fail", "attach", "restart", "upgrade", "report")
+_RESTARTING: Final = ("restart", "upgrade")
+_STOP_S: Final = 60.0
+_LOG_MIN_BYTES: Final = 1 << 20
 
 
 class DeployInstanceOperator(ControlOperator):
-    """Starts an instance, or attaches to the one that lives, and waits without holding a worker.
+    """Starts an instance, or attaches to the one that lives, and waits until it is up, or as long as it lives.
 
     The instance outlives the task: it ends only when it is asked to, when it fails, or with its host. Running this
     again attaches to what runs already, so a retry, a cleared task and two DAGs at once start it once: a launch is
-    claimed in the status topic by a fenced write before the process is started.
+    claimed in the assignment topic by a fenced write before the process is started.
+
+    A restart because of a change leaves a record of an upgrade in the history, unless ``until`` is ``"ended"``.
 
     A person who ends or clears the waiting task asks the instance to stop. A restart of the triggerer, a deadline
     and the task's own end never do.
 
     Args:
-        application_id: the application that the job's file names.
+        application_id: the application that the job file names.
         instance: the instance's name, the same over restarts.
-        application: path of the job's file on the worker; None deploys the instance as it was deployed last.
+        application: path of the job file on the worker; None deploys the instance as it was deployed last.
         state_dir: folder for its stores, kept over restarts, of this instance alone.
-        run_dir: folder under which every launch gets one of its own for its log and scratch.
+        run_dir: folder under which every launch gets one of its own for its log and scratch; ``~`` is the home of the
+            worker's user. Nobody else may be able to write to it or to what lies above it: what is executed and the
+            password lie there.
         until: ``"running"`` ends with a handle once the instance is up; ``"ended"`` lasts as long as the instance:
-            it succeeds on its goodbye and fails when it ends without one or is not heard of.
+            it succeeds on its clean shutdown and fails when it ends otherwise or sends no heartbeat. It goes on with a
+            replacement that took the name, and a cleared task starts the instance again.
         spark_conn_id: connection of Spark, with a local master or in client mode.
         conf: Spark settings. ``spark.jars`` or ``spark.jars.packages`` here replace the default Kafka connector.
-        application_args: arguments of the job's file.
-        env_vars: environment of the job; nothing secret, it is kept in Kafka.
-        deadline_s: for ``until="ended"``: how long it may live, in seconds; None for ever.
+        application_args: arguments of the job file.
+        env_vars: environment of the job. `conf`, `application_args` and this are kept in Kafka, and the first two are
+            seen in the host's list of processes: nothing secret in any of them. A job takes its secrets from a file of
+            its host, or from the environment of the Airflow worker that starts it.
+        on_change: what becomes of a living instance that was deployed otherwise, its job file's content included:
+            ``"fail"`` leaves it as it is and says what differs; ``"attach"`` leaves it without a word; ``"restart"``
+            hands its tasks over, stops it and starts it as it is wanted now; ``"upgrade"`` does the same, but skips the
+            task where the instance was stopped on purpose; ``"report"`` does nothing, and returns what differs.
+        run_max_folders: how many folders of ended launches are kept in ``run_dir``.
+        log_max_bytes: how long its log may become before a new one is begun, 1 MiB at the least; the older half is kept
+            beside it.
+        timeout_s: for ``until="ended"``: how long it may live, in seconds; None without limit.
         kwargs: see `ControlOperator`.
 
     Returns:
-        A handle: ``application_id``, ``instance``, ``incarnation``, ``pid``, ``host``, ``log_file``.
+        A handle: ``application_id``, ``instance``, ``incarnation``, ``pid``, ``host``, ``log_file``. With ``"report"``:
+        ``instance``, whether it ``runs``, and what is ``changed``.
 
     Raises:
-        ConfigurationError: an argument or a connection is wrong, or no deployment is on record.
-        InstanceError: the instance ended while it started, or later without a goodbye.
+        ConfigurationError: an argument or a connection is wrong, no deployment is on record, or the living instance was
+            deployed otherwise.
+        InstanceError: the instance ended while it started, or later without a clean shutdown, or it does not stop.
+        AirflowFailException: it ended by an error that every try would meet: of the job file, a setting, a topic.
         DeadlineError: it did not start in time.
         TopicMissingError: the application has no control topics yet.
     """
 
     template_fields: Sequence[str] = (
         *ControlOperator.template_fields, "instance", "application", "state_dir", "run_dir", "spark_conn_id", "conf",
-        "application_args", "env_vars",
+        "application_args", "env_vars", "on_change", "run_max_folders", "log_max_bytes",
     )  # fmt: skip
 
     def __init__(
@@ -79,13 +108,16 @@ class DeployInstanceOperator(ControlOperator):
         run_dir: str | None = None,
         until: Literal["running", "ended"] = "running",
         spark_conn_id: str = "spark_default",
-        conf: Mapping[str, str] | None = None,
+        conf: Mapping[str, str] | str | None = None,
         application_args: Sequence[str] = (),
-        env_vars: Mapping[str, str] | None = None,
-        deadline_s: float | None = None,
+        env_vars: Mapping[str, str] | str | None = None,
+        on_change: str = "fail",
+        run_max_folders: int | str = Deployment.run_max_folders,
+        log_max_bytes: int | str = Deployment.log_max_bytes,
+        timeout_s: float | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(application_id=application_id, deadline_s=deadline_s, **kwargs)
+        super().__init__(application_id=application_id, timeout_s=timeout_s, **kwargs)
         if until not in ("running", "ended"):
             raise ConfigurationError(f"until is {until!r}: use 'running' or 'ended'.")
         self.instance = instance
@@ -97,97 +129,136 @@ class DeployInstanceOperator(ControlOperator):
         self.conf = conf
         self.application_args = application_args
         self.env_vars = env_vars
+        self.on_change = on_change
+        self.run_max_folders = run_max_folders
+        self.log_max_bytes = log_max_bytes
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def execute(self, context: Context) -> Any:
         """Attach or launch, then wait."""
         check_name("instance", self.instance)
-        self._await_goodbye()
+        if self.on_change not in _ON_CHANGE:
+            raise ConfigurationError(f"on_change is {self.on_change!r}: use {', '.join(map(repr, _ON_CHANGE))}.")
+        if self.on_change == "report":
+            return self._report_changes()
+        return self._start(context)
+
+    def _start(self, context: Context) -> Any:
+        self._await_shutdown()
+        if self.on_change == "upgrade" and self._was_stopped(str(context["run_id"])):
+            raise AirflowSkipException(f"{self.instance!r} does not run, so there is nothing to upgrade.")
+        if self.on_change in _RESTARTING:
+            self._stop_if_changed(context)
         incarnation = self.publish_by(self._attach_or_launch)
-        end_with = {"instance": self.instance, "incarnation": incarnation}
+        end_with = InstanceHandle(application_id=self.application_id, instance=self.instance, incarnation=incarnation)
         if self.until == "ended":
-            self.wait_for(InstanceEnded(self.instance, incarnation), stop_on_kill=end_with)
-        self.deadline_s = float(self.start_timeout_s)
-        self.wait_for(InstanceRunning(self.instance, incarnation), stop_on_kill=end_with)
+            return self.wait_for(InstanceEnded(self.instance, incarnation, for_life=True), stop_on_kill=end_with)
+        self.timeout_s = self.timeouts.start_s
+        return self.wait_for(InstanceRunning(self.instance, incarnation), stop_on_kill=end_with, step=str(incarnation))
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the handle; show the end of the log when the instance ended."""
         try:
             handle: dict[str, Any] = super().execute_complete(context, event)
-        except InstanceError:
+        except InstanceError as error:
+            self._end_upgrade(context, str(error))
             self._show_log()
+            ended = self.hook.read(self.application_id).statuses.get(self.instance)
+            if ended is not None and ended.state is InstanceState.ENDED and is_permanent(ended.error_kind):
+                # A try more would start Spark again, to end the same way.
+                raise AirflowFailException(str(error)) from error
             raise
+        self._end_upgrade(context)
         return handle
 
+    def _end_upgrade(self, context: Context, reason: str | None = None) -> None:
+        if self.on_change in _RESTARTING and self.until == "running":
+            self.end_history(HistoryKind.UPGRADE, self.task_of_run(context), reason)
+
     def _attach_or_launch(self, publisher: AssignmentPublisher) -> int:
-        """The living incarnation, or a new one. Whoever is fenced meanwhile reads again and finds the other's."""
+        """The living incarnation, or a new one. A task that is fenced reads again and finds the other's."""
         living = self._living(publisher.view)
         if living is None:
             return self._launch(publisher)
+        changed = self._changed(publisher.view)
+        if changed and self.on_change == "fail":
+            raise ConfigurationError(
+                f"{self.instance!r} lives and was deployed otherwise: {', '.join(changed)}. It was left as it is. Set "
+                "on_change to 'restart' to restart it as wanted, or to 'attach' to leave it so."
+            )
+        if changed:
+            self.log.warning("It was deployed otherwise: %s", ", ".join(changed))
         self.log.info("Attached to incarnation %d, which is %s", living.incarnation, living.state.value)
         return living.incarnation
 
-    def _living(self, view: ControlView) -> InstanceStatus | None:
-        status = view.statuses.get(self.instance)
-        if status is None or not status.state.alive:
-            return None
-        # One look cannot tell whether a lone instance is silent: listen for its next heartbeat.
-        observation = Observation(
-            view,
-            view.silent_for_s,
-            instance_timeout_s=float(self.instance_timeout_s),
-            start_timeout_s=float(self.start_timeout_s),
-        )
-        if observation.living(self.instance) is None:
-            return None
-        if status.state is InstanceState.STARTING:
-            age_s = time.time() - status.incarnation / 1000
-            return status if age_s < float(self.start_timeout_s) else None
-        return self._hear(view.heard_at_ms[self.instance])
+    def _changed(self, view: ControlView) -> tuple[str, ...]:
+        """What of the living instance's deployment is not as wanted."""
+        recorded = view.deployments.get(self.instance)
+        if self.application is None or recorded is None or not Path(self.application).is_file():
+            return ()  # deployed as it was, or from a worker that has no job file to compare
+        return recorded.differences(self._deployment(view))
 
-    def _hear(self, since_ms: int) -> InstanceStatus | None:
-        """The instance's status once it is newer than `since_ms`; None when it stays silent or ends."""
-        deadline = time.monotonic() + float(self.instance_timeout_s)
-        with self.hook.reader(self.application_id) as reader:
-            view = reader.read_to_end()
-            while view.heard_at_ms.get(self.instance, 0) <= since_ms and time.monotonic() < deadline:
-                reader.poll(0.1)
-            status = view.statuses.get(self.instance)
-            heard = view.heard_at_ms.get(self.instance, 0) > since_ms
-            return status if heard and status is not None and status.state.alive else None
-
-    def _await_goodbye(self, timeout_s: float = 20.0) -> None:
-        """Let an instance that was asked to stop end first: its stores are locked until then."""
-        deadline = time.monotonic() + timeout_s
-        with self.hook.reader(self.application_id) as reader:
-            view = reader.read_to_end()
-            while self._is_stopping(view) and time.monotonic() < deadline:
-                reader.poll(0.2)
-
-    def _is_stopping(self, view: ControlView) -> bool:
-        status, command = view.statuses.get(self.instance), view.commands.get(self.instance)
-        if status is None or not status.state.alive:
-            return False
-        if status.state is InstanceState.STOPPING:
+    def _was_stopped(self, run_id: str) -> bool:
+        """Whether it never ran, or was stopped on purpose: by another than this task, of which this may be a retry."""
+        status = self.hook.read(self.application_id).statuses.get(self.instance)
+        if status is None:
             return True
-        asked = command is not None and command.kind is CommandKind.STOP
-        return asked and command is not None and command.incarnation == status.incarnation
+        ours = any(id_.startswith(self._restart_id(run_id)) for id_ in status.last_commands)
+        return status.state is InstanceState.STOPPED and not ours
+
+    def _restart_id(self, run_id: str) -> str:
+        return f"restart/{run_id}/{self.task_id}/"
+
+    def _report_changes(self) -> dict[str, Any]:
+        view = self.hook.read(self.application_id)
+        living, changed = self._living(view), self._changed(view)
+        self.log.info(
+            "%s; differs from what runs: %s", "It lives" if living else "It does not run", changed or "nothing"
+        )
+        return {"instance": self.instance, "runs": living is not None, "changed": list(changed)}
+
+    def _stop_if_changed(self, context: Context) -> None:
+        """Hand over and stop a living instance that was deployed otherwise."""
+        run_id = str(context["run_id"])
+        view = self.hook.read(self.application_id)
+        living = self._living(view)
+        changed = self._changed(view)
+        if living is None or not changed:
+            return
+        self.log.info("Restarting it, because it was deployed otherwise: %s", ", ".join(changed))
+        if self.until == "running":
+            id_ = self.task_of_run(context)
+            self.note_history([upgrade_record(self.application_id, id_, run_id, self.instance, changed, now_ms())])
+        self.publish_by(lambda publisher: publish_hand_over(publisher, self.instance, self.timeouts))
+        stop = Command(
+            id=f"{self._restart_id(run_id)}{living.incarnation}",
+            kind=CommandKind.STOP,
+            instance=self.instance,
+            incarnation=living.incarnation,
+        )
+        self.hook.write(self.application_id, stop)
+        self._await_shutdown(_STOP_S)
+        status = self.hook.read(self.application_id).statuses.get(self.instance)
+        if status is not None and status.incarnation == living.incarnation and status.state.alive:
+            raise InstanceError(
+                f"{self.instance!r} was asked to stop and did not within {_STOP_S:g} s: look at its log, try again."
+            )
+
+    def _living(self, view: ControlView) -> InstanceStatus | None:
+        from airflow_provider.launch.instance_start import living_instance
+
+        return living_instance(view, self.instance, self.timeouts, lambda: self.hook.reader(self.application_id))
+
+    def _await_shutdown(self, timeout_s: float = 20.0) -> None:
+        """Let an instance that was asked to stop end first: its stores are locked until then."""
+        with self.hook.reader(self.application_id) as reader:
+            reader.read_to_end()
+            await_shutdown(reader, self.instance, timeout_s)
 
     def _launch(self, publisher: AssignmentPublisher) -> int:
         from airflow_provider.hooks.spark_instance import SparkInstanceHook
-        from airflow_provider.streaming.launcher import launch
-        from airflow_provider.streaming.settings import InstanceSettings
+        from airflow_provider.launch.instance_start import start_instance
 
         deployment = self._deployment(publisher.view)
-        known = publisher.view.statuses.get(self.instance)
-        incarnation = max(time.time_ns() // 1_000_000, known.incarnation + 1 if known else 0)
-        settings = InstanceSettings(
-            self.application_id,
-            self.instance,
-            incarnation,
-            deployment.state_dir,
-            str(Path(deployment.run_dir) / f"{self.application_id}-{self.instance}-{incarnation}"),
-            self.hook.connection,
-        )
         spark = SparkInstanceHook(
             deployment.spark_conn_id,
             conf=deployment.conf,
@@ -196,56 +267,39 @@ class DeployInstanceOperator(ControlOperator):
             env_vars=deployment.env_vars,
         )
         command = spark.command(deployment.application)
-        claim = InstanceStatus(
-            self.application_id,
-            self.instance,
-            incarnation,
-            InstanceState.STARTING,
-            state_dir=deployment.state_dir,
-            sent_at_ms=incarnation,
-        )
-        publisher.publish(None, deployment, claim)
-        try:
-            launched: Launched = launch(settings, command, spark.environment)
-        except OSError as error:
-            # The claim must not be taken for a process that starts.
-            self.hook.write(
-                self.application_id, dataclasses.replace(claim, state=InstanceState.ENDED, error=str(error))
-            )
-            raise ConfigurationError(
-                f"{self.instance!r} could not be launched ({error}): look at 'run_dir' {deployment.run_dir!r} and at "
-                f"{command[0]!r} on this worker."
-            ) from error
-        self.log.info("Launched incarnation %d; its log: %s", incarnation, launched.log_file)
-        return incarnation
+        started = start_instance(publisher, self.hook.connection, deployment, command, spark.environment)
+        self.log.info("Launched incarnation %d; its log: %s", started.incarnation, started.launched.log_file)
+        return started.incarnation
 
     def _deployment(self, view: ControlView) -> Deployment:
         if self.application is None:
             recorded = view.deployments.get(self.instance)
             if recorded is None:
                 raise ConfigurationError(
-                    f"No deployment of {self.instance!r} of {self.application_id!r} is on record: name the job's file "
+                    f"No deployment of {self.instance!r} of {self.application_id!r} is on record: name the job file "
                     "in 'application', its 'state_dir' and its 'run_dir'."
                 )
-            return recorded
+            return dataclasses.replace(recorded, job_sha256=sha256_of(recorded.application))
         if not self.state_dir or not self.run_dir:
             raise ConfigurationError(
                 f"{self.instance!r} needs a 'state_dir' and a 'run_dir', found {self.state_dir!r} and "
                 f"{self.run_dir!r}: name folders on the worker's local disk."
             )
-        if not Path(self.application).is_file():
-            raise ConfigurationError(f"There is no job's file {self.application!r} on this worker: mend 'application'.")
+        check_job_file(self.application, self.application_id)
         return Deployment(
-            self.application_id,
-            self.instance,
-            self.application,
-            self.kafka_conn_id,
-            self.spark_conn_id,
-            self.state_dir,
-            self.run_dir,
-            {key: str(value) for key, value in (self.conf or {}).items()},
-            tuple(map(str, self.application_args)),
-            {key: str(value) for key, value in (self.env_vars or {}).items()},
+            application_id=self.application_id,
+            instance=self.instance,
+            application=self.application,
+            kafka_conn_id=self.kafka_conn_id,
+            spark_conn_id=self.spark_conn_id,
+            state_dir=self.state_dir,
+            run_dir=self.run_dir,
+            conf=parse_mapping("conf", self.conf),
+            application_args=tuple(map(str, self.application_args)),
+            env_vars=parse_mapping("env_vars", self.env_vars),
+            job_sha256=sha256_of(self.application),
+            run_max_folders=parse_whole("run_max_folders", self.run_max_folders, minimum=1),
+            log_max_bytes=parse_whole("log_max_bytes", self.log_max_bytes, minimum=_LOG_MIN_BYTES),
         )
 
     def _show_log(self) -> None:
@@ -253,9 +307,7 @@ class DeployInstanceOperator(ControlOperator):
         deployment = self.hook.read(self.application_id).deployments.get(self.instance)
         if deployment is None:
             return
-        logs = Path(deployment.run_dir).glob(f"{self.application_id}-{self.instance}-*/instance.log")
+        logs = Path(deployment.run_dir).expanduser().glob(f"{self.application_id}-{self.instance}-*/instance.log")
         newest = max(logs, key=lambda path: path.stat().st_mtime, default=None)
         if newest is not None:
-            with newest.open("rb") as file:
-                file.seek(max(0, newest.stat().st_size - _TAIL_BYTES))
-                self.log.error("The end of %s:\n%s", newest, file.read().decode("utf-8", "replace"))
+            self.log.error("The end of %s:\n%s", newest, file_end(newest, _TAIL_BYTES))

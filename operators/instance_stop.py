@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow.sdk import Context
 
-from airflow_provider.control.assignor import assign
 from airflow_provider.control.command import Command, CommandKind
 from airflow_provider.control.conditions import InstanceEnded
-from airflow_provider.control.status import InstanceState
+from airflow_provider.control.hand_over import publish_hand_over
 from airflow_provider.errors import InstanceError
+from airflow_provider.operators.arguments import parse_flag
 from airflow_provider.operators.control import ControlOperator
-
-if TYPE_CHECKING:
-    from airflow_provider.control.publisher import AssignmentPublisher
 
 __all__ = ["StopInstanceOperator"]
 
 
 class StopInstanceOperator(ControlOperator):
-    """Asks an instance to commit, close its stores and say goodbye, and waits for the goodbye without a worker.
+    """Asks an instance to shut down cleanly (commit, close its stores) and waits for that.
 
     Its tasks are handed over to the other running instances first, to warm standbys where there are any, as when an
-    instance of Kafka Streams is closed. Where no other runs, or without `hand_over`, they stand still until it or
-    another gets them again. An instance that said goodbye already is left alone.
+    instance of Kafka Streams is closed. Where no other runs they stand still until it or another does. Without
+    `hand_over` they stay its own and stand still until it runs again. One that is stopped already is left alone.
 
     Args:
         application_id: the application.
         instance: the instance's name.
         hand_over: whether others get its tasks.
-        deadline_s: how long the goodbye may take, in seconds.
+        timeout_s: how long the shutdown may take, in seconds.
         kwargs: see `ControlOperator`.
 
     Returns:
@@ -39,55 +36,44 @@ class StopInstanceOperator(ControlOperator):
 
     Raises:
         FencedError: other publishers took over again and again.
-        InstanceError: there is no such instance, or it ended without a goodbye.
-        DeadlineError: it did not say goodbye in time.
+        InstanceError: there is no such instance, or it ended otherwise.
+        DeadlineError: it did not stop in time.
         TopicMissingError: the application has no control topics.
         BrokerUnreachableError: no broker answered.
     """
 
-    template_fields: Sequence[str] = (*ControlOperator.template_fields, "instance")
+    template_fields: Sequence[str] = (*ControlOperator.template_fields, "instance", "hand_over")
 
     def __init__(
         self,
         *,
         application_id: str,
         instance: str,
-        hand_over: bool = True,
-        deadline_s: float | None = 60.0,
+        hand_over: bool | str = True,
+        timeout_s: float | str | None = 60.0,
         **kwargs: Any,
     ) -> None:
-        super().__init__(application_id=application_id, deadline_s=deadline_s, **kwargs)
+        super().__init__(application_id=application_id, timeout_s=timeout_s, **kwargs)
         self.instance = instance
         self.hand_over = hand_over
 
-    def execute(self, context: Context) -> None:
+    def execute(self, context: Context) -> Any:
         """Hand over, command and wait."""
         status = self.hook.read(self.application_id).statuses.get(self.instance)
         if status is None:
             raise InstanceError(
-                f"Nothing was ever heard of instance {self.instance!r} of {self.application_id!r}: mend its name."
+                f"No status of instance {self.instance!r} of {self.application_id!r} is on record: correct its name."
             )
-        if self.hand_over:
-            self.publish_by(self._hand_over)
+        others = parse_flag("hand_over", self.hand_over)
+        if others:
+            self.publish_by(lambda publisher: publish_hand_over(publisher, self.instance, self.timeouts))
         if status.state.alive:
             stop = Command(
-                f"stop/{context['run_id']}/{self.task_id}/{status.incarnation}",
-                CommandKind.STOP,
-                self.instance,
-                status.incarnation,
+                id=f"stop/{context['run_id']}/{self.task_id}/{status.incarnation}",
+                kind=CommandKind.STOP,
+                instance=self.instance,
+                incarnation=status.incarnation,
+                hand_over=others,
             )
             self.hook.write(self.application_id, stop)
-        self.wait_for(InstanceEnded(self.instance, status.incarnation))
-
-    def _hand_over(self, publisher: AssignmentPublisher) -> None:
-        view = publisher.view
-        others = [
-            name
-            for name in view.healthy(float(self.instance_timeout_s))
-            if name != self.instance and view.statuses[name].state is InstanceState.RUNNING
-        ]
-        if view.assignment is None or self.instance not in view.assignment.instances or not others:
-            return
-        replicas = max(len(task.standbys) for task in view.assignment.tasks)
-        after = assign(view.assignment, others, replicas, view.warm())
-        publisher.publish(view.assignment.next(after, f"{self.instance} is stopped"))
+        return self.wait_for(InstanceEnded(self.instance, status.incarnation))

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context
 
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.conditions import TasksRunning
 from airflow_provider.control.promotion import promote
+from airflow_provider.control.tasks import parse_tasks
 from airflow_provider.errors import AssignmentError
 from airflow_provider.operators.control import ControlOperator
 
@@ -19,13 +21,13 @@ __all__ = ["PromoteStandbyOperator"]
 
 
 class PromoteStandbyOperator(ControlOperator):
-    """Makes a standby the active one, and waits without a worker until it processes the tasks.
+    """Makes a standby the active one, and waits until it processes the tasks.
 
     The former active, when it lives, becomes a standby. A retry goes on waiting for what the first try published.
 
     Args:
         application_id: the application.
-        tasks: the task's number, or several.
+        tasks: the task, such as ``0_3``, or several.
         to: the instance to promote; None takes each task's most caught-up healthy standby.
         kwargs: see `ControlOperator`.
 
@@ -45,24 +47,24 @@ class PromoteStandbyOperator(ControlOperator):
         self,
         *,
         application_id: str,
-        tasks: int | str | Sequence[int],
+        tasks: TaskId | str | Sequence[TaskId | str],
         to: str | None = None,
-        deadline_s: float | None = 120.0,
+        timeout_s: float | None = 120.0,
         **kwargs: Any,
     ) -> None:
-        super().__init__(application_id=application_id, deadline_s=deadline_s, **kwargs)
+        super().__init__(application_id=application_id, timeout_s=timeout_s, **kwargs)
         self.tasks = tasks
         self.to = to
 
-    def execute(self, context: Context) -> None:
+    def execute(self, context: Context) -> Any:
         """Publish and wait."""
-        numbers = numbers_of(self.tasks)
+        tasks = parse_tasks(self.tasks)
         # It names the try's run, so that a retry knows its own generation again.
-        reason = f"promotion of task(s) {', '.join(map(str, numbers))} by {context['run_id']}/{self.task_id}"
-        generation = self.publish_by(lambda publisher: self._publish(publisher, numbers, reason))
-        self.wait_for(TasksRunning(numbers, self.to or None, generation))
+        reason = f"promotion of task(s) {', '.join(map(str, tasks))} by {context['run_id']}/{self.task_id}"
+        generation = self.publish_by(lambda publisher: self._publish(publisher, tasks, reason))
+        return self.wait_for(TasksRunning(tasks, self.to or None, generation))
 
-    def _publish(self, publisher: AssignmentPublisher, numbers: tuple[int, ...], reason: str) -> int:
+    def _publish(self, publisher: AssignmentPublisher, tasks: tuple[TaskId, ...], reason: str) -> int:
         view = publisher.view
         if view.assignment is None:
             raise AssignmentError(
@@ -70,18 +72,9 @@ class PromoteStandbyOperator(ControlOperator):
             )
         if view.assignment.reason == reason:
             return view.assignment.generation
-        healthy = view.healthy(float(self.instance_timeout_s))
-        after = promote(view.assignment, view.statuses, healthy, numbers, self.to or None)
+        healthy = view.healthy(self.timeouts)
+        after = promote(view.assignment, view.statuses, healthy, tasks, self.to or None)
         following = view.assignment.next(after, reason)
         publisher.publish(following)
         self.log.info("Published generation %d: %s", following.generation, reason)
         return following.generation
-
-
-def numbers_of(tasks: int | str | Sequence[int]) -> tuple[int, ...]:
-    """Task numbers, also from a rendered template such as ``"0, 2"``."""
-    if isinstance(tasks, int):
-        return (tasks,)
-    if isinstance(tasks, str):
-        tasks = [int(number) for number in tasks.strip("[]() ").split(",") if number.strip()]
-    return tuple(int(number) for number in tasks)

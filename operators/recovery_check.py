@@ -7,10 +7,14 @@ from typing import Any
 
 from airflow.sdk import Context, XComArg
 
+from airflow_provider.common.clock import now_ms
+from airflow_provider.common.json_codec import from_plain
 from airflow_provider.control.conditions import StandbysWarm
-from airflow_provider.control.drill import check_progress, source_offsets
-from airflow_provider.control.report import report
-from airflow_provider.errors import InstanceError
+from airflow_provider.control.drill_judgement import judge_drill, judged_record
+from airflow_provider.control.history_table import history_table
+from airflow_provider.control.injected_fault import InjectedFault
+from airflow_provider.errors import StatefulStreamsError
+from airflow_provider.operators.arguments import parse_if_given, parse_seconds, parse_whole
 from airflow_provider.operators.control import ControlOperator
 
 __all__ = ["CheckRecoveryOperator"]
@@ -19,58 +23,94 @@ __all__ = ["CheckRecoveryOperator"]
 class CheckRecoveryOperator(ControlOperator):
     """Checks what a fault must not have broken, and reports what it cost.
 
-    Every task runs on a living instance and has its warm standbys, by an assignment newer than the fault's; and no
-    task's source offset went back. It waits for the first without a worker.
+    Every task runs on a living instance and has its warm standbys, by an assignment newer than the fault's; the next
+    owners went on from the last commits; and they have committed since. It waits for the first. What
+    the next owners did is in the incident's record, so a later try finds the same. A task without input since the
+    fault is not measured, and named; where that is so of every task, the drill is not passed.
+
+    How it ended goes into the application's history, at every try, under the fault's id. A history that cannot be
+    written is an error, because a drill is there to leave a record.
 
     Args:
         application_id: the application.
         fault: what `InjectFaultOperator` returned.
         num_standby_replicas: how many warm standbys a task must have.
+        max_rto_s: seconds from the failure to the first commit of the last task's next owner; None sets no limit.
         kwargs: see `ControlOperator`.
 
     Returns:
         ``fault``, ``progress`` (input records by task since the fault) and ``failover`` (a `FailoverReport`).
 
     Raises:
-        StateError: a task's source offset went back.
-        InstanceError: a task failed, or the failure has no record.
+        StateError: an owner went on before the last commit that was reported, or a task's source offset went back.
+        InstanceError: a task failed, the failure has no record, a task with input has not committed since, or nothing
+            was measured because no task had input.
         DeadlineError: the application was not whole in time.
+        TopicMissingError: the application has no history.
+        BrokerUnreachableError: no broker answered, or the history was not written in time.
     """
 
-    template_fields: Sequence[str] = (*ControlOperator.template_fields, "fault", "num_standby_replicas")
+    template_fields: Sequence[str] = (*ControlOperator.template_fields, "fault", "num_standby_replicas", "max_rto_s")
 
     def __init__(
-        self, *, application_id: str, fault: Mapping[str, Any] | XComArg, num_standby_replicas: int = 1, **kwargs: Any
+        self,
+        *,
+        application_id: str,
+        fault: Mapping[str, Any] | XComArg,
+        num_standby_replicas: int = 1,
+        max_rto_s: float | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(application_id=application_id, **kwargs)
         self.fault: Mapping[str, Any] = fault  # type: ignore[assignment]  # rendered before it is used
         self.num_standby_replicas = num_standby_replicas
+        self.max_rto_s = max_rto_s
 
-    def execute(self, context: Context) -> None:
+    def execute(self, context: Context) -> Any:
         """Wait for the redundancy."""
-        self.wait_for(StandbysWarm(int(self.num_standby_replicas), generation=int(self.fault["generation"]) + 1))
+        return self.wait_for(
+            StandbysWarm(
+                num_standby_replicas=parse_whole("num_standby_replicas", self.num_standby_replicas),
+                generation=self._fault().generation + 1,
+            )
+        )
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Compare the offsets and report."""
-        super().execute_complete(context, event)
+        """Compare the offsets, report, and note in the history how the drill ended."""
+        by = str(context["run_id"])
+        try:
+            super().execute_complete(context, event)
+            checked = self._check()
+        except StatefulStreamsError as error:
+            try:
+                self._note(by, error)
+            except StatefulStreamsError as why:
+                self.log.error("Not in the history: %s", why)
+            raise
+        self._note(by)
+        return checked
+
+    def _note(self, by: str, error: StatefulStreamsError | None = None) -> None:
         view = self.hook.read(self.application_id)
-        before = {int(task): int(offset) for task, offset in self.fault["source_offsets"].items()}
-        progress = check_progress(before, source_offsets(view))
-        records = [
-            record
-            for record in view.incidents.values()
-            if record.incident.instance == self.fault["instance"]
-            and record.incident.incarnation == self.fault["incarnation"]
-        ]
-        if not records:
-            raise InstanceError(
-                f"The failure of {self.fault['instance']} has no record in {self.application_id!r}: nobody answered "
-                "it. Is the failover DAG unpaused, and does its watcher follow this application?"
-            )
-        told = report(max(records, key=lambda record: record.decided_at_ms), view)
-        self.log.info("The drill's failover\n%s", told)
+        drill = judged_record(view, self._fault(), by, error, self._limit_s, now_ms())
+        self.hook.write_history(self.application_id, drill)
+        self.log.info("In the history:\n%s", history_table([drill]))
+
+    def _check(self) -> dict[str, Any]:
+        judged = judge_drill(self.hook.read(self.application_id), self._fault(), self._limit_s)
+        found = judged.failover
+        self.log.info("The drill's failover\n%s", found)
+        if found.without_input:
+            self.log.warning("Not measured, because they had no input: %s", ", ".join(map(str, found.without_input)))
         return {
             "fault": dict(self.fault),
-            "progress": {str(task): count for task, count in progress.items()},
-            "failover": told.to_plain(),
+            "progress": {str(task): count for task, count in judged.progress.items()},
+            "failover": found.to_plain(),
         }
+
+    @property
+    def _limit_s(self) -> float | None:
+        return parse_if_given(parse_seconds, "max_rto_s", self.max_rto_s)
+
+    def _fault(self) -> InjectedFault:
+        return from_plain(dict(self.fault), InjectedFault)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context
 
-from airflow_provider.control.assignment import Assignment, TaskAssignment
-from airflow_provider.control.assignor import assign
-from airflow_provider.control.status import InstanceState
-from airflow_provider.errors import AssignmentError
+from airflow_provider.control.conditions import StandbysWarm
+from airflow_provider.control.task_placement import TaskPlacement, place_tasks
+from airflow_provider.operators.arguments import parse_flag, parse_if_given, parse_names, parse_whole
 from airflow_provider.operators.control import ControlOperator
 
 if TYPE_CHECKING:
     from airflow_provider.control.publisher import AssignmentPublisher
-    from airflow_provider.control.view import ControlView
 
 __all__ = ["AssignTasksOperator"]
 
@@ -23,39 +21,49 @@ __all__ = ["AssignTasksOperator"]
 class AssignTasksOperator(ControlOperator):
     """Publishes the assignment that the living instances allow: the first one, or every task's standbys again.
 
-    Sticky: what an instance has it keeps. With nothing to change, nothing is published.
+    Sticky: what an instance has it keeps. With nothing to change, nothing is published. Copies of a task are kept on
+    different hosts where there are several; where that cannot be, the log and the result say so.
+
+    With `balance` it goes on, deferred, until the load is even: an instance with less gets further standbys, tasks move
+    onto them once they are warm, then the copies that are too many go. A task has no fewer warm copies on the way, and
+    pauses only while it moves. Ended in between, it goes on where it was when it runs again.
 
     Args:
         application_id: the application.
-        instances: who may get tasks; None takes every running instance.
-        num_standby_replicas: wanted standbys a task; fewer where there are not enough instances.
+        instances: who may have tasks; None takes every running instance, and takes nothing from one that is silent just
+            now: whether that is gone, the failover's watcher finds out.
+        num_standby_replicas: wanted standbys per task; fewer where there are not enough instances.
         store: the store by whose changelog the tasks are counted before the first assignment.
-        balance: also move active tasks onto warm standbys where that evens out the load. Each move is a short pause.
+        balance: also even out the load, and wait until that is done, each step for ``timeout_s`` at most.
         reason: kept with the generation, for people.
         kwargs: see `ControlOperator`.
 
     Returns:
-        ``generation``, ``changed``, and by task its ``active`` and ``standbys``.
+        ``generation``, whether the last step ``changed`` anything, by task its ``active`` and ``standbys``, and
+        ``on_one_host``: by task the host that has all of its copies.
 
     Raises:
+        InstanceError: with `balance`, a task failed.
+        DeadlineError: with `balance`, copies were not warm in time; says which.
         AssignmentError: no instance runs.
+        ConfigurationError: an argument is not what it has to be.
         FencedError: other publishers took over again and again.
         TopicMissingError: the application's topics do not exist.
         BrokerUnreachableError: no broker answered.
     """
 
     template_fields: Sequence[str] = (
-        *ControlOperator.template_fields, "instances", "num_standby_replicas", "store", "reason"
+        *ControlOperator.template_fields, "instances", "num_standby_replicas", "store", "balance", "reason"
     )  # fmt: skip
 
     def __init__(
         self,
         *,
         application_id: str,
-        instances: Sequence[str] | None = None,
+        instances: Sequence[str] | str | None = None,
         num_standby_replicas: int = 1,
         store: str = "state",
-        balance: bool = False,
+        balance: bool | str = False,
         reason: str = "assigned by {{ run_id }}",
         **kwargs: Any,
     ) -> None:
@@ -68,49 +76,38 @@ class AssignTasksOperator(ControlOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Publish, or find that nothing has to change."""
-        return self.publish_by(self._publish)
+        answer = self.publish_by(self._publish)
+        return self._wait_until_warm(answer) if parse_flag("balance", self.balance) else answer
+
+    def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Publish the next step towards an even load, until there is none.
+
+        Raises:
+            InstanceError: a task failed.
+            DeadlineError: copies were not warm in time.
+        """
+        super().execute_complete(context, event)
+        answer = self.publish_by(self._publish)
+        return self._wait_until_warm(answer) if answer["changed"] else answer
+
+    def _wait_until_warm(self, answer: Mapping[str, Any]) -> dict[str, Any]:
+        generation = answer["generation"]
+        warm = StandbysWarm(num_standby_replicas=None, generation=generation)
+        last: dict[str, Any] = self.wait_for(warm, step=f"generation {generation}")
+        return last
 
     def _publish(self, publisher: AssignmentPublisher) -> dict[str, Any]:
-        view = publisher.view
-        previous = view.assignment or Assignment.empty(
-            self.application_id, self.hook.number_of_tasks(self.application_id, self.store)
+        wanted = TaskPlacement(
+            instances=parse_if_given(parse_names, "instances", self.instances),
+            num_standby_replicas=parse_whole("num_standby_replicas", self.num_standby_replicas),
+            balance=parse_flag("balance", self.balance),
+            reason=self.reason,
         )
-        wanted = assign(
-            previous,
-            self._instances(view),
-            int(self.num_standby_replicas),
-            view.warm() if self.balance else frozenset(),
-        )
-        if _places(wanted) == _places(previous.tasks):
-            self.log.info("Generation %d is as it should be", previous.generation)
-            return _told(previous, changed=False)
-        following = previous.next(wanted, self.reason)
-        publisher.publish(following)
-        self.log.info("Published generation %d", following.generation)
-        return _told(following, changed=True)
-
-    def _instances(self, view: ControlView) -> Sequence[str]:
-        if self.instances is not None:
-            return list(self.instances)
-        healthy = view.healthy(float(self.instance_timeout_s))
-        running = [name for name in healthy if view.statuses[name].state is InstanceState.RUNNING]
-        if not running:
-            known = ", ".join(f"{n}: {s.state.value}" for n, s in sorted(view.statuses.items())) or "none"
-            raise AssignmentError(
-                f"No instance of {self.application_id!r} runs (known: {known}): deploy one, or name 'instances'."
-            )
-        return running
-
-
-def _places(tasks: Sequence[TaskAssignment]) -> list[tuple[str | None, tuple[str, ...]]]:
-    return [(task.active, task.standbys) for task in tasks]
-
-
-def _told(assignment: Assignment, changed: bool) -> dict[str, Any]:
-    return {
-        "generation": assignment.generation,
-        "changed": changed,
-        "tasks": {
-            str(i): {"active": task.active, "standbys": list(task.standbys)} for i, task in enumerate(assignment.tasks)
-        },
-    }
+        placed = place_tasks(publisher, wanted, lambda: self.hook.tasks(self.application_id, self.store), self.timeouts)
+        if placed.changed:
+            self.log.info("Published generation %d", placed.assignment.generation)
+        else:
+            self.log.info("Generation %d needs no change", placed.assignment.generation)
+        for warning in placed.warnings:
+            self.log.warning("%s", warning)
+        return placed.to_plain()

@@ -13,7 +13,7 @@ __all__ = ["InstanceStateSensor"]
 
 
 class InstanceStateSensor(ControlSensor):
-    """Waits until an instance is in one of some states. One that is not heard of counts as ended.
+    """Waits until an instance is in one of some states. One that sends no heartbeat counts as ended.
 
     Args:
         application_id: the application.

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.conditions import Condition, StandbysWarm
-from airflow_provider.operators.promotion import numbers_of
+from airflow_provider.control.tasks import parse_tasks
+from airflow_provider.operators.arguments import parse_if_given, parse_seconds, parse_whole
 from airflow_provider.sensors.control import ControlSensor
 
 __all__ = ["StandbyLagSensor"]
@@ -20,7 +22,7 @@ class StandbyLagSensor(ControlSensor):
     Args:
         application_id: the application.
         num_standby_replicas: how many such standbys a task must have.
-        tasks: the tasks' numbers; None for all.
+        tasks: the tasks, such as ``0_3``; None for all.
         max_lag_records: the bound in records; None sets none.
         max_lag_s: the bound in seconds; None sets none.
         certified: count a standby only when its store was found to hold what its active's did.
@@ -43,7 +45,7 @@ class StandbyLagSensor(ControlSensor):
         *,
         application_id: str,
         num_standby_replicas: int = 1,
-        tasks: int | str | Sequence[int] | None = None,
+        tasks: TaskId | str | Sequence[TaskId | str] | None = None,
         max_lag_records: int | None = None,
         max_lag_s: float | None = None,
         certified: bool = False,
@@ -59,9 +61,9 @@ class StandbyLagSensor(ControlSensor):
     def condition(self) -> Condition:
         """What to wait for."""
         return StandbysWarm(
-            int(self.num_standby_replicas),
-            None if self.tasks is None else numbers_of(self.tasks),
-            None if self.max_lag_records is None else int(self.max_lag_records),
-            None if self.max_lag_s is None else float(self.max_lag_s),
+            num_standby_replicas=parse_whole("num_standby_replicas", self.num_standby_replicas),
+            tasks=None if self.tasks is None else parse_tasks(self.tasks),
+            max_lag_records=parse_if_given(parse_whole, "max_lag_records", self.max_lag_records),
+            max_lag_s=parse_if_given(parse_seconds, "max_lag_s", self.max_lag_s),
             certified=self.certified,
         )

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.conditions import Condition, TaskInState
 from airflow_provider.control.status import TaskState
+from airflow_provider.control.tasks import parse_task
 from airflow_provider.sensors.control import ControlSensor
 
 __all__ = ["TaskStateSensor"]
@@ -17,7 +19,7 @@ class TaskStateSensor(ControlSensor):
 
     Args:
         application_id: the application.
-        task_number: the number of the application's task (not an Airflow task).
+        task: the application's task, such as ``0_3`` (not an Airflow task).
         states: ``owning``, ``restoring``, ``running``, ``following``, ``failed``, ``closed``: one or several.
         instance: where; None for the assigned active.
         kwargs: see `ControlSensor`.
@@ -29,23 +31,23 @@ class TaskStateSensor(ControlSensor):
         DeadlineError: it took too long; says what was last seen.
     """
 
-    template_fields: Sequence[str] = (*ControlSensor.template_fields, "task_number", "states", "instance")
+    template_fields: Sequence[str] = (*ControlSensor.template_fields, "task", "states", "instance")
 
     def __init__(
         self,
         *,
         application_id: str,
-        task_number: int | str,
+        task: TaskId | str,
         states: str | Sequence[str] = ("running",),
         instance: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(application_id=application_id, **kwargs)
-        self.task_number = task_number
+        self.task = task
         self.states = states
         self.instance = instance
 
     def condition(self) -> Condition:
         """What to wait for."""
         states = self.states.split(",") if isinstance(self.states, str) else self.states
-        return TaskInState(int(self.task_number), tuple(TaskState(s.strip()) for s in states), self.instance or None)
+        return TaskInState(parse_task(self.task), tuple(TaskState(s.strip()) for s in states), self.instance or None)

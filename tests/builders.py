@@ -2,53 +2,107 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment, TaskAssignment
+from airflow_provider.control.decision import Action, Decision
 from airflow_provider.control.observation import Observation
-from airflow_provider.control.status import InstanceState, InstanceStatus, Role, TaskState, TaskStatus
+from airflow_provider.control.status import (
+    CertificateStatus,
+    FailureStatus,
+    InstanceState,
+    InstanceStatus,
+    ProcessStatus,
+    RestoreStatus,
+    Role,
+    SourceStatus,
+    TaskState,
+    TaskStatus,
+)
 from airflow_provider.control.view import ControlView
 
 APPLICATION = "app"
 
 
+def task_id(task: int | TaskId) -> TaskId:
+    """A number is that of a task of stage 0."""
+    return TaskId(0, task) if isinstance(task, int) else task
+
+
 def assigned(*tasks: str, generation: int = 1, application_id: str = APPLICATION) -> Assignment:
-    """``assigned("a b", "b a", "- c")``: by task its active (``-`` for none), then its standbys."""
-    given = []
-    for words in map(str.split, tasks):
+    """``assigned("a b", "b a", "- c")``: by task of stage 0 its active (``-`` for none), then its standbys."""
+    given = {}
+    for number, words in enumerate(map(str.split, tasks)):
         active, *standbys = words
-        given.append(TaskAssignment(None if active == "-" else active, tuple(standbys), generation))
-    return Assignment(application_id, generation, tuple(given), "test")
+        given[TaskId(0, number)] = TaskAssignment(None if active == "-" else active, tuple(standbys), generation)
+    return Assignment(application_id=application_id, generation=generation, tasks=given, reason="test")
 
 
-def placed(assignment: Assignment | tuple[TaskAssignment, ...]) -> list[str]:
+def placed(assignment: Assignment | Mapping[TaskId, TaskAssignment]) -> list[str]:
     """The inverse of `assigned`."""
     tasks = assignment.tasks if isinstance(assignment, Assignment) else assignment
-    return [" ".join([task.active or "-", *task.standbys]) for task in tasks]
+    return [" ".join([task.active or "-", *task.standbys]) for _, task in sorted(tasks.items())]
 
 
-def active(task: int, state: TaskState = TaskState.RUNNING, generation: int = 1, **more: Any) -> TaskStatus:
-    return TaskStatus(task, Role.ACTIVE, state, generation, **more)
+def active(task: int | TaskId, state: TaskState = TaskState.RUNNING, generation: int = 1, **more: Any) -> TaskStatus:
+    return task_status(task=task_id(task), role=Role.ACTIVE, state=state, generation=generation, **more)
 
 
-def standby(task: int, lag_records: int | None = 0, lag_s: float | None = 0.0, **more: Any) -> TaskStatus:
+def standby(task: int | TaskId, lag_records: int | None = 0, lag_s: float | None = 0.0, **more: Any) -> TaskStatus:
     more = {"position": 10, **more}
-    return TaskStatus(task, Role.STANDBY, TaskState.FOLLOWING, lag_records=lag_records, lag_s=lag_s, **more)
+    return task_status(
+        task=task_id(task), role=Role.STANDBY, state=TaskState.FOLLOWING, lag_records=lag_records, lag_s=lag_s, **more
+    )
+
+
+def task_status(**given: Any) -> TaskStatus:
+    """Its nested values: ``stalled_s`` with ``source_lag`` or ``uncommitted_records``, ``error``, ``error_kind``,
+    ``certified_position``, ``restore_phase``, ``restored_records``.
+    """
+    if "stalled_s" in given:
+        words = ("stalled_s", "uncommitted_records", "source_lag")
+        stalled_s, uncommitted, lag = (given.pop(word, 0) for word in words)
+        given["source"] = SourceStatus(lag_records=lag, uncommitted_records=uncommitted, stalled_s=stalled_s)
+    message, kind = given.pop("error", None), given.pop("error_kind", "StateError")
+    nested: dict[str, Any] = {
+        "failure": None if message is None else FailureStatus(kind, message),
+        "certificate": CertificateStatus(given.pop("certified_position", None)),
+        "restore": RestoreStatus(phase=given.pop("restore_phase", None), records=given.pop("restored_records", 0)),
+    }
+    return TaskStatus(**nested, **given)
 
 
 def instance(
     name: str, *tasks: TaskStatus, state: InstanceState = InstanceState.RUNNING, incarnation: int = 1, **more: Any
 ) -> InstanceStatus:
-    return InstanceStatus(APPLICATION, name, incarnation, state, tasks=tasks, **more)
+    """``host``, ``pid``, ``log_file`` and ``exit_code`` are those of its process."""
+    process = ProcessStatus(
+        **{word: more.pop(word) for word in ("host", "pid", "log_file", "exit_code") if word in more}
+    )
+    return InstanceStatus(
+        application_id=APPLICATION,
+        instance=name,
+        incarnation=incarnation,
+        state=state,
+        tasks=tasks,
+        process=process,
+        **more,
+    )
 
 
 def view_of(assignment: Assignment | None, *statuses: InstanceStatus) -> ControlView:
-    """All of them were heard of just now."""
-    view = ControlView(APPLICATION, assignment, newest_ms=1_000)
+    """All of them sent a heartbeat just now."""
+    view = ControlView(APPLICATION, assignment=assignment, newest_ms=1_000)
     for status in statuses:
         view.statuses[status.instance] = status
         view.heard_at_ms[status.instance] = 1_000
     return view
+
+
+def promoted(task: int | TaskId, to: str, evidence: str = "lag 0") -> Decision:
+    return Decision(task=task_id(task), action=Action.PROMOTE, to=to, evidence=evidence)
 
 
 def seen(assignment: Assignment | None, *statuses: InstanceStatus, **more: Any) -> Observation:

@@ -14,14 +14,14 @@ END_TXN: Final = 26
 
 
 class KafkaProxy:
-    """Passes every request and answer on, until it is told otherwise. A context manager.
+    """Passes every request and answer on, until it is asked otherwise. A context manager.
 
     The broker has to advertise this proxy's port, so that clients come back to it.
     """
 
     def __init__(self) -> None:
         self.broker_port = 0
-        """Of the broker, on loopback; to be set before anybody connects."""
+        """Of the broker, on loopback; to be set before a client connects."""
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         self._open: set[socket.socket] = set()
@@ -47,11 +47,11 @@ class KafkaProxy:
         self._drop_all()
 
     def cut(self) -> None:
-        """Drop every connection, and every new one, until `mend`."""
+        """Drop every connection, and every new one, until `reopen`."""
         self._passing.clear()
         self._drop_all()
 
-    def mend(self) -> None:
+    def reopen(self) -> None:
         """Let everything pass again."""
         self._trap = None
         self._passing.set()

@@ -1,4 +1,4 @@
-"""A spark-submit that runs the job's file without Spark."""
+"""A spark-submit that runs the job file without Spark."""
 
 from __future__ import annotations
 

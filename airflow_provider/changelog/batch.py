@@ -7,18 +7,39 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import methodcaller
-
-from confluent_kafka import Message
+from typing import Protocol
 
 from airflow_provider.changelog.commit_record import COMMIT_KEY
 from airflow_provider.errors import StatefulStreamsError, TopicMismatchError
 
-__all__ = ["ChangelogBatch"]
+__all__ = ["ChangelogBatch", "ConsumedRecord"]
 
 _KEY, _VALUE, _OFFSET = methodcaller("key"), methodcaller("value"), methodcaller("offset")
 
 
-@dataclass
+class ConsumedRecord(Protocol):
+    """A record of a changelog, in the words of confluent-kafka's `Message`, which is one."""
+
+    def topic(self) -> str | None:
+        """The changelog."""
+
+    def partition(self) -> int | None:
+        """Its partition."""
+
+    def offset(self) -> int | None:
+        """Where it stands."""
+
+    def key(self) -> bytes | None:
+        """None only where another program wrote it."""
+
+    def value(self) -> bytes | None:
+        """None where the key was deleted."""
+
+    def timestamp(self) -> tuple[int, int]:
+        """Kind of timestamp, epoch ms."""
+
+
+@dataclass(kw_only=True)
 class ChangelogBatch:
     """Consecutive records of one changelog partition.
 
@@ -26,18 +47,20 @@ class ChangelogBatch:
         keys: of the changes, oldest first; a key may come again.
         values: as many; None where the key was deleted.
         commit: the last commit record among them, which is not among the changes; None when there was none.
+        first_offset: of the first record; None while there is none.
         records: how many records that were, commit records among them.
         record_bytes: size of their keys and values together.
         next_offset: offset after the last record, control records included when the end was reached.
         timestamp_ms: of the last record, epoch ms; 0 when there is none.
         at_end: whether the end of the log was reached.
-        known_end: end of the log as the broker told with the last fetch; None when unknown.
+        known_end: end of the log as the broker reported it with the last fetch; None when unknown.
         error: why the partition cannot be read further; None otherwise.
     """
 
     keys: list[bytes] = field(default_factory=list)
     values: list[bytes | None] = field(default_factory=list)
     commit: bytes | None = None
+    first_offset: int | None = None
     records: int = 0
     record_bytes: int = 0
     next_offset: int = 0
@@ -46,12 +69,7 @@ class ChangelogBatch:
     known_end: int | None = None
     error: StatefulStreamsError | None = None
 
-    @property
-    def newest(self) -> dict[bytes, bytes | None]:
-        """The last value of each key."""
-        return dict(zip(self.keys, self.values, strict=True))
-
-    def add(self, messages: Sequence[Message], before: int | None = None) -> None:
+    def add(self, messages: Sequence[ConsumedRecord], before: int | None = None) -> None:
         """Add consecutive records, those from offset `before` on left out.
 
         A million a second pass here, so nothing is done for each in Python, and what is the same for all is asked of
@@ -72,6 +90,8 @@ class ChangelogBatch:
             self.next_offset = bad.offset() or 0
         if not messages:
             return
+        if self.first_offset is None:
+            self.first_offset = messages[0].offset()
         self.record_bytes += sum(map(len, filter(None, keys))) + sum(map(len, filter(None, values)))
         at = 0
         with contextlib.suppress(ValueError):

@@ -2,74 +2,189 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 
+from airflow_provider.changelog.signature import StoreSignature
+from airflow_provider.common.json_codec import from_json, to_json
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import TopicMismatchError
 from airflow_provider.state.position import RESERVED_PREFIX
 
-__all__ = ["COMMIT_KEY", "CommitRecord"]
+__all__ = ["COMMIT_FORMAT", "COMMIT_KEY", "CommitRecord", "SourcePosition", "newest_commit", "sequence_of"]
 
 COMMIT_KEY: Final = RESERVED_PREFIX + b"commit"
 """The reserved key. The record under it is the last of its transaction in that changelog."""
 
+COMMIT_FORMAT: Final = 1
+
 
 @dataclass(frozen=True)
+class SourcePosition:
+    """A point in the task's partition of a source topic.
+
+    Args:
+        offset: of the next input record.
+        topic_id: the topic's id in its cluster; None while it is not known.
+    """
+
+    offset: int
+    topic_id: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class CommitRecord:
     """The truth about what is done, in the same transaction as the changes and the output.
 
-    A consumer group without members loses its offsets after ``offsets.retention.minutes``; a compacted record stays.
+    It stands in every changelog that the transaction wrote; of those that the changelogs of a task hold, the one with
+    the greatest sequence is the task's. A consumer group without members loses its offsets after
+    ``offsets.retention.minutes``; a compacted record stays.
 
     Args:
         application_id: whose changelog this is.
         task: the task.
+        sequence: 1 for the task's first commit, greater by one with each.
         generation: the committing owner's ``active_since``.
         instance: the committing instance.
         incarnation: the process of it.
         committed_at_ms: epoch ms by its clock.
-        source_offsets: by topic, the offset of the next input record of partition ``task``.
+        sources: by topic, up to where the task's partition is processed.
         processed: input records processed since the beginning of the application.
         filtered: input records that each named filter dropped, since the beginning.
         failed: input records that could not be processed and were left out, since the beginning.
-        digest: of the store after this commit (`airflow_provider.state.digest`), 16 hexadecimal digits, because not
-            every reader of JSON keeps 64 bits; None while it is not known.
+        digests: by store, its digest after this commit (`airflow_provider.state.digest`), 16 hexadecimal digits,
+            because not every reader of JSON keeps 64 bits; a store is missing while its digest is not known.
+        stream_time_ms: the greatest event time that the task has seen, epoch ms; None where no event time is read.
+        signature: by store, what its state means after this commit; a store is missing where the types of the job's
+            columns were not known.
+        format: of these fields.
     """
 
     application_id: str
-    task: int
+    task: TaskId
+    sequence: int
     generation: int
     instance: str
     incarnation: int
     committed_at_ms: int
-    source_offsets: dict[str, int]
+    sources: Mapping[str, SourcePosition]
     processed: int = 0
-    filtered: dict[str, int] = field(default_factory=dict)
+    filtered: Mapping[str, int] = field(default_factory=dict)
     failed: int = 0
-    digest: str | None = None
+    digests: Mapping[str, str] = field(default_factory=dict)
+    stream_time_ms: int | None = None
+    signature: Mapping[str, StoreSignature] = field(default_factory=dict)
+    format: int = COMMIT_FORMAT
+
+    def source_offset(self, topic: str) -> int | None:
+        """Offset of the next input record of a topic; None where nothing of it was processed."""
+        source = self.sources.get(topic)
+        return None if source is None else source.offset
+
+    def check_source(self, topic: str, topic_id: str | None) -> None:
+        """Refuse to go on with a source that was created again under its name.
+
+        Its offsets mean nothing in another topic: records would be skipped, or counted twice.
+
+        Args:
+            topic: the source as the job names it now.
+            topic_id: the topic's id now; None where it is not known.
+
+        Raises:
+            TopicMismatchError: the topic of which records were processed was deleted and created again.
+        """
+        found = self.sources.get(topic)
+        if found is None or found.topic_id is None or topic_id in (None, found.topic_id):
+            return
+        raise TopicMismatchError(
+            f"Task {self.task} of {self.application_id!r} has processed {topic!r} with the id {found.topic_id} up to "
+            f"offset {found.offset}, and the topic of that name has the id {topic_id}: it was deleted and created "
+            "again, so that offset would skip records. Restore the earlier topic, or use a new application id, which "
+            "begins with an empty state and reads the new topic from its start."
+        )
 
     def to_bytes(self) -> bytes:
         """JSON, so that people and other programs can read it."""
-        return msgspec.json.encode(self)
+        return to_json(self)
 
     @classmethod
-    def from_bytes(cls, data: bytes, application_id: str, task: int, topic: str) -> CommitRecord:
+    def from_bytes(cls, data: bytes, application_id: str, task: TaskId, topic: str) -> CommitRecord:
         """Read a commit record and check that it is this task's.
 
+        Args:
+            data: as it lies in the changelog.
+            application_id: the application.
+            task: the task.
+            topic: the changelog, for messages.
+
         Raises:
-            TopicMismatchError: it is unreadable, or another application's or task's.
+            TopicMismatchError: it is unreadable, of a newer format, or another application's or task's.
         """
+        where = f"{topic}[{task.partition}]"
         try:
-            record = msgspec.json.decode(data, type=cls)
-        except msgspec.DecodeError as error:
+            found = msgspec.json.decode(data, type=_Format).format
+            record = from_json(data, cls) if found <= COMMIT_FORMAT else None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise TopicMismatchError(
-                f"{topic}[{task}] holds a commit record that cannot be read ({error}): another program writes into "
-                "this changelog. Find it before the application is started again."
+                f"{where} holds a commit record that cannot be read ({error}): another program writes into this "
+                "changelog. Find it before the application is started again."
             ) from error
+        if record is None:
+            raise TopicMismatchError(
+                f"{where} holds a commit record of format {found}, this version reads up to {COMMIT_FORMAT}: a newer "
+                "version of this package has committed. Install it on every instance."
+            )
         if (record.application_id, record.task) != (application_id, task):
             raise TopicMismatchError(
-                f"{topic}[{task}] holds a commit of application {record.application_id!r}, task {record.task}: it is "
-                f"not a changelog of {application_id!r}. Use another application id or store name."
+                f"{where} holds a commit of application {record.application_id!r}, task {record.task}, expected task "
+                f"{task} of {application_id!r}: it is not a changelog of this task. Use another application id or "
+                "store name."
             )
         return record
+
+
+def newest_commit(known: bytes | None, found: bytes | None) -> bytes | None:
+    """The newest of a task's commit records, of which each of its changelogs may bring another.
+
+    One that is not of the same task as the other replaces it, so that it is seen and refused.
+
+    Args:
+        known: the newest so far; None before any.
+        found: read later, of any of the task's changelogs; None where there was none.
+    """
+    if known is None or found is None:
+        return known if found is None else found
+    earlier, later = _header(known), _header(found)
+    if earlier is None or later is None or (earlier.application_id, earlier.task) != (later.application_id, later.task):
+        return found
+    return known if earlier.sequence > later.sequence else found
+
+
+def sequence_of(data: bytes) -> int:
+    """A commit record's sequence; 0 where it cannot be read.
+
+    Args:
+        data: as it lies in a changelog.
+    """
+    header = _header(data)
+    return 0 if header is None else header.sequence
+
+
+class _Format(msgspec.Struct):
+    format: int
+
+
+class _Header(msgspec.Struct):
+    application_id: str
+    task: str
+    sequence: int
+
+
+def _header(data: bytes) -> _Header | None:
+    try:
+        return msgspec.json.decode(data, type=_Header)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None

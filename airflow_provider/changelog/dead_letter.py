@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
+from typing import Final
+
+from airflow_provider.common.error_text import bounded
 
 __all__ = ["DeadLetter"]
 
+_STACK_CHARS: Final = 8000
+_SHORT_CHARS: Final = 200
+_OVERHEAD_BYTES: Final = 100
+_HEADER_BYTES: Final = 10
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, kw_only=True)
 class DeadLetter:
     """The input record as it was, and why it was left out.
 
@@ -19,10 +28,11 @@ class DeadLetter:
         topic: its topic.
         partition: its partition.
         offset: its offset.
-        timestamp_ms: its timestamp, epoch ms; the dead letter carries the same.
+        timestamp_ms: its timestamp, epoch ms. The dead letter carries the same, or the time of writing where that is
+            earlier: brokers refuse records of the future (``message.timestamp.after.max.ms``).
         error: the error's class.
-        message: what went wrong.
-        stack: the stack of the user's function; empty otherwise.
+        message: what went wrong; cut in the record's headers where it is long.
+        stack: the stack of the user's function; cut likewise; empty otherwise.
     """
 
     key: bytes | None
@@ -35,12 +45,32 @@ class DeadLetter:
     message: str
     stack: str = ""
 
+    def written_timestamp_ms(self, now_ms: int) -> int:
+        """The timestamp of the dead letter itself; `headers` have the record's own.
+
+        Args:
+            now_ms: the time of writing, epoch ms.
+        """
+        return max(0, min(self.timestamp_ms, now_ms))
+
+    @property
+    def size(self) -> int:
+        """Bytes of the record in Kafka, rounded up."""
+        headers = sum(len(name) + len(value or b"") + _HEADER_BYTES for name, value in self.headers())
+        return len(self.key or b"") + len(self.value or b"") + headers + _OVERHEAD_BYTES
+
+    def fitted(self, max_bytes: int) -> DeadLetter:
+        """The same with less text in its headers, where it is larger than its topic takes; the record stays whole."""
+        if self.size <= max_bytes:
+            return self
+        return dataclasses.replace(self, message=bounded(self.message, _SHORT_CHARS), stack="")
+
     def headers(self) -> list[tuple[str, str | bytes | None]]:
         """For the record."""
         fields = {
             "exception": self.error,
-            "message": self.message,
-            "stacktrace": self.stack,
+            "message": bounded(self.message),
+            "stacktrace": bounded(self.stack, _STACK_CHARS),
             "topic": self.topic,
             "partition": self.partition,
             "offset": self.offset,

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from airflow_provider.changelog.batch import ChangelogBatch
 from airflow_provider.changelog.restore_settings import RestoreSettings
-from airflow_provider.connection import KafkaConnection
 from airflow_provider.errors import (
     BrokerUnreachableError,
     StoreOutdatedError,
     TopicMissingError,
 )
+from airflow_provider.kafka.connection import KafkaConnection
 
-__all__ = ["ChangelogReader", "Source"]
+__all__ = ["ChangelogEnds", "ChangelogPartition", "ChangelogReader"]
 
-Source = tuple[str, int]
+ChangelogPartition = tuple[str, int]
 """A changelog's topic and partition."""
 
 _FETCH: Final = {
@@ -34,6 +35,33 @@ _FETCH: Final = {
     "fetch.queue.backoff.ms": 5,
     "allow.auto.create.topics": False,
 }
+
+
+@dataclass(frozen=True)
+class ChangelogEnds:
+    """What a partition of a changelog holds, as the broker knows it at one moment.
+
+    Args:
+        low: offset of the first record that the log still has.
+        stable: offset after the last record that can be read: that of the first transaction without an end.
+        written: offset after the last record that was written.
+    """
+
+    low: int
+    stable: int
+    written: int
+
+    @property
+    def readable(self) -> bool:
+        """Whether no transaction without an end hides a part of it."""
+        return self.stable == self.written
+
+    def end_for(self, position: int) -> int:
+        """How far a store at `position` has to read; beyond what is stable where it stands there.
+
+        A commit returns before its marker is written, so a store may stand beyond for a moment.
+        """
+        return self.written if position > self.stable else self.stable
 
 
 class ChangelogReader:
@@ -55,90 +83,118 @@ class ChangelogReader:
             | {"group.id": group, "client.id": f"{group}-changelog-reader"}
         )
         self.consumer = Consumer(self._config)
-        self._assigned: set[Source] = set()
+        self._everything: Consumer | None = None
+        self._assigned: set[ChangelogPartition] = set()
 
-    def add(self, source: Source, offset: int) -> None:
+    @property
+    def assigned(self) -> Collection[ChangelogPartition]:
+        """What is read now; a view."""
+        return self._assigned
+
+    def add(self, partition: ChangelogPartition, offset: int) -> None:
         """Read a partition from `offset` on."""
-        self.remove(source)
-        self.consumer.incremental_assign([TopicPartition(*source, offset)])
-        self._assigned.add(source)
+        self.remove(partition)
+        self.consumer.incremental_assign([TopicPartition(*partition, offset)])
+        self._assigned.add(partition)
 
-    def remove(self, source: Source) -> None:
+    def remove(self, partition: ChangelogPartition) -> None:
         """Stop reading a partition."""
-        if source in self._assigned:
-            self.consumer.incremental_unassign([TopicPartition(*source)])
-            self._assigned.remove(source)
+        if partition in self._assigned:
+            self.consumer.incremental_unassign([TopicPartition(*partition)])
+            self._assigned.remove(partition)
 
-    def bounds(self, source: Source, position: int | None = None, timeout_s: float = 10.0) -> tuple[int, int]:
-        """First offset that the log still has, and the one after its last, as the broker tells now.
+    def bounds(self, partition: ChangelogPartition, position: int = 0, timeout_s: float = 10.0) -> tuple[int, int]:
+        """First offset that the log still has, and the one after its last, as the broker knows them now.
 
-        The last is the last of those transactions that have their end marker. A commit returns before its marker is
-        written, so a store may stand beyond for a moment.
+        The last is the last of those transactions that have their end marker.
 
         Args:
-            source: topic and partition.
-            position: of a store. If it lies beyond, the second bound is the end of all that lies there instead.
+            partition: topic and partition.
+            position: of a store; 0 where it has none. If it lies beyond, the second bound is the end of all that lies
+                there instead.
             timeout_s: deadline.
 
         Raises:
             TopicMissingError: there is no such partition.
             BrokerUnreachableError: no broker answered in time.
         """
-        low, high = self._watermarks(self.consumer, source, timeout_s)
-        if position is not None and position > high:
-            everything = Consumer(self._config | {"isolation.level": "read_uncommitted"})
-            try:
-                low, high = self._watermarks(everything, source, timeout_s)
-            finally:
-                everything.close()
+        low, high = self._watermarks(self.consumer, partition, timeout_s)
+        if position > high:
+            low, high = self._watermarks(self._uncommitted(), partition, timeout_s)
         return low, high
 
-    def _watermarks(self, consumer: Consumer, source: Source, timeout_s: float) -> tuple[int, int]:
+    def ends(self, partition: ChangelogPartition, timeout_s: float = 10.0) -> ChangelogEnds:
+        """What the partition holds, and how much of it can be read.
+
+        Args:
+            partition: topic and partition.
+            timeout_s: deadline of each of two requests.
+
+        Raises:
+            TopicMissingError: there is no such partition.
+            BrokerUnreachableError: no broker answered in time.
+        """
+        low, stable = self._watermarks(self.consumer, partition, timeout_s)
+        _, written = self._watermarks(self._uncommitted(), partition, timeout_s)
+        return ChangelogEnds(low, stable, max(stable, written))
+
+    def _uncommitted(self) -> Consumer:
+        """A client that knows the end of what is written, kept: to connect is most of what an answer costs."""
+        if self._everything is None:
+            self._everything = Consumer(self._config | {"isolation.level": "read_uncommitted"})
+        return self._everything
+
+    def _watermarks(self, consumer: Consumer, partition: ChangelogPartition, timeout_s: float) -> tuple[int, int]:
         try:
-            low, high = consumer.get_watermark_offsets(TopicPartition(*source), timeout=timeout_s)
+            low, high = consumer.get_watermark_offsets(TopicPartition(*partition), timeout=timeout_s)
         except KafkaException as error:
             if error.args[0].code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION):
                 raise TopicMissingError(
-                    f"Changelog {source[0]}[{source[1]}] does not exist: run the create-changelog-topics operator."
+                    f"Changelog {partition[0]}[{partition[1]}] does not exist. If the application never ran, run "
+                    "CreateChangelogTopicsOperator. If it ran, the stores are all that is left of its state: stop "
+                    "its instances and follow 'Changelog missing or mismatched' in the runbook "
+                    "(python -m airflow_provider.streaming.changelog_rebuild APPLICATION --state-dir FOLDER)."
                 ) from error
             raise BrokerUnreachableError(
-                f"No broker of {self._bootstrap} told the bounds of {source[0]}[{source[1]}] within {timeout_s:g} s "
-                f"({error.args[0].str()}): check that the brokers answer."
+                f"No broker of {self._bootstrap} reported the bounds of {partition[0]}[{partition[1]}] within "
+                f"{timeout_s:g} s ({error.args[0].str()}): check that the brokers answer."
             ) from error
         return int(low), int(high)
 
-    def read(self, max_records: int, timeout_s: float, before: int | None = None) -> Mapping[Source, ChangelogBatch]:
+    def read(
+        self, max_records: int, timeout_s: float, before: int | None = None
+    ) -> Mapping[ChangelogPartition, ChangelogBatch]:
         """What has come, by partition; at most `max_records` in all, waiting at most `timeout_s`.
 
-        With `before`, records from that offset on are left out; ``next_offset`` tells that they came.
+        With `before`, records from that offset on are left out; ``next_offset`` shows that they came.
 
         A partition that cannot be read has the reason in its batch's ``error``: `StoreOutdatedError` when the offset
         is not in the log any more, `TopicMissingError` when the changelog is gone.
         """
-        batches: dict[Source, ChangelogBatch] = {}
+        batches: dict[ChangelogPartition, ChangelogBatch] = {}
         messages = self.consumer.consume(max_records, timeout_s)
         # Records of one partition come in runs. In a large restore all are of one and none is an event: two tests a
         # record would be a tenth of its cost.
-        alone = len(self._assigned) == 1 and {_source(m) for m in messages[:1] + messages[-1:]} == self._assigned
-        for source, run in [(_source(messages[0]), messages)] if alone else _runs(messages):
-            if source not in self._assigned:
+        alone = len(self._assigned) == 1 and {_partition_of(m) for m in messages[:1] + messages[-1:]} == self._assigned
+        for partition, run in [(_partition_of(messages[0]), messages)] if alone else _runs(messages):
+            if partition not in self._assigned:
                 continue
-            batch = batches.setdefault(source, ChangelogBatch())
+            batch = batches.setdefault(partition, ChangelogBatch())
             events = [at for at, message in enumerate(run) if message.error() is not None]
             begin = 0
             for at in [*events, len(run)]:
                 if at > begin:
                     batch.add(run[begin:at], before)
                 if at < len(run):
-                    self._take_event(source, run[at], batch)
+                    self._take_event(partition, run[at], batch)
                 begin = at + 1
-        for source, batch in batches.items():
+        for partition, batch in batches.items():
             # Known without asking: it comes with every fetch.
-            _, end = self.consumer.get_watermark_offsets(TopicPartition(*source), cached=True)
+            _, end = self.consumer.get_watermark_offsets(TopicPartition(*partition), cached=True)
             batch.known_end = end if end >= 0 else None
         return batches
 
-    def _take_event(self, source: Source, event: Message, batch: ChangelogBatch) -> None:
+    def _take_event(self, partition: ChangelogPartition, event: Message, batch: ChangelogBatch) -> None:
         error = event.error()
         if error is None:
             return  # never: the caller asked; for the type checker
@@ -147,12 +203,13 @@ class ChangelogReader:
             batch.at_end = True
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             batch.error = StoreOutdatedError(
-                f"The position in {source[0]}[{source[1]}] is not in the log any more ({error.str()}): the store "
+                f"The position in {partition[0]}[{partition[1]}] is not in the log any more ({error.str()}): the store "
                 "is restored afresh."
             )
         elif error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION):
             batch.error = TopicMissingError(
-                f"Changelog {source[0]}[{source[1]}] is gone ({error.str()}): it was deleted while in use."
+                f"Changelog {partition[0]}[{partition[1]}] is gone ({error.str()}): it was deleted while in use. "
+                "Do not create an empty one: restore it, see the runbook."
             )
         elif error.fatal():
             raise KafkaException(error)
@@ -160,12 +217,14 @@ class ChangelogReader:
     def close(self) -> None:
         """Leave the cluster."""
         self.consumer.close()
+        if self._everything is not None:
+            self._everything.close()
 
 
-def _source(message: Message) -> Source:
+def _partition_of(message: Message) -> ChangelogPartition:
     return str(message.topic()), int(message.partition() or 0)
 
 
-def _runs(messages: Sequence[Message]) -> Iterator[tuple[Source, Sequence[Message]]]:
-    for source, run in itertools.groupby(messages, _source):
-        yield source, list(run)
+def _runs(messages: Sequence[Message]) -> Iterator[tuple[ChangelogPartition, Sequence[Message]]]:
+    for partition, run in itertools.groupby(messages, _partition_of):
+        yield partition, list(run)

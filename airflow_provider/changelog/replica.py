@@ -1,60 +1,169 @@
-"""A store that follows its changelog: a standby for ever, a restoring active up to an end. One piece of code."""
+"""A store that follows its changelog: a standby without end, a restoring active up to an end. One piece of code."""
 
 from __future__ import annotations
 
 import dataclasses
 import time
-from collections import deque
+from collections.abc import Iterable
 
 from airflow_provider.changelog.batch import ChangelogBatch
-from airflow_provider.changelog.table_range import TableRange
-from airflow_provider.state.position import Position
+from airflow_provider.changelog.commit_record import newest_commit, sequence_of
+from airflow_provider.changelog.restore_meter import RestoreMeter
+from airflow_provider.changelog.resume_point import slept_too_long
+from airflow_provider.changelog.sst_range import SstRange
+from airflow_provider.common.clock import now_ms
+from airflow_provider.errors import StoreDivergedError, StoreOutdatedError, TopicMismatchError
+from airflow_provider.kafka.topic_spec import DELETE_RETENTION_MS
+from airflow_provider.state.position import ChangelogPosition, Position
 from airflow_provider.state.store import Store
 
 __all__ = ["Replica"]
 
-_RATE_WINDOW_S = 5.0
-# Often enough that a quiet standby is never taken for one that slept past delete.retention.ms.
-_REFRESH_MS = 60_000
+# Often enough that no store that is followed is ever taken for one that slept past delete.retention.ms.
+_TOUCH_MS = 60_000
+_RETENTION_FLOOR_MS = 60_000
+"""A restore is never asked to be faster than this, however short the changelog keeps deletions: it could not be."""
 _BULK_FROM = 100_000
 """Records of lag from which a restore goes the bulk way."""
 
 
 class Replica:
-    """Applies batches of a changelog to a store and knows how far it is.
+    """Applies batches of one changelog to one of a task's stores and knows how far it is.
+
+    Several can share the database of a task's stores: each moves its own changelog's position and leaves the others'.
 
     Args:
-        store: the store; its own position is the only one that counts.
-        changelog: the topic.
-        partition: the task's number.
+        store: the task's stores; their position is the only one that counts.
+        name: of the one that follows.
+        changelog: its topic.
+        topic_id: the topic's id, where it is known: it is written with the position.
+        delete_retention_ms: how long the changelog keeps deletions.
     """
 
-    def __init__(self, store: Store, changelog: str, partition: int) -> None:
+    def __init__(
+        self,
+        store: Store,
+        name: str,
+        changelog: str,
+        topic_id: str | None = None,
+        delete_retention_ms: int = DELETE_RETENTION_MS,
+    ) -> None:
         self.store = store
-        self.changelog, self.partition = changelog, partition
+        self.name = name
+        self.changelog = changelog
+        self._topic_id = topic_id
+        self._delete_retention_ms = delete_retention_ms
+        self._opened_at_ms = now_ms()
+        self._idle_before_ms = max(0, self._opened_at_ms - self._complete_since_ms)
+        self._known_at = time.monotonic()
+        self._asked: tuple[int, int] | None = None
         self.end: int | None = None
-        self.begin()
+        self._last_end: int | None = None
+        self._awaited_commit: int | None = None
+        self.begin_restore()
 
-    def begin(self) -> None:
-        """A restore begins here: what is counted from now on is its own; `whole` once it has reached the end."""
-        now = time.monotonic()
-        self.restored_records = 0
-        self.restored_bytes = 0
+    def begin_restore(self) -> None:
+        """A restore begins here: the meter counts from now on."""
+        self.meter = RestoreMeter()
+        self.resume()
+
+    def resume(self) -> None:
+        """Reading goes on from the store's position: the end has to be reached again."""
         self.reached_end = False
-        self.whole = False
-        self._begun, self._took_s = now, 0.0
-        self._samples: deque[tuple[float, int]] = deque([(now, 0)])
+        self._awaited_commit = self._last_end = None
+
+    def expect_end(self, end: int, last: bool = False) -> None:
+        """Learn how far this reading goes at least.
+
+        Args:
+            end: of the changelog, as the broker was just asked for it.
+            last: whether nobody else can add to the changelog any more, so that the end is reached there and not
+                before: a partition's new leader may report a lower one for a while.
+        """
+        self._last_end = end if last else None
+        self.await_end(end)
+
+    @property
+    def position(self) -> ChangelogPosition | None:
+        """Up to where the changelog is applied; None while the store is empty."""
+        position = self.store.position
+        return None if position is None else position.changelogs.get(self.changelog)
+
+    def check_topic(self) -> None:
+        """Refuse to go on from a position in another topic of the changelog's name.
+
+        What such a topic holds may be anything, nothing too; so it is not for the store to be emptied and follow it.
+
+        Raises:
+            TopicMismatchError: the topic was deleted and created again since the store was applied last.
+        """
+        position = self.position
+        before = None if position is None else position.topic_id
+        if position is None or before is None or self._topic_id in (None, before):
+            return
+        raise TopicMismatchError(
+            f"The store at {self.store.path} was applied up to offset {position.offset} of {self.changelog} with the "
+            f"id {before}, and the topic of that name has the id {self._topic_id}: it was deleted and created again. "
+            "The store may be all that is left of the state, and nothing in it was changed. Copy the state folder, and "
+            "see 'Changelog missing or mismatched' in the runbook: rebuild the changelog from the newest store "
+            "(python -m airflow_provider.streaming.changelog_rebuild APPLICATION --state-dir FOLDER), and replay the "
+            "task where its other copies lie."
+        )
+
+    def read_back(self, offset: int, low: int) -> int:
+        """Where to begin, so that the last commit is seen in the changelog if only the brokers' word says it is there.
+
+        Brokers can acknowledge a commit and lose it: Kafka 4.3 drops the marker of a transaction that ends while a
+        partition has no leader, and the records are aborted with the next one (docs/faults.md, "Brokers"). A store that
+        went on from such a commit would have counted records whose output nobody sees.
+
+        Args:
+            offset: of the next record to apply.
+            low: first offset that the log still has.
+        """
+        position = self.position
+        if position is not None and position.own_commit and low < offset == position.offset:
+            self._awaited_commit = offset - 1
+        return offset if self._awaited_commit is None else self._awaited_commit
+
+    def _check_commit(self, batch: ChangelogBatch) -> bool:
+        """Whether no commit is awaited, or later ones were read, so that it may be compacted away.
+
+        Raises:
+            StoreDivergedError: it is not in the changelog.
+        """
+        awaited = self._awaited_commit
+        if awaited is None:
+            return True
+        if batch.next_offset <= awaited or (batch.commit is None and not batch.at_end):
+            return False  # its marker is not written yet, or the next commit not read
+        commit = None if self.store.position is None else self.store.position.commit
+        if batch.commit is not None and commit is not None and sequence_of(batch.commit) > sequence_of(commit):
+            self._awaited_commit = None
+            return True
+        raise StoreDivergedError(
+            f"The brokers acknowledged the commit at offset {awaited} of {self.changelog}, and it is not there: the "
+            f"transaction was aborted since. The store at {self.store.path} has applied it, so it is moved aside and "
+            "restored, and the records are processed again. Outputs of the same transaction may be seen twice if other "
+            "partitions did not lose it: see docs/faults.md, 'Brokers'."
+        )
 
     @property
     def offset(self) -> int:
         """Of the next changelog record to apply."""
-        position = self.store.position
+        position = self.position
         return 0 if position is None else position.offset
+
+    @property
+    def restored(self) -> bool:
+        """Whether this restore has reached the end of the changelog once."""
+        return self.meter.completed
 
     def apply(self, batch: ChangelogBatch) -> None:
         """Apply consecutive records in one write with the position after them; the last value of a key wins.
 
         Raises:
+            StoreOutdatedError: it took longer than the changelog keeps deletions to apply all of it.
             StatefulStreamsError: the batch's error, after what came before it was applied, or the store's.
         """
         self._apply(batch)
@@ -62,115 +171,173 @@ class Replica:
             raise batch.error
 
     def _apply(self, batch: ChangelogBatch) -> None:
-        before = self.store.position
-        self.reached_end = batch.at_end
-        now_ms = _now_ms()
-        if batch.at_end:
-            if not self.whole:
-                self._took_s = self.restore_s
-            self.end, self.whole = batch.next_offset, True
-            self.store.set_bulk(False)
+        before = self.position
+        offset = max(batch.next_offset, self.offset)
+        # Read back, it is in the store already and counts for no restore.
+        read_back = self._awaited_commit is not None and batch.first_offset == self._awaited_commit
+        if read_back:
+            self._awaited_commit = None
+        at_end = self._check_commit(batch) and batch.at_end and offset >= (self._last_end or 0)
+        self.reached_end = at_end
+        if at_end:
+            self.meter.complete()
+            self.end = batch.next_offset
+            self.store.set_bulk_load_mode(self.name, False)
         elif batch.known_end is not None:
-            self.expect(batch.known_end)
+            self.set_end(batch.known_end)
         if not batch.records:
-            if before is None or batch.next_offset > before.offset:
-                base = before or Position(0, None, self.changelog)
-                self.store.write(
-                    (), dataclasses.replace(base, offset=max(batch.next_offset, base.offset), applied_at_ms=now_ms)
-                )
+            if before is None or offset > before.offset:
+                timestamp_ms = 0 if before is None else before.timestamp_ms
+                self._move((), offset, timestamp_ms, complete_at_ms=self._complete_at_ms(offset, at_end))
             return
-        lag = self.lag_records
-        self.store.set_bulk(lag is not None and lag > (_BULK_FROM if not self.store.bulk else 0) and not batch.at_end)
-        commit = batch.commit or (before.commit if before else None)
-        self.store.write(
-            zip(batch.keys, batch.values, strict=True),
-            Position(batch.next_offset, commit, self.changelog, batch.timestamp_ms, now_ms),
+        lag, in_bulk = self.lag_records, self.store.in_bulk_load_mode(self.name)
+        self.store.set_bulk_load_mode(
+            self.name, lag is not None and lag > (_BULK_FROM if not in_bulk else 0) and not at_end
         )
-        self.restored_records += batch.records
-        self.restored_bytes += batch.record_bytes
-        self._sample()
+        complete_at_ms = self._complete_at_ms(batch.next_offset, at_end)
+        changes = zip(batch.keys, batch.values, strict=True)
+        self._move(changes, batch.next_offset, batch.timestamp_ms, batch.commit, complete_at_ms=complete_at_ms)
+        if batch.records > read_back:
+            self.meter.add(batch.records - read_back, batch.record_bytes)
 
-    def ingest(self, table_range: TableRange) -> bool:
-        """Take over table files that stand for the next range of offsets, and write the position after them.
+    def _move(
+        self,
+        changes: Iterable[tuple[bytes, bytes | None]],
+        offset: int,
+        timestamp_ms: int,
+        commit: bytes | None = None,
+        *,
+        complete_at_ms: int,
+    ) -> None:
+        """Write changes and this changelog's position after them."""
+        self._write(changes, self._position_at(offset, timestamp_ms, complete_at_ms), commit)
+
+    def _write(
+        self, changes: Iterable[tuple[bytes, bytes | None]], to: ChangelogPosition, commit: bytes | None = None
+    ) -> None:
+        before = self.store.position or Position()
+        self.store.write({self.name: changes}, before.moved(self.changelog, to, newest_commit(before.commit, commit)))
+
+    def position_after_commit(self, offset: int, records: int, timestamp_ms: int) -> ChangelogPosition:
+        """The changelog's position after a commit of the task's owner, which is the last that the changelog holds.
+
+        Args:
+            offset: after the commit record.
+            records: that the transaction wrote into the changelog, the commit record among them.
+            timestamp_ms: of the commit, epoch ms.
+
+        Raises:
+            TopicMismatchError: the transaction does not follow what is applied: another program writes into the
+                changelog, or it is another topic or a shorter log than before.
+        """
+        begin = offset - records
+        # Behind the owner's last commit lies that commit's marker.
+        if begin not in (self.offset, self.offset + 1):
+            raise TopicMismatchError(
+                f"The transaction of the owner of {self.changelog} begins at offset {begin}, {self.offset} was the end "
+                "before it: another program writes into this changelog, or it was truncated or created again. The task "
+                "stops; find out who did it before the application is started again."
+            )
+        now = now_ms()
+        self._note_complete(now, now)
+        return self._position_at(offset, timestamp_ms, now, own_commit=True)
+
+    def _position_at(
+        self, offset: int, timestamp_ms: int, complete_at_ms: int, *, own_commit: bool = False
+    ) -> ChangelogPosition:
+        return ChangelogPosition(
+            offset=offset,
+            topic_id=self._topic_id,
+            timestamp_ms=timestamp_ms,
+            complete_at_ms=complete_at_ms,
+            own_commit=own_commit,
+        )
+
+    @property
+    def _complete_since_ms(self) -> int:
+        """When it was known last that all is applied; the begin of the restore before the first time."""
+        position = self.position
+        return self._opened_at_ms if position is None else position.complete_at_ms
+
+    def _complete_at_ms(self, offset: int, at_end: bool) -> int:
+        """When all was applied, once everything before an offset is: now at the end, else when an end was asked for.
+
+        Raises:
+            StoreOutdatedError: that was so long after the last time that a deletion may have been missed.
+        """
+        now, since = now_ms(), self._complete_since_ms
+        if at_end:
+            complete_at_ms = now
+        elif self._asked is not None and offset >= self._asked[0]:
+            complete_at_ms = self._asked[1]
+        else:
+            return since
+        # By both clocks: one may have been set back, the other stands still while the host sleeps.
+        known_for_ms = self._idle_before_ms + int((time.monotonic() - self._known_at) * 1000)
+        idle_ms, retention_ms = max(now - since, known_for_ms), max(self._delete_retention_ms, _RETENTION_FLOOR_MS)
+        if (why := slept_too_long(now - idle_ms, now, retention_ms)) is not None:
+            raise StoreOutdatedError(
+                f"The store at {self.store.path} is restored afresh: {why}. Where a restore takes so long, raise "
+                f"delete.retention.ms of {self.changelog} or what bounds the restore's rate."
+            )
+        self._note_complete(complete_at_ms, now)
+        return complete_at_ms
+
+    def _note_complete(self, at_ms: int, now: int) -> None:
+        self._idle_before_ms, self._known_at, self._asked = max(0, now - at_ms), time.monotonic(), None
+
+    def ingest(self, sst_range: SstRange) -> None:
+        """Take over the SST files of the next range of offsets, and write the position after them.
+
+        A range that is not the next one was taken over already, or its turn has yet to come: nothing is done. Nor for
+        one of another store.
 
         A crash between the two leaves newer values than the position says; the changelog brings them again from there.
-        So the position comes first where there is none: its time is what fences a store that slept too long.
-
-        Returns:
-            Whether the range was the next one; if not, nothing was done.
+        So the position comes first where there is none: its time is what fences a store that is too old.
 
         Raises:
             StateError: the store does not take them.
         """
-        if table_range.begin != self.offset:
-            return False
-        before, now_ms = self.store.position, _now_ms()
-        self.store.set_bulk(True)
-        if before is None:
-            before = Position(table_range.begin, None, self.changelog, 0, now_ms)
-            self.store.write((), before)
-        self.store.ingest(table_range.files)
-        commit = before.commit if table_range.commit is None else table_range.commit.encode()
-        timestamp_ms = table_range.timestamp_ms or before.timestamp_ms
-        self.store.write((), Position(table_range.end, commit, self.changelog, timestamp_ms, now_ms))
-        self.restored_records += table_range.records
-        self.restored_bytes += table_range.record_bytes
-        self._sample()
-        return True
+        if sst_range.store != self.name or sst_range.begin != self.offset:
+            return
+        self.store.set_bulk_load_mode(self.name, True)
+        if self.position is None:
+            self._move((), sst_range.begin, 0, complete_at_ms=self._complete_since_ms)
+        before = self.position
+        self.store.ingest(self.name, sst_range.files)
+        timestamp_ms = sst_range.timestamp_ms or (0 if before is None else before.timestamp_ms)
+        commit = None if sst_range.commit is None else sst_range.commit.encode()
+        self._move((), sst_range.end, timestamp_ms, commit, complete_at_ms=self._complete_since_ms)
+        self.meter.add(sst_range.records, sst_range.record_bytes)
 
     @property
-    def quiet(self) -> bool:
-        """Whether it stood at the end and nothing was applied for a minute, or the clock was set back since."""
-        position = self.store.position
-        return self.reached_end and position is not None and abs(_now_ms() - position.applied_at_ms) > _REFRESH_MS
+    def touch_due(self) -> bool:
+        """Whether all was applied a minute ago or longer, or the clock was set back since, and no end is awaited."""
+        position = self.position
+        awaited = self._asked is not None and self._asked[0] > self.offset
+        return position is not None and not awaited and abs(now_ms() - position.complete_at_ms) > _TOUCH_MS
 
-    def refresh(self) -> None:
+    def touch(self) -> None:
         """Note that everything is applied as of now; the caller knows that the changelog holds nothing more."""
-        position = self.store.position
+        position, now = self.position, now_ms()
         if position is not None:
-            self.store.write((), dataclasses.replace(position, applied_at_ms=_now_ms()))
+            self._note_complete(now, now)
+            self._write((), dataclasses.replace(position, complete_at_ms=now))
 
-    def expect(self, end: int) -> None:
-        """Learn of a newer end of the changelog, as a broker told."""
+    def await_end(self, end: int) -> None:
+        """Learn of the changelog's end, which a broker was asked for just now.
+
+        Once it is reached all was applied as of now: so a store that follows closely and never stands at the end does
+        not count as one that slept.
+        """
+        self.set_end(end)
+        self._asked = (end, now_ms())
+
+    def set_end(self, end: int) -> None:
+        """Learn of a newer end of the changelog, as a broker reported it; an older one changes nothing."""
         self.end = end if self.end is None else max(end, self.end)
 
     @property
     def lag_records(self) -> int | None:
         """Offsets up to the end as last seen; None before it was seen."""
         return None if self.end is None else max(0, self.end - self.offset)
-
-    @property
-    def restore_s(self) -> float:
-        """Seconds that the restore took, or takes so far."""
-        return self._took_s if self.whole else time.monotonic() - self._begun
-
-    @property
-    def bytes_left(self) -> int | None:
-        """An estimate from the records so far; None before there were any."""
-        lag = self.lag_records
-        return None if lag is None or not self.restored_records else lag * self.restored_bytes // self.restored_records
-
-    @property
-    def records_per_s(self) -> float:
-        """The recent rate of applying."""
-        (t0, n0), (t1, n1) = self._samples[0], self._samples[-1]
-        return (n1 - n0) / (t1 - t0) if t1 > t0 else 0.0
-
-    @property
-    def caught_up_in_s(self) -> float | None:
-        """Forecast of when the lag is gone, at the recent rate; None when unknown."""
-        lag = self.lag_records
-        if lag == 0:
-            return 0.0
-        rate = self.records_per_s
-        return None if lag is None or rate <= 0 else lag / rate
-
-    def _sample(self) -> None:
-        now = time.monotonic()
-        self._samples.append((now, self.restored_records))
-        while len(self._samples) > 2 and now - self._samples[0][0] > _RATE_WINDOW_S:
-            self._samples.popleft()
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

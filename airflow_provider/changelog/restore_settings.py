@@ -15,7 +15,7 @@ _CORES_TO_SHARE: Final = 4
 _MESSAGE_OVERHEAD_BYTES: Final = 250
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RestoreSettings:
     """Settings of restoring and following, in Kafka's words where Kafka has one.
 

@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
-from threading import Thread
-from typing import Any
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord
+from airflow_provider.changelog.consumer_group import ConsumerGroup
 from airflow_provider.changelog.dead_letter import DeadLetter
-from airflow_provider.connection import KafkaConnection
+from airflow_provider.changelog.producer_queue import CHUNK, Change, ProducerQueue
+from airflow_provider.common.in_thread import in_thread
 from airflow_provider.errors import BrokerUnreachableError, FencedError, InstanceError, StatefulStreamsError
-from airflow_provider.failpoint import FailPoints
+from airflow_provider.failpoint import FailPoint, FailPoints
+from airflow_provider.kafka.broker_error import broker_error
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.topic_spec import MAX_MESSAGE_BYTES
 
-__all__ = ["Change", "TransactionalWriter"]
-
-Change = tuple[bytes, bytes | None]
-"""A key and its new value; None deletes."""
+__all__ = ["TransactionalWriter"]
 
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
-_CHUNK = 50_000
 _GRACE_S = 2.0
 
 
 class TransactionalWriter:
     """Writes a task's changes, outputs, commit record and group offsets in one Kafka transaction (KIP-98, KIP-447).
 
-    Guarantee: once `own` returned, no earlier owner of the same transactional id can write anything, and what it left
+    Guarantee: once `fence` returned, no earlier owner of the same transactional id can write anything, and what it left
     open is aborted. Once `commit` returned, everything is stored; if it raised, nothing is visible to a reader under
     ``read_committed`` unless the error says that the outcome is unknown.
 
@@ -37,8 +36,9 @@ class TransactionalWriter:
         connection: the cluster.
         transactional_id: of the task.
         failpoints: for tests.
-        transaction_timeout_ms: after which the brokers abort what a dead owner left open, if nobody takes over.
+        transaction_timeout_ms: after which the brokers abort what a dead owner left open, if no other takes over.
         timeout_s: deadline of each request.
+        max_message_bytes: by topic, the largest record batch that it takes; Kafka's default for those not named.
     """
 
     def __init__(
@@ -48,10 +48,12 @@ class TransactionalWriter:
         failpoints: FailPoints | None = None,
         transaction_timeout_ms: int = 60_000,
         timeout_s: float = 30.0,
+        max_message_bytes: Mapping[str, int] | None = None,
     ) -> None:
         self.transactional_id = transactional_id
         self._failpoints = failpoints or FailPoints()
         self._timeout_s = timeout_s
+        limits = (max_message_bytes or {}).values() or (MAX_MESSAGE_BYTES,)
         self._producer = Producer(
             connection.to_client_config()
             | {
@@ -59,15 +61,18 @@ class TransactionalWriter:
                 "transaction.timeout.ms": transaction_timeout_ms,
                 "client.id": transactional_id,
                 "linger.ms": 5,
-                "batch.size": 1 << 20,
+                # A batch has to fit into every topic; one record larger than that goes alone.
+                "batch.size": min(1 << 20, *limits),
+                "message.max.bytes": max(MAX_MESSAGE_BYTES, *limits),
                 "queue.buffering.max.messages": 2_000_000,
                 "queue.buffering.max.kbytes": 1 << 20,
                 # The Java clients' partitioner, so that output lands where any other producer would put it.
                 "partitioner": "murmur2_random",
             }
         )
+        self._queue = ProducerQueue(self._producer, timeout_s)
 
-    def own(self) -> None:
+    def fence(self) -> None:
         """Fence every earlier owner and abort what it left open.
 
         Raises:
@@ -80,96 +85,140 @@ class TransactionalWriter:
 
     def commit(
         self,
-        changelog: str,
-        partition: int,
-        changes: Sequence[Change],
+        changes: Mapping[str, Sequence[Change]],
         outputs: Mapping[str, Sequence[Change]],
         record: CommitRecord,
-        group: Consumer,
+        group: ConsumerGroup,
         dead_letters: Mapping[str, Sequence[DeadLetter]] | None = None,
-    ) -> int:
+    ) -> Mapping[str, int]:
         """Write everything of one micro-batch of a task in one transaction.
 
         Args:
-            changelog: topic of the store's changes.
-            partition: the task's number.
-            changes: new values by key.
+            changes: by changelog, new values by key. Of a task without a store its commit topic, with no changes.
             outputs: by sink topic, the output records.
-            record: stored last in the changelog, under the reserved key.
-            group: a consumer whose group gets the source offsets, so that ordinary lag tools see the application.
+            record: stored last in each of the changelogs, in the task's partition, under the reserved key.
+            group: gets the source offsets, so that ordinary lag tools see the application.
             dead_letters: by dead-letter topic, the records that were left out.
 
         Returns:
-            The changelog offset after the commit record: the store's next position.
+            By changelog, the offset after the commit record: the position afterwards.
 
         Raises:
+            ValueError: no changelog is named, so that the commit record would stand nowhere.
             FencedError: a newer owner exists.
             InstanceError: the brokers refuse the time of this host; nothing was written.
+            ConfigurationError: the brokers refuse the records for good: rights, a policy, a limit that was lowered.
             BrokerUnreachableError: the brokers did not answer in time; the transaction was not committed, or its
                 outcome is unknown and the next owner finds it in the changelog.
         """
-        producer, fail = self._producer, self._failpoints.hit
-        stored_at: list[int] = []
-
-        def note(error: KafkaError | None, message: Message) -> None:
-            if error is None:
-                stored_at.append(message.offset() or 0)
-
-        try:
-            # 4a. begin
-            producer.begin_transaction()
-            fail("commit.begun")
+        if not changes:
+            raise ValueError("A commit needs a changelog, or the commit topic of a task without a store: name one.")
+        fail, partition = self._failpoints.hit, record.task.partition
+        positions: dict[str, int] = {}
+        # 4a. begin
+        with self._transaction():
+            fail(FailPoint.COMMIT_BEGUN)
             # 4b. the changelog records
-            self._produce(changelog, changes, partition)
-            fail("commit.changes")
+            for changelog, pairs in changes.items():
+                self._queue.put(changelog, pairs, partition)
+            fail(FailPoint.COMMIT_CHANGES)
             # 4c. the output records
             for topic, records in outputs.items():
-                self._produce(topic, records, None)
+                self._queue.put(topic, records, None)
             for topic, letters in (dead_letters or {}).items():
-                self._produce_letters(topic, letters)
-            fail("commit.outputs")
-            # 4d. the commit record, last of the transaction in this partition
-            producer.produce(changelog, record.to_bytes(), COMMIT_KEY, partition=partition, on_delivery=note)
-            fail("commit.record")
+                self._queue.put_letters(topic, letters)
+            fail(FailPoint.COMMIT_OUTPUTS)
+            # 4d. the commit record, last of the transaction in each changelog's partition
+            self._put_commit_record(changes, record, positions)
+            fail(FailPoint.COMMIT_RECORD)
             # 4e. the group's offsets
-            offsets = [TopicPartition(topic, partition, offset) for topic, offset in record.source_offsets.items()]
+            offsets = [TopicPartition(topic, partition, source.offset) for topic, source in record.sources.items()]
             self._send_offsets(offsets, group)
-            fail("commit.offsets")
-            # 4f. commit: before this returns nobody sees any of it, afterwards everybody sees all of it
-            producer.commit_transaction(self._timeout_s)
-            producer.poll(0)
+            fail(FailPoint.COMMIT_OFFSETS)
+            # 4f. commit, where the block ends: before that no reader sees any of it, afterwards every reader all of it
+        fail(FailPoint.COMMIT_DONE)
+        if positions.keys() != changes.keys():
+            missing = ", ".join(sorted(changes.keys() - positions.keys()))
+            raise BrokerUnreachableError(
+                f"The transaction of {self.transactional_id!r} was committed, but the brokers reported no offset in "
+                f"{missing}. The task is owned again and goes on from its last commit."
+            )
+        return positions
+
+    def rewrite(self, changelog: str, pairs: Iterable[Change], record: CommitRecord) -> int:
+        """Write a whole store with its commit record, in one transaction, without output and group offsets.
+
+        Args:
+            changelog: the topic.
+            pairs: all keys and values, each key once; they may be more than memory holds.
+            record: stored last, in the task's partition, under the reserved key.
+
+        Returns:
+            The offset after the commit record.
+
+        Raises:
+            FencedError: a newer owner exists.
+            BrokerUnreachableError: the brokers did not answer in time; nothing of it can be read, or all.
+        """
+        producer, remaining = self._producer, iter(pairs)
+        positions: dict[str, int] = {}
+        with self._transaction():
+            while chunk := list(itertools.islice(remaining, CHUNK)):
+                self._queue.put(changelog, chunk, record.task.partition)
+            self._put_commit_record([changelog], record, positions)
+            # What is queued may be more than one request's deadline allows for: as long as it gets less, it goes on.
+            left = len(producer) + 1
+            while 0 < len(producer) < left:
+                left = len(producer)
+                producer.flush(self._timeout_s)
+        if changelog not in positions:
+            raise BrokerUnreachableError(
+                f"The commit record of {self.transactional_id!r} was committed without an offset in {changelog}: look "
+                "whether the topic holds it."
+            )
+        return positions[changelog]
+
+    def close(self) -> None:
+        """Drop the producer; what is open is aborted by the next owner."""
+        del self._queue, self._producer
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """Begin a transaction and commit it at the end; after an error of Kafka's abort it and raise the typed one."""
+        try:
+            self._producer.begin_transaction()
+            yield
+            self._producer.commit_transaction(self._timeout_s)
+            self._producer.poll(0)
         except KafkaException as error:
             typed = self._typed(error)
             self._abort(error)
             raise typed from error
-        fail("commit.done")
-        if not stored_at:
-            raise BrokerUnreachableError(
-                f"The commit record of {self.transactional_id!r} was committed without an offset: restart the task."
-            )
-        return stored_at[-1] + 1
 
-    def close(self) -> None:
-        """Drop the producer; what is open is aborted by the next owner."""
-        del self._producer
+    def _put_commit_record(
+        self, changelogs: Iterable[str], record: CommitRecord, positions: MutableMapping[str, int]
+    ) -> None:
+        """Queue the commit record for each of the changelogs; `positions` gets the offset after it where it arrives."""
 
-    def _send_offsets(self, offsets: list[TopicPartition], group: Consumer) -> None:
-        """In a thread that can be left behind: after a broker's restart librdkafka may wait here for ever.
+        def note(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                positions[str(message.topic())] = (message.offset() or 0) + 1
+
+        data = record.to_bytes()
+        for changelog in changelogs:
+            self._queue.put_one(changelog, data, COMMIT_KEY, partition=record.task.partition, on_delivery=note)
+
+    def _send_offsets(self, offsets: list[TopicPartition], group: ConsumerGroup) -> None:
+        """In a thread that can be left behind: after a broker's restart librdkafka may wait here without end.
 
         It does not look at the deadline while it waits for the group's coordinator (librdkafka #5456, #5511). The
-        producer that hangs is given up with its thread; the next one's `own` fences it and aborts its transaction.
+        producer that hangs is given up with its thread; the next one's `fence` fences it and aborts its transaction.
         """
-        producer, metadata, ended = self._producer, group.consumer_group_metadata(), Future[None]()
-
-        def send() -> None:
-            try:
-                producer.send_offsets_to_transaction(offsets, metadata, self._timeout_s)
-            except Exception as error:
-                ended.set_exception(error)
-            else:
-                ended.set_result(None)
-
-        Thread(target=send, name=f"offsets-{self.transactional_id}", daemon=True).start()
+        producer, metadata, timeout_s = self._producer, group.consumer_group_metadata(), self._timeout_s
+        ended = in_thread(
+            lambda: producer.send_offsets_to_transaction(offsets, metadata, timeout_s),
+            f"offsets-{self.transactional_id}",
+        )
         try:
             ended.result(self._timeout_s + _GRACE_S)
         except TimeoutError as error:
@@ -178,33 +227,6 @@ class TransactionalWriter:
                 f"{self._timeout_s:g} s: check that the brokers answer. The task is owned again and goes on from its "
                 "last commit."
             ) from error
-
-    def _produce(self, topic: str, records: Sequence[Change], partition: int | None) -> None:
-        # -1 leaves the choice to the partitioner.
-        to = -1 if partition is None else partition
-        for start in range(0, len(records), _CHUNK):
-            messages: list[dict[str, Any]] = [
-                {"key": key, "value": value} for key, value in records[start : start + _CHUNK]
-            ]
-            deadline = time.monotonic() + self._timeout_s
-            while self._producer.produce_batch(topic, messages, to) < len(messages):
-                # The queue is full: send some, then try those that did not fit.
-                messages = [{"key": m["key"], "value": m["value"]} for m in messages if m.get("_error") is not None]
-                if time.monotonic() > deadline:
-                    raise BrokerUnreachableError(
-                        f"{len(messages)} records for {topic} did not fit into the producer's queue for "
-                        f"{self._timeout_s:g} s: the brokers are too slow or do not answer."
-                    )
-                self._producer.poll(0.05)
-            self._producer.poll(0)
-
-    def _produce_letters(self, topic: str, letters: Sequence[DeadLetter]) -> None:
-        # One by one: a batch carries no headers.
-        for letter in letters:
-            self._producer.produce(
-                topic, letter.value, letter.key, timestamp=letter.timestamp_ms, headers=letter.headers()
-            )
-            self._producer.poll(0)
 
     def _abort(self, error: KafkaException) -> None:
         if error.args[0].txn_requires_abort():
@@ -218,15 +240,16 @@ class TransactionalWriter:
         if reason.code() in _FENCED:
             return FencedError(
                 f"{self.transactional_id!r} was taken over by a newer owner ({reason.str()}): nothing was written. "
-                "Give up the task and read the newest assignment."
+                "The instance gives the task up and follows the newest assignment."
             )
         if reason.code() == KafkaError.INVALID_TIMESTAMP:
             return InstanceError(
-                f"The brokers refuse the records of {self.transactional_id!r} for their time ({reason.str()}): the "
+                f"The brokers refuse the timestamps of {self.transactional_id!r} ({reason.str()}): the "
                 "clock of this host differs from theirs by more than message.timestamp.after.max.ms (an hour, unless "
-                "the topic says otherwise). Nothing was written. Set the clock."
+                "the topic says otherwise). Nothing was written. Set this host's clock."
             )
-        return BrokerUnreachableError(
-            f"The transaction of {self.transactional_id!r} did not end ({reason.name()}: {reason.str()}): check that "
-            "the brokers answer. The task is owned again and goes on from its last commit."
+        return broker_error(
+            reason,
+            f"The transaction of {self.transactional_id!r}",
+            "check that the brokers answer. The task is owned again and goes on from its last commit.",
         )

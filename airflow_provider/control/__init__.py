@@ -1,6 +1,7 @@
 """The control plane: which instance does what, how the instances are, and what to do when one fails.
 
 Its truth lies in two compacted Kafka topics, so it outlives Airflow: ``<app>-assignment`` (written by Airflow, read
-by the instances) and ``<app>-status`` (written by the instances and their launchers, read by Airflow). The decisions
+by the instances) and ``<app>-status`` (the heartbeats of the instances and the ends that their launchers report, read
+by Airflow). The decisions
 are pure functions of what was read there: no client, no clock.
 """

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import AssignmentError
 
 __all__ = ["Assignment", "TaskAssignment"]
@@ -14,7 +16,7 @@ class TaskAssignment:
     """Who works for one task.
 
     Args:
-        active: the one instance that may process the task; None while nobody can.
+        active: the one instance that may process the task; None while no instance can.
         standbys: instances that hold a warm copy, preferred first; never the active one.
         active_since: the generation in which ``active`` got the task. It travels in every commit record, so that
             two owners can never have committed in the same one.
@@ -25,14 +27,14 @@ class TaskAssignment:
     active_since: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Assignment:
-    """One generation of an application's assignment. The newest generation wins, whoever reads it.
+    """One generation of an application's assignment. The newest generation wins, for every reader.
 
     Args:
         application_id: the application.
         generation: 1 for the first; only grows.
-        tasks: by task number: ``tasks[i]`` says who works for task *i*.
+        tasks: who works for each task, sorted by task; a JSON object whose keys are such as ``0_3``.
         reason: why this generation was published, in one line, for people.
 
     Raises:
@@ -41,45 +43,61 @@ class Assignment:
 
     application_id: str
     generation: int
-    tasks: tuple[TaskAssignment, ...]
+    tasks: Mapping[TaskId, TaskAssignment]
     reason: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse what no reader may ever see."""
-        for number, task in enumerate(self.tasks):
+        """Refuse what no reader may ever see, and sort the tasks."""
+        object.__setattr__(self, "tasks", dict(sorted(self.tasks.items())))
+        for task_id, task in self.tasks.items():
             copies = [*task.standbys, *([task.active] if task.active else [])]
             if len(set(copies)) != len(copies):
                 raise AssignmentError(
-                    f"Task {number} of {self.application_id!r} names an instance twice ({', '.join(copies)}): "
+                    f"Task {task_id} of {self.application_id!r} names an instance twice ({', '.join(copies)}): "
                     "every copy of a task needs an instance of its own."
                 )
 
-    def active_on(self, instance: str) -> tuple[int, ...]:
-        """The tasks that this instance may process."""
-        return tuple(i for i, task in enumerate(self.tasks) if task.active == instance)
+    def active_on(self, instance: str) -> tuple[TaskId, ...]:
+        """The tasks that this instance may process, sorted."""
+        return tuple(task_id for task_id, task in self.tasks.items() if task.active == instance)
 
-    def standby_on(self, instance: str) -> tuple[int, ...]:
-        """The tasks of which this instance holds a warm copy."""
-        return tuple(i for i, task in enumerate(self.tasks) if instance in task.standbys)
+    def standby_on(self, instance: str) -> tuple[TaskId, ...]:
+        """The tasks of which this instance holds a warm copy, sorted."""
+        return tuple(task_id for task_id, task in self.tasks.items() if instance in task.standbys)
 
     @property
     def instances(self) -> tuple[str, ...]:
         """Every instance that is named, sorted."""
-        names = {task.active for task in self.tasks if task.active}
-        names.update(name for task in self.tasks for name in task.standbys)
+        names = {task.active for task in self.tasks.values() if task.active}
+        names.update(name for task in self.tasks.values() for name in task.standbys)
         return tuple(sorted(names))
 
-    def next(self, tasks: tuple[TaskAssignment, ...], reason: str) -> Assignment:
-        """The following generation, with ``active_since`` kept where the active stays and renewed where it moves."""
-        generation = self.generation + 1
-        before = self.tasks + (TaskAssignment(None),) * (len(tasks) - len(self.tasks))
-        stamped = tuple(
-            TaskAssignment(new.active, new.standbys, old.active_since if old.active == new.active else generation)
-            for old, new in zip(before, tasks, strict=True)
-        )
-        return Assignment(self.application_id, generation, stamped, reason)
+    def next(
+        self, tasks: Mapping[TaskId, TaskAssignment], reason: str, above: int = 0, renew: Collection[TaskId] = ()
+    ) -> Assignment:
+        """The following generation, with ``active_since`` kept where the active stays and renewed where it moves.
+
+        Args:
+            tasks: who works for each task.
+            reason: why it is published, in one line.
+            above: a generation that it has to follow too.
+            renew: tasks whose ``active_since`` is renewed although their active stays.
+        """
+        generation = max(self.generation, above) + 1
+        stamped = {}
+        for task_id, new in tasks.items():
+            old = self.tasks.get(task_id, TaskAssignment(None))
+            stays = old.active == new.active and task_id not in renew
+            since = old.active_since if stays else generation
+            stamped[task_id] = TaskAssignment(new.active, new.standbys, since)
+        return Assignment(application_id=self.application_id, generation=generation, tasks=stamped, reason=reason)
 
     @classmethod
-    def empty(cls, application_id: str, tasks: int) -> Assignment:
-        """Generation 0: nobody works for anything. What the first published generation follows."""
-        return cls(application_id, 0, (TaskAssignment(None),) * tasks, "nothing assigned yet")
+    def empty(cls, application_id: str, tasks: Iterable[TaskId]) -> Assignment:
+        """Generation 0: no instance works for any task. What the first published generation follows."""
+        return cls(
+            application_id=application_id,
+            generation=0,
+            tasks=dict.fromkeys(tasks, TaskAssignment(None)),
+            reason="nothing assigned yet",
+        )

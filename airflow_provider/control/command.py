@@ -4,38 +4,49 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
-__all__ = ["Command", "CommandKind"]
+from airflow_provider.common.task_id import TaskId
+
+__all__ = ["TASK_KILLED", "Command", "CommandKind"]
+
+TASK_KILLED: Final = "task-killed/"
+"""Begins the id of the `CommandKind.STOP` that is sent because a person ended or cleared the waiting Airflow task."""
 
 
 class CommandKind(Enum):
     """What an instance can be asked to do."""
 
     STOP = "stop"
-    """Commit, close the stores, say goodbye, end with status 0."""
+    """Commit, close the stores, report the clean shutdown, end with status 0."""
     PAUSE = "pause"
     """Finish the micro-batch, then process nothing until `RESUME`; standbys go on."""
     RESUME = "resume"
     REPLAY = "replay"
     """Move the stores of ``tasks`` aside and restore them from their changelogs."""
+    SNAPSHOT = "snapshot"
+    """Copy the standbys' stores of ``tasks`` elsewhere now. Refused where the job takes no snapshots."""
     KILL = "kill"
-    """A drill's fault: end the whole process group with SIGKILL, now."""
+    """A drill's fault: end the whole process group with SIGKILL, now. Refused where the job allows no faults."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Command:
-    """One command to one incarnation of an instance.
+    """One command to one incarnation of an instance; it lies in the assignment topic until it is done.
 
     Args:
-        id: unique; the instance answers with it in its status.
+        id: unique; the instance answers with it in its status, and carries it out once however often it is written.
         kind: what to do.
         instance: to whom.
         incarnation: to which process of it; None to any. A command to an earlier one is ignored.
-        tasks: for `CommandKind.REPLAY`.
+        tasks: for `CommandKind.REPLAY` and `CommandKind.SNAPSHOT`.
+        hand_over: for `CommandKind.STOP`: whether its tasks are to go to others; otherwise they stay its own. None
+            where a signal to its launcher asks, and not Airflow.
     """
 
     id: str
     kind: CommandKind
     instance: str
     incarnation: int | None = None
-    tasks: tuple[int, ...] = ()
+    tasks: tuple[TaskId, ...] = ()
+    hand_over: bool | None = True

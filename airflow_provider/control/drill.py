@@ -1,14 +1,15 @@
-"""A recovery drill's choice and its judgement: pure functions."""
+"""A recovery drill: its choice and its judgement."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import Role
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import AssignmentError, InstanceError, StateError
 
-__all__ = ["check_progress", "choose_victim", "source_offsets"]
+__all__ = ["check_progress", "check_resumption", "choose_victim", "open_incidents", "source_offsets"]
 
 
 def choose_victim(view: ControlView, healthy: Collection[str], instance: str | None = None) -> str:
@@ -22,7 +23,7 @@ def choose_victim(view: ControlView, healthy: Collection[str], instance: str | N
         raise AssignmentError(f"Nothing of {view.application_id!r} is assigned yet: deploy it before a drill.")
     if not healthy or (instance is not None and instance not in healthy):
         raise InstanceError(
-            f"Instance {instance or 'of any name'!r} of {view.application_id!r} does not live (living: "
+            f"Instance {instance or 'of any name'!r} of {view.application_id!r} is not alive (alive: "
             f"{', '.join(sorted(healthy)) or 'none'}): a drill needs one that does."
         )
     if instance is not None:
@@ -31,29 +32,59 @@ def choose_victim(view: ControlView, healthy: Collection[str], instance: str | N
     return min(healthy, key=lambda name: (-len(assignment.active_on(name)), name))
 
 
-def source_offsets(view: ControlView) -> dict[int, int]:
-    """The next input offset of each task, as its assigned active told it; tasks that told none are left out."""
+def open_incidents(view: ControlView) -> tuple[str, ...]:
+    """The incidents that were answered and are not repaired, a line each."""
+    return tuple(
+        f"{record.incident.kind.value} of {record.incident.instance} is answered and not repaired "
+        f"({'; '.join(record.decisions) or record.incident.evidence}): look at the repair DAG."
+        for record in view.incidents.values()
+        if record.resolved_at_ms is None
+    )
+
+
+def source_offsets(view: ControlView) -> dict[TaskId, int]:
+    """The next input offset of each task, as its assigned active reported it; tasks without one are left out."""
     offsets = {}
-    for number, given in enumerate(view.assignment.tasks if view.assignment else ()):
+    for task_id, given in view.assignment.tasks.items() if view.assignment else ():
         status = view.statuses.get(given.active) if given.active else None
-        task = status.task(number) if status else None
+        task = status.task(task_id) if status else None
         if task is not None and task.role is Role.ACTIVE and task.source_offset is not None:
-            offsets[number] = task.source_offset
+            offsets[task_id] = task.source_offset
     return offsets
 
 
-def check_progress(before: Mapping[int, int], after: Mapping[int, int]) -> dict[int, int]:
+def check_resumption(before: Mapping[TaskId, int], resumed: Mapping[TaskId, int]) -> None:
+    """The next owners went on from the last commit, not from an earlier one.
+
+    Args:
+        before: by task that was moved, the source offset that its owner had committed when the fault was injected. It
+            may have committed more until it died.
+        resumed: by task, the source offset with which its next owner went on.
+
+    Raises:
+        StateError: an owner went on before that offset, or none is on record: input was processed twice.
+    """
+    for task, offset in sorted(before.items()):
+        went_on = resumed.get(task)
+        if went_on is None or went_on < offset:
+            found = "no offset is on record" if went_on is None else f"it went on at {went_on}"
+            raise StateError(
+                f"The next owner of task {task} had to go on at source offset {offset} or later, and {found}: commits "
+                "were lost. Stop the application, keep its stores and changelogs, and look at the instances' logs."
+            )
+
+
+def check_progress(before: Mapping[TaskId, int], after: Mapping[TaskId, int]) -> dict[TaskId, int]:
     """How far each task's source has moved on since.
 
     Raises:
-        StateError: a task went back, or tells no offset any more: committed input would be processed twice.
+        StateError: a task is behind where it was, or reports no offset any more.
     """
     for task, offset in sorted(before.items()):
         now = after.get(task)
         if now is None or now < offset:
             raise StateError(
-                f"Task {task} was at source offset {offset} before the failure and is at {now} after it: committed "
-                "input is lost to it. Stop the application, keep its stores and changelogs, and look at the "
-                "instances' logs."
+                f"Task {task} was at source offset {offset} before the failure and is at {now} after it: commits "
+                "were lost. Stop the application, keep its stores and changelogs, and look at the instances' logs."
             )
     return {task: after[task] - offset for task, offset in before.items()}

@@ -3,55 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment, TaskAssignment
 from airflow_provider.control.assignor import assign
+from airflow_provider.control.decision import Action, Decision
+from airflow_provider.control.detection import highest_generation, is_open
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
-from airflow_provider.control.status import InstanceState, InstanceStatus, Role
+from airflow_provider.control.ranking import rank_copies, standby_copy
+from airflow_provider.control.status import InstanceStatus, TaskStatus
+from airflow_provider.error_decision import is_permanent
 
 __all__ = ["Action", "Decision", "FailoverPlan", "decide"]
-
-# Whoever owns the task meets the same record or the same setting again: moving the task would only spread the failure.
-_FAILS_ANYWHERE = frozenset({"DecodeError", "ProcessError", "RecordError", "ConfigurationError", "ReservedKeyError",
-                             "TopicError", "TopicMissingError", "TopicMismatchError"})  # fmt: skip
-
-
-class Action(Enum):
-    """What becomes of a task."""
-
-    PROMOTE = "promote"
-    """A standby becomes the active one. Costs its lag."""
-    REPLAY = "replay"
-    """An instance without a warm copy becomes the active one and restores it from the changelog."""
-    WAIT = "wait"
-    """No living instance is there: a new one has to be deployed."""
-    HOLD = "hold"
-    """The task would fail anywhere, or did: a person has to mend the record, the function, the setting or the host."""
-
-
-@dataclass(frozen=True)
-class Decision:
-    """What becomes of one task, and why.
-
-    Args:
-        task: its number.
-        action: see `Action`.
-        to: the instance that is to be active; None for `Action.WAIT` and `Action.HOLD`.
-        evidence: the candidates and what was known of each, in one line.
-    """
-
-    task: int
-    action: Action
-    to: str | None
-    evidence: str
-
-    def __str__(self) -> str:
-        """One line for a log or a report."""
-        where = f" on {self.to}" if self.to else ""
-        return f"task {self.task}: {self.action.value}{where} ({self.evidence})"
 
 
 @dataclass(frozen=True)
@@ -59,12 +24,17 @@ class FailoverPlan:
     """The answer to an incident.
 
     Args:
-        decisions: one a task that is concerned, in order; empty when the assignment answers the incident already.
+        decisions: one per task that is concerned, in order; empty when the assignment answers the incident already.
         assignment: the generation to publish; None when nothing changes.
     """
 
     decisions: tuple[Decision, ...]
     assignment: Assignment | None
+
+    @property
+    def no_candidate(self) -> bool:
+        """Whether a task is held for the only reason that there is no other instance."""
+        return any(decision.no_candidate for decision in self.decisions)
 
 
 def decide(
@@ -74,81 +44,127 @@ def decide(
     healthy: Collection[str],
     num_standby_replicas: int = 1,
     answered: Mapping[str, IncidentRecord] | None = None,
+    heard_at_ms: Mapping[str, int] | None = None,
 ) -> FailoverPlan:
-    """Promote the most caught-up healthy standby; else replay; else wait.
+    """Promote the best healthy standby (see `rank_copies`); else replay; else wait.
 
-    A task that failed goes to no instance on which it failed before without a commit in between, so what makes it fail
-    everywhere passes each instance once at the most and is then left to a person.
+    A task that failed or stands still goes to no instance on which it did before without a commit in between, so what
+    is wrong with it everywhere passes each instance once at the most and is then left to a person.
+
+    An answer takes nothing from an instance that it is not about: one that is only not among the healthy keeps what
+    it is assigned until an incident of its own.
 
     Args:
         incident: what went wrong.
         assignment: the newest one.
         statuses: the newest status of each instance.
-        healthy: instances heard of within the instance timeout; the incident's own is left out by itself unless only
-            a task of it failed.
-        num_standby_replicas: wanted standbys a task; filled up at once where instances are left.
+        healthy: instances with a heartbeat within the instance timeout; the incident's own is left out by itself unless
+            only tasks of it are concerned.
+        num_standby_replicas: wanted standbys per task; filled up at once where instances are left.
         answered: by incident id, what was decided before.
+        heard_at_ms: of each instance's last heartbeat, epoch ms by the broker's clock; one that sent another since the
+            incident was found is not silent. None where it was found in the same look.
     """
-    gone = incident.kind is not IncidentKind.TASK_FAILED
-    if not _still_open(incident, assignment, statuses):
+    if not is_open(incident, assignment, statuses, heard_at_ms):
         return FailoverPlan((), None)
-    alive = sorted(name for name in healthy if not (gone and name == incident.instance))
-    load = Counter(task.active for task in assignment.tasks if task.active and task.active in alive)
-    decisions, tasks = [], list(assignment.tasks)
-    concerned = assignment.active_on(incident.instance) if gone else incident.tasks
-    for number in concerned:
-        if not gone and incident.error_kind in _FAILS_ANYWHERE:
-            evidence = f"{incident.evidence}; any owner would fail at the same place"
-            decisions.append(Decision(number, Action.HOLD, None, evidence))
-            continue
-        tried = {incident.instance} if gone else _failed_on(number, incident, (answered or {}).values())
+    if incident.kind is IncidentKind.GENERATION_LOST:
+        return _above_lost_generation(incident, assignment, statuses)
+    gone = {incident.instance} if incident.kind.of_instance else set()
+    alive = sorted(name for name in healthy if name not in gone)
+    load = Counter(task.active for task in assignment.tasks.values() if task.active in alive)
+    decisions, tasks = [], dict(assignment.tasks)
+    for task_id in _concerned(incident, assignment):
+        tried = gone or _tried(task_id, incident, (answered or {}).values())
         candidates = [name for name in alive if name not in tried]
-        if not gone and not candidates:
-            evidence = f"{incident.evidence}; failed on {', '.join(sorted(tried))}, and nobody else is there"
-            decisions.append(Decision(number, Action.HOLD, None, evidence))
-            continue
-        decision = _choose(number, assignment.tasks[number], statuses, candidates, load)
+        decision = _held(task_id, incident, tried, candidates)
+        if decision is None:
+            decision = _choose(task_id, assignment.tasks[task_id], statuses, candidates, load)
+            tasks[task_id] = TaskAssignment(decision.to, assignment.tasks[task_id].standbys)
         if decision.to:
             load[decision.to] += 1
         decisions.append(decision)
-        tasks[number] = TaskAssignment(decision.to, assignment.tasks[number].standbys)
-    dropped = {incident.instance} if gone else set()
-    kept = tuple(
-        TaskAssignment(
-            task.active if task.active not in dropped else None,
-            tuple(name for name in task.standbys if name not in dropped and name != task.active),
+    if not gone and not any(decision.to for decision in decisions):
+        # Where a task has no instance and none can take it, there is nothing to say yet: it is found again.
+        return FailoverPlan(() if incident.kind is IncidentKind.TASKS_UNOWNED else tuple(decisions), None)
+    kept = {
+        task_id: TaskAssignment(
+            task.active if task.active not in gone else None,
+            tuple(name for name in task.standbys if name not in gone and name != task.active),
         )
-        for task in tasks
-    )
-    if all(d.action is Action.HOLD for d in decisions) and not gone:
-        return FailoverPlan(tuple(decisions), None)
-    reason = f"failover of {incident.instance}: {incident.evidence}"
+        for task_id, task in tasks.items()
+    }
+    reason = f"failover of {incident.instance or 'tasks'}: {incident.evidence}"
     bare = assignment.next(kept, reason)
-    # No instance is new here, so this keeps the actives just chosen and only fills up standbys.
-    filled = assign(bare, alive, num_standby_replicas)
-    keep_waiting = tuple(
-        TaskAssignment(b.active, f.standbys if b.active else b.standbys)
-        for b, f in zip(bare.tasks, filled, strict=True)
+    filled = assign(bare, alive, num_standby_replicas, statuses)
+    return FailoverPlan(
+        tuple(decisions),
+        assignment.next(
+            {
+                task_id: _filled_up(task, filled[task_id].standbys, num_standby_replicas)
+                for task_id, task in bare.tasks.items()
+            },
+            reason,
+        ),
     )
-    return FailoverPlan(tuple(decisions), assignment.next(keep_waiting, reason))
 
 
-def _still_open(incident: Incident, assignment: Assignment, statuses: Mapping[str, InstanceStatus]) -> bool:
-    status = statuses.get(incident.instance)
-    if status is not None and status.incarnation > incident.incarnation and status.state is InstanceState.RUNNING:
-        # A newer process took its name. It resumes the tasks itself; the old process is fenced by it.
-        return False
-    if incident.kind is IncidentKind.TASK_FAILED:
-        return any(assignment.tasks[t].active == incident.instance for t in incident.tasks)
-    return incident.instance in assignment.instances
+def _concerned(incident: Incident, assignment: Assignment) -> tuple[TaskId, ...]:
+    if incident.kind is IncidentKind.TASKS_UNOWNED:
+        return tuple(task_id for task_id, task in assignment.tasks.items() if task.active is None)
+    return assignment.active_on(incident.instance) if incident.kind.of_instance else incident.tasks
 
 
-def _failed_on(number: int, incident: Incident, answered: Iterable[IncidentRecord]) -> set[str]:
-    """Where a task failed one after the other, each having got it by the answer to the failure before."""
+def _held(task_id: TaskId, incident: Incident, tried: Collection[str], candidates: Collection[str]) -> Decision | None:
+    """Whether a task stays where it is, because moving it cannot help."""
+    if incident.kind not in (IncidentKind.TASK_FAILED, IncidentKind.TASK_STALLED):
+        return None
+    no_candidate = False
+    if incident.source_blocked:
+        why = "no owner could read on before that transaction ends: look at the producer of its source"
+    elif is_permanent(incident.error_kind):
+        why = "any owner would fail at the same place"
+    elif not candidates:
+        verb = "failed" if incident.kind is IncidentKind.TASK_FAILED else "failed or stood still"
+        why = f"{verb} on {', '.join(sorted(tried))}, and there is no other instance"
+        no_candidate = True
+    else:
+        return None
+    evidence = f"{incident.evidence}; {why}"
+    return Decision(task=task_id, action=Action.HOLD, to=None, evidence=evidence, no_candidate=no_candidate)
+
+
+def _above_lost_generation(
+    incident: Incident, assignment: Assignment, statuses: Mapping[str, InstanceStatus]
+) -> FailoverPlan:
+    """The same places in a generation that follows all that were carried out, so that every instance takes it over."""
+    highest = highest_generation(statuses.values())
+    owned = [task_id for task_id, task in assignment.tasks.items() if task.active]
+    evidence = f"in a generation above {highest}"
+    decisions = tuple(
+        Decision(task=task_id, action=Action.RENEW, to=assignment.tasks[task_id].active, evidence=evidence)
+        for task_id in owned
+    )
+    return FailoverPlan(decisions, assignment.next(assignment.tasks, incident.evidence, above=highest, renew=owned))
+
+
+def _filled_up(task: TaskAssignment, wanted: Sequence[str], replicas: int) -> TaskAssignment:
+    """As many standbys as there should be; none is taken away. A task without an active gets none before it has one."""
+    if task.active is None:
+        return task
+    more = [name for name in wanted if name not in (task.active, *task.standbys)]
+    return TaskAssignment(task.active, (*task.standbys, *more[: max(0, replicas - len(task.standbys))]))
+
+
+def _tried(task_id: TaskId, incident: Incident, answered: Iterable[IncidentRecord]) -> set[str]:
+    """Where a task failed or stood still one after the other, each having got it by the answer to the one before."""
+    if incident.kind is IncidentKind.TASKS_UNOWNED:
+        return set()
     by_generation = {
         record.generation: record.incident
         for record in answered
-        if record.incident.kind is IncidentKind.TASK_FAILED and number in record.incident.tasks
+        if record.incident.kind in (IncidentKind.TASK_FAILED, IncidentKind.TASK_STALLED)
+        and task_id in record.incident.tasks
+        and record.generation > record.incident.active_since  # held: it moved nothing
     }
     tried, link = {incident.instance}, incident
     while not link.committed and (before := by_generation.pop(link.active_since, None)) is not None:
@@ -158,31 +174,29 @@ def _failed_on(number: int, incident: Incident, answered: Iterable[IncidentRecor
 
 
 def _choose(
-    number: int,
+    task_id: TaskId,
     task: TaskAssignment,
     statuses: Mapping[str, InstanceStatus],
     candidates: Collection[str],
     load: Mapping[str, int],
 ) -> Decision:
-    copies = []
-    for name in candidates:
-        seen = statuses[name].task(number) if name in statuses else None
-        if seen is not None and seen.role is Role.STANDBY and seen.position is not None:
-            # One that tells trouble, such as a full disk, is the last choice.
-            trouble, unknown = seen.error is not None, seen.lag_records is None
-            uncertified = seen.certified_position is None
-            copies.append((trouble, unknown, seen.lag_records or 0, load.get(name, 0), uncertified, name))
-    known = {
-        name: ("lag unknown" if unknown else f"lag {lag}")
-        + ("" if uncertified else ", certified")
-        + (", in trouble" if trouble else "")
-        for trouble, unknown, lag, _, uncertified, name in copies
-    }
-    evidence = ", ".join(f"{name}: {known.get(name, 'no copy')}" for name in candidates) or "no healthy instance"
+    copies = {name: copy for name in candidates if (copy := standby_copy(statuses.get(name), task_id)) is not None}
+    evidence = ", ".join(f"{name}: {_known(copies.get(name))}" for name in candidates) or "no healthy instance"
     if copies:
-        return Decision(number, Action.PROMOTE, min(copies)[-1], evidence)
+        return Decision(
+            task=task_id, action=Action.PROMOTE, to=rank_copies(task_id, copies, statuses, load)[0], evidence=evidence
+        )
     if candidates:
         preferred = [name for name in task.standbys if name in candidates] or candidates
-        chosen = min(preferred, key=lambda n: (load.get(n, 0), n))
-        return Decision(number, Action.REPLAY, chosen, evidence)
-    return Decision(number, Action.WAIT, None, evidence)
+        return Decision(
+            task=task_id, action=Action.REPLAY, to=rank_copies(task_id, preferred, statuses, load)[0], evidence=evidence
+        )
+    return Decision(task=task_id, action=Action.WAIT, to=None, evidence=evidence)
+
+
+def _known(copy: TaskStatus | None) -> str:
+    if copy is None:
+        return "no copy"
+    lag = "lag unknown" if copy.lag_records is None else f"lag {copy.lag_records}"
+    certified = "" if copy.certificate.position is None else ", certified"
+    return f"{lag}{certified}{'' if copy.warm else ', cold'}{'' if copy.error is None else ', with an error'}"

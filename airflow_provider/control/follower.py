@@ -11,27 +11,33 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.aio import AIOConsumer
 
-from airflow_provider.connection import KafkaConnection
-from airflow_provider.control.reader import FETCH, missing
-from airflow_provider.control.records import apply, instance_of
+from airflow_provider.control.cursor import (
+    LOOK_TIMEOUT_S,
+    UNKNOWN_TOPIC,
+    ControlCursor,
+    Ends,
+    consumer_config,
+    missing,
+)
+from airflow_provider.control.records import instance_of
 from airflow_provider.control.silence import SilenceClock
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import BrokerUnreachableError
-from airflow_provider.names import assignment_topic, status_topic
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.names import assignment_topic, status_topic
 
 __all__ = ["ControlFollower"]
 
 _BATCH: Final = 1000
 # Longer than this for nothing, and the loop was blocked, the process stood still, or the brokers hang.
 _BLOCKED_S: Final = 1.0
-_GONE: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 
 
 class ControlFollower:
     """The newest state of an application's control topics, read from their beginning and kept up to date.
 
     Because it begins at the beginning of compacted topics, it can be started at any time and misses no state.
-    Silence is counted only while the follower can hear: a broker's outage and a blocked event loop count for nobody.
+    Silence is counted only while the follower can read: a broker's outage and a blocked event loop do not count.
     An asynchronous context manager; not for several tasks at once.
 
     Args:
@@ -47,24 +53,19 @@ class ControlFollower:
         self.view = ControlView(application_id)
         self.silence = SilenceClock()
         self._connection = connection
-        self._topics = (assignment_topic(application_id), status_topic(application_id))
-        self._positions: dict[str, int] = {}
-        self._hearing = False
         self._polled_at = time.monotonic()
+        topics = (assignment_topic(application_id), status_topic(application_id))
+        self._cursor = ControlCursor(self.view, topics, self._polled_at)
+        self._hearing = False
 
     async def __aenter__(self) -> ControlFollower:
         """Begin at the beginning of both topics."""
-        self._consumer = AIOConsumer(
-            self._connection.to_client_config()
-            | FETCH
-            | {"group.id": f"{self.view.application_id}-control", "error_cb": self._broker_error},
-            max_workers=2,
-        )
+        self._consumer = self._new_consumer()
         try:
             await self._require_topics()
-            await self._consumer.assign([TopicPartition(topic, 0, 0) for topic in self._topics])
+            await self._begin()
         except BaseException:
-            await self._close()
+            await self._close(self._consumer)
             raise
         self._polled_at = time.monotonic()
         return self
@@ -73,7 +74,7 @@ class ControlFollower:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Leave the cluster."""
-        await self._close()
+        await self._close(self._consumer)
 
     @property
     def hearing(self) -> bool:
@@ -90,11 +91,13 @@ class ControlFollower:
     async def poll(self, timeout_s: float) -> bool:
         """Apply what has come, the moment it comes; wait at most `timeout_s` for a first record.
 
+        A consumer to which nothing comes any more is found and replaced (see `ControlCursor`).
+
         Returns:
             Whether the view changed.
 
         Raises:
-            TopicMissingError: a control topic was deleted.
+            TopicMissingError: a control topic is gone, and has been for 20 s.
         """
         first = await self._consumer.poll(timeout_s)
         messages: list[Message] = [] if first is None else [first]
@@ -108,27 +111,33 @@ class ControlFollower:
         if now - self._polled_at > timeout_s + _BLOCKED_S:
             self._hearing = False
         self._polled_at = now
+        if not changed and self._cursor.look_due(now):
+            await self._look()
         return changed
 
     async def confirm(self, timeout_s: float = 2.0) -> bool:
         """Apply everything that the brokers hold now: what is silent then is silent itself.
 
-        After an outage or a blockage the silence of everybody begins anew with the first success.
+        After an outage or a blockage every instance's silence begins again with the first success.
 
         Returns:
             False when the brokers did not answer at once, or the end was not reached in time. Then nothing can be
             said of silence.
+
+        Raises:
+            TopicMissingError: a control topic is gone, and has been for 20 s.
         """
         asked_at = time.monotonic()
-        try:
-            ends = {topic: await self._end_of(topic, _BLOCKED_S) for topic in self._topics}
-        except KafkaException:
+        ends = await self._ends(_BLOCKED_S)
+        if ends is None:
             self._hearing = False
             return False
         self._polled_at = time.monotonic()
-        # An end that was told long ago says nothing of now.
-        reached = self._polled_at - asked_at <= _BLOCKED_S
-        while reached and any(self._positions.get(topic, 0) < end for topic, end in ends.items()):
+        # An end that was given long ago says nothing of now.
+        reached = (
+            self._polled_at - asked_at <= _BLOCKED_S and None not in ends.values() and not self._cursor.beyond(ends)
+        )
+        while reached and not self._cursor.reached(ends):
             await self.poll(0.1)
             reached = time.monotonic() - asked_at <= timeout_s
         if reached and not self._hearing:
@@ -137,19 +146,40 @@ class ControlFollower:
         return reached
 
     def _take(self, message: Message) -> bool:
-        error, topic = message.error(), str(message.topic())
-        if error is None:
-            self._positions[topic] = int(message.offset() or 0) + 1
-            key = message.key() or b""
-            if (instance := instance_of(key)) is not None:
-                self.silence.heard(instance, time.monotonic())
-            _, appended_ms = message.timestamp()
-            return apply(self.view, key, message.value(), appended_ms)
-        if error.code() == KafkaError._PARTITION_EOF:
-            self._positions[topic] = int(message.offset() or 0)
-        elif error.code() in _GONE:
-            raise missing(topic)
-        return False
+        if message.error() is None and (instance := instance_of(message.key() or b"")) is not None:
+            self.silence.heard(instance, time.monotonic())
+        return self._cursor.take(message)
+
+    async def _look(self) -> None:
+        stalled = self._cursor.looked(await self._ends(LOOK_TIMEOUT_S), time.monotonic())
+        if stalled:
+            self._hearing = False
+            before, self._consumer = self._consumer, self._new_consumer()
+            await self._begin()
+            await self._close(before)
+        self._polled_at = time.monotonic()
+
+    async def _ends(self, timeout_s: float) -> Ends | None:
+        """The end of each topic; None when a broker did not answer."""
+        ends: dict[str, int | None] = {}
+        for topic in self._cursor.topics:
+            try:
+                _, end = await self._consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=timeout_s)
+            except KafkaException as error:
+                if error.args[0].code() not in UNKNOWN_TOPIC:
+                    return None
+                end = None
+            ends[topic] = end
+        return ends
+
+    def _new_consumer(self) -> AIOConsumer:
+        config = consumer_config(self._connection, self.view.application_id)
+        return AIOConsumer(config | {"error_cb": self._broker_error}, max_workers=2)
+
+    async def _begin(self) -> None:
+        await self._consumer.assign(
+            [TopicPartition(topic, 0, offset) for topic, offset in self._cursor.restart().items()]
+        )
 
     async def _broker_error(self, error: KafkaError) -> None:
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
@@ -164,13 +194,10 @@ class ControlFollower:
                 f"No broker of {self._connection.bootstrap_servers} answered within {timeout_s:g} s "
                 f"({error.args[0].str()}): check the address, the credentials and that they answer."
             ) from error
-        for topic in self._topics:
+        for topic in self._cursor.topics:
             if topic not in metadata.topics:
                 raise missing(topic)
 
-    async def _end_of(self, topic: str, timeout_s: float) -> int:
-        _, end = await self._consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=timeout_s)
-        return int(end)
-
-    async def _close(self) -> None:
-        await asyncio.shield(self._consumer.close())
+    @staticmethod
+    async def _close(consumer: AIOConsumer) -> None:
+        await asyncio.shield(consumer.close())

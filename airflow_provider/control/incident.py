@@ -1,76 +1,155 @@
-"""What went wrong, found by a pure function of what the control topics hold."""
+"""What went wrong, and what was done about it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
-from airflow_provider.control.assignment import Assignment
-from airflow_provider.control.status import InstanceState, InstanceStatus, Role, TaskState
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.decision import Decision
+from airflow_provider.control.task_restore import TaskRestore
 
-__all__ = ["Incident", "IncidentKind", "IncidentRecord", "detect"]
+__all__ = ["Incident", "IncidentKind", "IncidentRecord", "Recovery"]
 
 
 class IncidentKind(Enum):
-    """What can go wrong with an instance."""
+    """What can go wrong with an instance, with a task, or with the assignment."""
 
     INSTANCE_ENDED = "instance_ended"
-    """Its process ended without a goodbye, as its launcher told."""
+    """Its process ended without a clean shutdown, as its launcher reported."""
     HEARTBEAT_MISSED = "heartbeat_missed"
-    """It was not heard of for the instance timeout: its host is lost, or it hangs."""
+    """No heartbeat came for the instance timeout: its host is lost, or it hangs."""
+    INSTANCE_STOPPED = "instance_stopped"
+    """It shut down cleanly without a command, as when its host is rebooted or drained, and is assigned still."""
+    HAND_OVER = "hand_over"
+    """It stopped by a command that asked for a hand-over when no other instance ran; one does now."""
     TASK_FAILED = "task_failed"
     """It reports that a task stopped with an error."""
-    BY_HAND = "by_hand"
+    TASK_STALLED = "task_stalled"
+    """It reports that a task has committed nothing for the stall timeout, while its source has records."""
+    TASKS_UNOWNED = "tasks_unowned"
+    """Tasks have no active instance, although an instance runs."""
+    GENERATION_LOST = "generation_lost"
+    """An instance carries out, or found committed, a later generation than the newest assignment."""
+    MANUAL = "manual"
     """Nothing was found wrong: a person wants everything moved off it."""
 
+    @property
+    def of_instance(self) -> bool:
+        """Whether everything is moved off the instance; otherwise it stays, and only tasks are concerned."""
+        return self in _OF_INSTANCE
 
-@dataclass(frozen=True)
+    @property
+    def needs_replacement(self) -> bool:
+        """Whether the instance is gone although it was to stay."""
+        return self in _OF_INSTANCE - {IncidentKind.HAND_OVER, IncidentKind.MANUAL}
+
+
+_OF_INSTANCE: Final = frozenset(
+    {
+        IncidentKind.INSTANCE_ENDED,
+        IncidentKind.HEARTBEAT_MISSED,
+        IncidentKind.INSTANCE_STOPPED,
+        IncidentKind.HAND_OVER,
+        IncidentKind.MANUAL,
+    }
+)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Incident:
-    """One thing that went wrong, the same for whoever finds it.
+    """One thing that went wrong, the same for every finder.
 
     Args:
         application_id: the application.
         kind: what happened.
-        instance: to which instance.
+        instance: to which instance; empty where it is of tasks that no instance has, or of the assignment.
         incarnation: to which process of it.
         tasks: the tasks that it held as the active one, or the failed tasks.
         evidence: what was seen, in one line.
-        error_kind: for `IncidentKind.TASK_FAILED`, the name of the first task's error.
-        active_since: for `IncidentKind.TASK_FAILED`, the generation in which the instance got the task.
-        generation: of the assignment that names the instance.
-        committed: for `IncidentKind.TASK_FAILED`, whether the instance had committed anything since it got the task.
+        error_kind: of a task's incident: the name of its error; None without one.
+        active_since: of a task's incident: the generation in which the instance got the task.
+        generation: of the assignment in which it was found.
+        committed: of a task's incident: whether the instance had committed anything since it got the task.
+        source_offset: of a task's incident: the next input record; None before a commit is known.
+        source_blocked: for `IncidentKind.TASK_STALLED`, whether what its source holds cannot be read by any instance,
+            because a transaction of its producer is open.
+        heard_at_ms: of the instance's last heartbeat, epoch ms by the broker's clock, 0 where there was none; None
+            where that need not be compared.
     """
 
     application_id: str
     kind: IncidentKind
     instance: str
     incarnation: int
-    tasks: tuple[int, ...]
+    tasks: tuple[TaskId, ...]
     evidence: str
     error_kind: str | None = None
     active_since: int = 0
     generation: int = 0
     committed: bool = False
+    source_offset: int | None = None
+    source_blocked: bool = False
+    heard_at_ms: int | None = None
 
     @property
     def id(self) -> str:
         """The same for the same incident, so that it can be answered once.
 
-        An instance that is gone is one incident, whether its launcher tells or its heartbeat stays away. One that was
-        only silent comes back under its incarnation and is named again by a later generation: its end is another.
+        An instance that is gone is one incident, whether its launcher reports it or its heartbeat stays away. One that
+        was only silent comes back under its incarnation and is named again by a later generation: its end is another.
         Found under two generations before it is answered, it has two ids, and the second finds it answered.
         """
-        if self.kind is IncidentKind.TASK_FAILED:
-            return f"{self.instance}/{self.incarnation}/failed-{'-'.join(map(str, self.tasks))}-{self.active_since}"
-        if self.kind is IncidentKind.BY_HAND:
-            return f"{self.instance}/{self.incarnation}/by-hand"
-        return f"{self.instance}/{self.incarnation}/gone-{self.generation}"
+        process = f"{self.instance}/{self.incarnation}"
+        match self.kind:
+            case IncidentKind.TASK_FAILED:
+                return f"{process}/failed-{'-'.join(map(str, self.tasks))}-{self.active_since}"
+            case IncidentKind.TASK_STALLED:
+                # It may go on by itself, and stand still again further on; and where its producer's transaction ends,
+                # it may stand still at the same place for a reason of its own.
+                blocked = "-blocked" if self.source_blocked else ""
+                tasks = "-".join(map(str, self.tasks))
+                return f"{process}/stalled-{tasks}-{self.active_since}-{self.source_offset}{blocked}"
+            case IncidentKind.TASKS_UNOWNED:
+                return f"unowned/{self.generation}"
+            case IncidentKind.GENERATION_LOST:
+                return f"generation/{self.generation}"
+            case IncidentKind.MANUAL:
+                return f"{process}/manual"
+        return f"{process}/gone-{self.generation}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
+class Recovery:
+    """What the next owners of an incident's tasks did, as of when it was resolved: later moves hide it.
+
+    Args:
+        resumed_offsets: by task, the source offset with which its new owner went on.
+        owned_at_ms: when the last of the tasks was owned, epoch ms; None where one was not, or was moved again.
+        first_commit_at_ms: when the last of the tasks that had input had committed again; None where one had not, or
+            none had input.
+        restores: what each new owner applied of its changelog before it went on.
+        without_input: the tasks that were owned and had nothing to commit, because their source held nothing for them.
+        lost_records: offsets of input that were deleted before the new owners read them; None where one is not known.
+    """
+
+    resumed_offsets: dict[TaskId, int]
+    owned_at_ms: int | None
+    first_commit_at_ms: int | None
+    restores: tuple[TaskRestore, ...] = ()
+    without_input: tuple[TaskId, ...] = ()
+    lost_records: int | None = None
+
+    @property
+    def restored_records(self) -> int:
+        """Changelog records that the new owners replayed before they went on."""
+        return sum(restore.records for restore in self.restores)
+
+
+@dataclass(frozen=True, kw_only=True)
 class IncidentRecord:
-    """What was done about an incident; kept in ``<app>-status`` under ``incident/<id>``.
+    """What was done about an incident; kept in ``<app>-assignment`` under ``incident/<id>``.
 
     Args:
         incident: what went wrong.
@@ -78,9 +157,13 @@ class IncidentRecord:
         detected_at_ms: epoch ms at which the watcher saw it.
         decided_at_ms: epoch ms at which the next generation was published.
         generation: of the assignment that answers it.
-        decisions: one line of evidence per task.
+        plan: what became of each task, and why.
+        no_candidate: a task is held for the only reason that there was no other instance: it is to be decided again
+            once there is one.
         resolved_at_ms: epoch ms at which every task had its standbys again; None until then.
-        failed_at_ms: when the instance was last heard of, or its end was told, epoch ms by the broker's clock.
+        failed_at_ms: of the instance's last heartbeat, or of the report of its end, epoch ms by the broker's clock.
+        recovery: what the next owners did; None until it is resolved.
+        in_history: whether ``<app>-history`` has it as resolved, so that it need not be remembered here.
     """
 
     incident: Incident
@@ -88,89 +171,14 @@ class IncidentRecord:
     detected_at_ms: int | None
     decided_at_ms: int
     generation: int
-    decisions: tuple[str, ...] = ()
+    plan: tuple[Decision, ...] = ()
+    no_candidate: bool = False
     resolved_at_ms: int | None = None
     failed_at_ms: int | None = None
+    recovery: Recovery | None = None
+    in_history: bool = False
 
-
-def detect(
-    assignment: Assignment | None,
-    statuses: Mapping[str, InstanceStatus],
-    silent_for_s: Mapping[str, float],
-    instance_timeout_s: float,
-    start_timeout_s: float = 120.0,
-) -> tuple[Incident, ...]:
-    """Every incident that the newest assignment has not answered yet, sorted by instance.
-
-    An instance matters as long as the assignment names it; publishing a generation without it answers the incident,
-    so the same incident is never found again.
-
-    Args:
-        assignment: the newest one; None before the first, when nothing can be wrong.
-        statuses: the newest status of each instance.
-        silent_for_s: seconds since each instance was last heard of, by the observer's own monotonic clock.
-        instance_timeout_s: silence longer than this is a missed heartbeat.
-        start_timeout_s: the same for an instance that is starting: it cannot send one before Spark is up.
-    """
-    if assignment is None:
-        return ()
-    found: list[Incident] = []
-    for name in assignment.instances:
-        status = statuses.get(name)
-        if status is None or status.state is InstanceState.STOPPED:
-            continue  # never started, or said goodbye: a person or a DAG did that
-        allowed_s = max(instance_timeout_s, start_timeout_s if status.state is InstanceState.STARTING else 0.0)
-        if status.state is InstanceState.ENDED:
-            kind, evidence = IncidentKind.INSTANCE_ENDED, f"ended without a goodbye, {_how_it_ended(status)}"
-        elif silent_for_s.get(name, 0.0) > allowed_s:
-            kind = IncidentKind.HEARTBEAT_MISSED
-            evidence = (
-                f"not heard of for {silent_for_s[name]:.1f} s while {status.state.value} (allowed {allowed_s:g} s)"
-            )
-        else:
-            found.extend(_failed_tasks(assignment, status))
-            continue
-        active = assignment.active_on(name)
-        found.append(
-            Incident(
-                assignment.application_id,
-                kind,
-                name,
-                status.incarnation,
-                active,
-                evidence,
-                generation=assignment.generation,
-            )
-        )
-    return tuple(found)
-
-
-def _failed_tasks(assignment: Assignment, status: InstanceStatus) -> list[Incident]:
-    found = []
-    for number in assignment.active_on(status.instance):
-        task = status.task(number)
-        # An older generation's failure was answered by the generation that gave the task out again.
-        current = task is not None and task.generation >= assignment.tasks[number].active_since
-        if task and current and task.role is Role.ACTIVE and task.state is TaskState.FAILED:
-            found.append(
-                Incident(
-                    assignment.application_id,
-                    IncidentKind.TASK_FAILED,
-                    status.instance,
-                    status.incarnation,
-                    (number,),
-                    f"task {number} failed: {task.error}",
-                    task.error_kind,
-                    assignment.tasks[number].active_since,
-                    assignment.generation,
-                    task.first_commit_at_ms is not None,
-                )
-            )
-    return found
-
-
-def _how_it_ended(status: InstanceStatus) -> str:
-    code = status.exit_code
-    if code is None:
-        return status.error or "exit status unknown"
-    return f"killed by signal {-code}" if code < 0 else f"exit status {code}"
+    @property
+    def decisions(self) -> tuple[str, ...]:
+        """One line of evidence per task."""
+        return tuple(map(str, self.plan))

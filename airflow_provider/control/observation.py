@@ -1,11 +1,12 @@
-"""What a condition or a person is told: the control topics' content, and how long each instance has been silent."""
+"""What conditions are evaluated on: the control topics' content, and how long each instance has been silent."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
-from airflow_provider.control.status import InstanceState, InstanceStatus
+from airflow_provider.control.liveness import Liveness, Timeouts, liveness
+from airflow_provider.control.status import InstanceStatus
 from airflow_provider.control.view import ControlView
 
 __all__ = ["Observation"]
@@ -17,30 +18,27 @@ class Observation:
 
     Args:
         view: what the control topics hold.
-        silent_for_s: seconds since each instance was last heard of, by the observer's monotonic clock; empty when
-            the observer cannot tell.
-        heard: instances that were heard of since the observer listens; None when it only had one look.
-        instance_timeout_s: silence longer than this counts as an end.
-        start_timeout_s: the same for an instance that is starting.
+        silent_for_s: seconds since each instance's last heartbeat, by the observer's monotonic clock; empty when
+            the observer does not know.
+        heard: instances that sent a heartbeat since the observer reads; None when it only had one look.
+        timeouts: how long an instance may be silent.
     """
 
     view: ControlView
+    _: KW_ONLY
     silent_for_s: Mapping[str, float] = field(default_factory=dict)
     heard: frozenset[str] | None = None
-    instance_timeout_s: float = 5.0
-    start_timeout_s: float = 120.0
+    timeouts: Timeouts = field(default_factory=Timeouts)
 
     def living(self, instance: str) -> InstanceStatus | None:
         """The status of an instance that is known to live; None otherwise."""
         status = self.view.statuses.get(instance)
-        if status is None or not status.state.alive or self.missed(status):
+        if status is None or self.liveness(status) is not Liveness.ALIVE:
             return None
         if self.heard is not None and instance not in self.heard:
             return None
         return status
 
-    def missed(self, status: InstanceStatus) -> bool:
-        """Whether an instance that did not end was not heard of for too long."""
-        starting = status.state is InstanceState.STARTING
-        allowed_s = max(self.instance_timeout_s, self.start_timeout_s if starting else 0.0)
-        return self.silent_for_s.get(status.instance, 0.0) > allowed_s
+    def liveness(self, status: InstanceStatus) -> Liveness:
+        """What the observer may take an instance for."""
+        return liveness(status, self.silent_for_s.get(status.instance, 0.0), self.timeouts)

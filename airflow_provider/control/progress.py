@@ -14,20 +14,20 @@ def progress_line(task: TaskStatus) -> str | None:
 
         1,204,000 of 2,000,020 records (60 %), 139.7 of 232.0 MB, 410,000 records/s, done in 2 s
     """
-    if task.restore_phase is RestorePhase.SNAPSHOT:
+    if task.restore.phase is RestorePhase.SNAPSHOT:
         return "snapshot: being fetched"
     left = task.lag_records
-    if task.restore_phase is None or not left:
+    if task.restore.phase is None or not left:
         return None
-    done = task.restored_records
+    done = task.restore.records
     share = 100 * done // (done + left)
-    line = f"{task.restore_phase.value}: {done:,} of {done + left:,} records ({share} %)"
-    if task.restore_bytes_left is not None:
-        line += f", {_mb(task.restored_bytes)} of {_mb(task.restored_bytes + task.restore_bytes_left)} MB"
-    if task.restore_records_per_s:
-        line += f", {task.restore_records_per_s:,.0f} records/s"
-    if task.caught_up_in_s is not None:
-        line += f", done in {_duration(task.caught_up_in_s)}"
+    line = f"{task.restore.phase.value}: {done:,} of {done + left:,} records ({share} %)"
+    if task.restore.bytes_left is not None:
+        line += f", {_mb(task.restore.bytes)} of {_mb(task.restore.bytes + task.restore.bytes_left)} MB"
+    if task.restore.records_per_s:
+        line += f", {task.restore.records_per_s:,.0f} records/s"
+    if task.restore.remaining_s is not None:
+        line += f", done in {_duration(task.restore.remaining_s)}"
     return line
 
 

@@ -6,13 +6,19 @@ from types import TracebackType
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from airflow_provider.connection import KafkaConnection
 from airflow_provider.control.assignment import Assignment
+from airflow_provider.control.command import Command
+from airflow_provider.control.deployment import Deployment
+from airflow_provider.control.incident import IncidentRecord
+from airflow_provider.control.injected_fault import InjectedFault
 from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.records import Value, to_key, to_value
+from airflow_provider.control.records import claim_key, to_key, to_value
+from airflow_provider.control.status import InstanceStatus
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import AssignmentError, BrokerUnreachableError, FencedError
-from airflow_provider.names import assignment_topic, publisher_transactional_id, status_topic
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.connection_errors import ConnectionErrors
+from airflow_provider.kafka.names import assignment_topic, publisher_transactional_id
 
 __all__ = ["AssignmentPublisher"]
 
@@ -23,19 +29,20 @@ _FENCED = frozenset(
 )
 
 _ASSIGNMENT = b"assignment"
+_Beside = IncidentRecord | Deployment | InstanceStatus | Command | InjectedFault
 
 
 class AssignmentPublisher:
-    """Publishes the next generation, or fails because somebody newer does.
+    """Publishes the next generation, or fails because a newer publisher does.
 
     The order is the guarantee:
 
     1. ``init_transactions`` fences every earlier publisher;
-    2. read the control topics to their end: nobody else can add a generation to what is read now;
+    2. read the control topics to their end: no other can add a generation to what is read now;
     3. decide from that view (the caller);
     4. publish in one transaction with the records that explain it.
 
-    Whoever was fenced between 1 and 4 gets `FencedError`, has written nothing, and reads again.
+    A publisher that was fenced between 1 and 4 gets `FencedError`, has written nothing, and reads again.
 
     Args:
         connection: the cluster.
@@ -50,9 +57,11 @@ class AssignmentPublisher:
     def __init__(self, connection: KafkaConnection, application_id: str, timeout_s: float = 10.0) -> None:
         self._application_id = application_id
         self._timeout_s = timeout_s
+        errors = ConnectionErrors(logs=False)
         self._producer = Producer(
             connection.to_client_config()
             | {
+                "error_cb": errors,
                 "transactional.id": publisher_transactional_id(application_id),
                 "transaction.timeout.ms": 30_000,
                 "linger.ms": 0,
@@ -64,17 +73,18 @@ class AssignmentPublisher:
             self._producer.list_topics(timeout=timeout_s)
             self._producer.init_transactions(timeout_s)
         except KafkaException as error:
+            self._producer.poll(0)  # hands over why its connections failed
             raise BrokerUnreachableError(
                 f"The transaction coordinator of {connection.bootstrap_servers} did not answer within {timeout_s:g} s "
-                f"({error.args[0].str()}): check that the brokers answer."
+                f"({errors.because(error.args[0].str())}): check that the brokers answer."
             ) from error
         with ControlReader(connection, application_id) as reader:
             self.view: ControlView = reader.read_to_end(timeout_s)
         if (why := self.view.unreadable.get(_ASSIGNMENT)) is not None:
             raise AssignmentError(
-                f"The newest assignment of {application_id!r} cannot be read ({why}), so none may follow it: a newer "
-                f"version or another program wrote it into {assignment_topic(application_id)}. Use that version, or "
-                "write a valid record under the same key."
+                f"The newest assignment of {application_id!r} cannot be read ({why}), so no newer one is published: "
+                f"a newer version or another program wrote it into {assignment_topic(application_id)}. Use that "
+                "version, or write a valid record under the same key."
             )
 
     def __enter__(self) -> AssignmentPublisher:
@@ -86,12 +96,15 @@ class AssignmentPublisher:
     ) -> None:
         """Nothing is open: a transaction is begun and ended within `publish`."""
 
-    def publish(self, assignment: Assignment | None, *explaining: Value) -> None:
-        """Publish a generation together with the status records that explain it, all or nothing.
+    def publish(self, assignment: Assignment | None, *beside: _Beside) -> None:
+        """Publish a generation together with the records that belong to it, all or nothing.
+
+        All of it goes into ``<app>-assignment``: a publisher that stands still in its transaction hides no heartbeat.
 
         Args:
             assignment: the next generation; None publishes the records alone.
-            explaining: records for ``<app>-status``, such as the incident that is answered.
+            beside: the incidents that are answered; a deployment; a status, which claims the launch of its process; a
+                command and the fault that it injects.
 
         Raises:
             AssignmentError: the generation is not the one after the newest.
@@ -106,9 +119,9 @@ class AssignmentPublisher:
         try:
             self._producer.begin_transaction()
             if assignment is not None:
-                self._produce(assignment_topic(self._application_id), assignment)
-            for value in explaining:
-                self._produce(status_topic(self._application_id), value)
+                self._produce(assignment)
+            for value in beside:
+                self._produce(value)
             self._producer.commit_transaction(self._timeout_s)
         except KafkaException as error:
             if error.args[0].code() in _FENCED or error.args[0].fatal():
@@ -123,5 +136,6 @@ class AssignmentPublisher:
         if assignment is not None:
             self.view.assignment = assignment
 
-    def _produce(self, topic: str, value: Value) -> None:
-        self._producer.produce(topic, to_value(value), to_key(value), partition=0)
+    def _produce(self, value: Assignment | _Beside) -> None:
+        key = claim_key(value.instance) if isinstance(value, InstanceStatus) else to_key(value)
+        self._producer.produce(assignment_topic(self._application_id), to_value(value), key, partition=0)

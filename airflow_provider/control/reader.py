@@ -1,35 +1,28 @@
-"""Reads and follows the control topics into a view."""
+"""Reads and follows the control topics into a view, blocking its thread."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Collection, Mapping
 from types import TracebackType
-from typing import Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from airflow_provider.connection import KafkaConnection
-from airflow_provider.control.records import apply
+from airflow_provider.control.cursor import (
+    LOOK_TIMEOUT_S,
+    UNKNOWN_TOPIC,
+    ControlCursor,
+    Ends,
+    consumer_config,
+    missing,
+)
 from airflow_provider.control.view import ControlView
-from airflow_provider.errors import BrokerUnreachableError, TopicMissingError
-from airflow_provider.names import assignment_topic, status_topic
+from airflow_provider.errors import BrokerUnreachableError
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.connection_errors import ConnectionErrors
+from airflow_provider.kafka.names import assignment_topic, status_topic
 
-__all__ = ["FETCH", "ControlReader", "missing"]
-
-FETCH: Final = {
-    "enable.auto.commit": False,
-    "auto.offset.reset": "earliest",
-    "isolation.level": "read_committed",
-    "enable.partition.eof": True,
-    "fetch.wait.max.ms": 100,
-    "allow.auto.create.topics": False,
-    "reconnect.backoff.max.ms": 1000,
-}
-"""How control topics are read: small, soon, committed only, with word of their end."""
-
-_LOOK_EVERY_S: Final = 5.0
-_LOOK_TIMEOUT_S: Final = 1.0
-_MISSING_S: Final = 20.0
+__all__ = ["ControlReader"]
 
 
 class ControlReader:
@@ -40,18 +33,15 @@ class ControlReader:
     Args:
         connection: the cluster.
         application_id: the application.
-        statuses: whether to read ``<app>-status`` too; an instance needs only what it is told, not what all tell.
+        statuses: whether to read ``<app>-status`` too; an instance needs only ``<app>-assignment``.
     """
 
     def __init__(self, connection: KafkaConnection, application_id: str, statuses: bool = True) -> None:
         self.view = ControlView(application_id)
-        self._topics = (assignment_topic(application_id), *([status_topic(application_id)] if statuses else []))
+        topics = (assignment_topic(application_id), *([status_topic(application_id)] if statuses else []))
+        self._cursor = ControlCursor(self.view, topics, time.monotonic())
         self._connection = connection
-        self._at_end: set[str] = set()
-        self._read_up_to: dict[str, int] = {}
-        self._behind: dict[str, int] = {}
-        self._missing_since: float | None = None
-        self._looked_at = time.monotonic()
+        self._errors = ConnectionErrors()
         self._consumer = self._opened()
 
     def __enter__(self) -> ControlReader:
@@ -69,28 +59,80 @@ class ControlReader:
         self._consumer.close()
 
     def read_to_end(self, timeout_s: float = 10.0) -> ControlView:
-        """Read everything that is in both topics now.
+        """Read everything that is in the topics now.
 
         Raises:
             TopicMissingError: a control topic does not exist.
             BrokerUnreachableError: the end was not reached in time.
         """
-        ends = {topic: self._end_of(topic, timeout_s) for topic in self._topics}
+        ends: dict[str, int | None] = {}
+        for topic in self._cursor.topics:
+            try:
+                ends[topic] = self._end_of(topic, timeout_s)
+            except KafkaException as error:
+                self._drain(0.0)  # hands over why its connections failed
+                raise BrokerUnreachableError(
+                    f"No broker of {self._connection.bootstrap_servers} gave the end of {topic} within {timeout_s:g} s "
+                    f"({self._errors.because(error.args[0].str())}): check the address and that the brokers answer."
+                ) from error
+            if ends[topic] is None:
+                raise missing(topic)
         deadline = time.monotonic() + timeout_s
-        while any(self._read_up_to.get(topic, -1) < end for topic, end in ends.items()):
+        while not self._cursor.reached(ends):
             if time.monotonic() > deadline:
                 raise BrokerUnreachableError(
-                    f"{' and '.join(self._topics)} at {self._connection.bootstrap_servers} could not be read to their "
+                    f"{' and '.join(ends)} at {self._connection.bootstrap_servers} could not be read to their "
                     f"end within {timeout_s:g} s: check that the brokers answer."
                 )
             self.poll(0.1)
         return self.view
 
+    def listen(
+        self, expected: Callable[[], Collection[str]], timeout_s: float, since: Mapping[str, int] | None = None
+    ) -> set[str]:
+        """Wait until each instance has sent a heartbeat: one look cannot tell whether a lone one is silent.
+
+        Args:
+            expected: names those that are waited for, asked after each record.
+            timeout_s: how long to wait at most.
+            since: by instance, the append time (`ControlView.heard_at_ms`) after which one counts; None for now.
+
+        Returns:
+            Those that sent none.
+
+        Raises:
+            TopicMissingError: a control topic is gone, and has been for 20 s.
+        """
+        before, deadline = dict(self.view.heard_at_ms if since is None else since), time.monotonic() + timeout_s
+
+        def unheard() -> set[str]:
+            return {name for name in expected() if self.view.heard_at_ms.get(name, 0) <= before.get(name, 0)}
+
+        while unheard() and time.monotonic() < deadline:
+            self.poll(0.1)
+        return unheard()
+
+    def listen_for_watcher(self, timeout_s: float) -> bool:
+        """Wait until a watcher says that it watches: what it said before proves nothing of now.
+
+        Args:
+            timeout_s: how long to wait at most.
+
+        Returns:
+            Whether one did.
+
+        Raises:
+            TopicMissingError: a control topic is gone, and has been for 20 s.
+        """
+        before, deadline = self.view.watcher, time.monotonic() + timeout_s
+        while self.view.watcher is before and time.monotonic() < deadline:
+            self.poll(0.1)
+        return self.view.watcher is not before
+
     def poll(self, timeout_s: float) -> bool:
         """Apply what has come since, waiting at most `timeout_s` for a first record.
 
-        After a broker's restart librdkafka sometimes fetches nothing any more and says nothing (librdkafka #5153). So
-        the ends are asked for now and then; a consumer that stays behind them is replaced by a new one.
+        A consumer to which nothing comes any more is found and replaced (see `ControlCursor`).
 
         Returns:
             Whether the view changed.
@@ -99,7 +141,7 @@ class ControlReader:
             TopicMissingError: a control topic is gone, and has been for 20 s.
         """
         changed = self._drain(timeout_s)
-        if not changed and time.monotonic() - self._looked_at > _LOOK_EVERY_S:
+        if not changed and self._cursor.look_due(time.monotonic()):
             self._look()
         return changed
 
@@ -107,75 +149,32 @@ class ControlReader:
         changed = False
         wait = timeout_s
         while (message := self._consumer.poll(wait)) is not None:
-            error = message.error()
-            if error is None:
-                _, appended_ms = message.timestamp()
-                changed |= apply(self.view, message.key() or b"", message.value(), appended_ms)
-                self._at_end.discard(str(message.topic()))
-                self._read_up_to[str(message.topic())] = (message.offset() or 0) + 1
+            changed |= self._cursor.take(message)
+            if message.error() is None or changed or self._cursor.at_end:
                 wait = 0.0
-            elif error.code() == KafkaError._PARTITION_EOF:
-                self._at_end.add(str(message.topic()))
-                self._read_up_to[str(message.topic())] = int(message.offset() or 0)
-                if changed or len(self._at_end) == len(self._topics):
-                    wait = 0.0
-            elif error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                if self._missing_since is None:  # true, or a broker that has just started: see for ourselves
-                    self._looked_at = float("-inf")
-            elif error.fatal():
-                raise KafkaException(error)
         return changed
 
     def _look(self) -> None:
-        """Replace the consumer if it is behind an end and has not moved since the last look.
+        if self._cursor.looked(self._ends(), time.monotonic()):
+            stalled, self._consumer = self._consumer, self._opened()
+            stalled.close()
 
-        A broker that has just started may not know its topics yet, and a client remembers for long what it was told. So
-        a topic counts as missing only when new clients have been told so for a while.
-        """
-        behind, self._behind = self._behind, {}
-        missing_since, self._missing_since = self._missing_since, None
+    def _ends(self) -> Ends | None:
         try:
-            for topic in self._topics:
-                at = self._read_up_to.get(topic, 0)
-                if at < self._end_of(topic, _LOOK_TIMEOUT_S):
-                    self._behind[topic] = at
-        except BrokerUnreachableError:
-            self._behind = {}
-        except TopicMissingError:
-            self._missing_since = time.monotonic() if missing_since is None else missing_since
-            if time.monotonic() - self._missing_since > _MISSING_S:
-                raise
-        if self._missing_since is not None or self._behind.items() & behind.items():
-            deaf, self._consumer, self._behind = self._consumer, self._opened(), {}
-            deaf.close()
-        self._looked_at = time.monotonic()
+            return {topic: self._end_of(topic, LOOK_TIMEOUT_S) for topic in self._cursor.topics}
+        except KafkaException:
+            return None
+
+    def _end_of(self, topic: str, timeout_s: float) -> int | None:
+        try:
+            _, end = self._consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=timeout_s)
+        except KafkaException as error:
+            if error.args[0].code() in UNKNOWN_TOPIC:
+                return None
+            raise
+        return int(end)
 
     def _opened(self) -> Consumer:
-        application_id = self.view.application_id
-        consumer = Consumer(
-            self._connection.to_client_config()
-            | FETCH
-            | {"group.id": f"{application_id}-control", "client.id": f"{application_id}-control"}
-        )
-        self._at_end.clear()
-        consumer.assign([TopicPartition(topic, 0, self._read_up_to.get(topic, 0)) for topic in self._topics])
+        consumer = Consumer(consumer_config(self._connection, self.view.application_id) | {"error_cb": self._errors})
+        consumer.assign([TopicPartition(topic, 0, offset) for topic, offset in self._cursor.restart().items()])
         return consumer
-
-    def _end_of(self, topic: str, timeout_s: float) -> int:
-        try:
-            _, high = self._consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=timeout_s)
-        except KafkaException as error:
-            if error.args[0].code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION):
-                raise missing(topic) from error
-            raise BrokerUnreachableError(
-                f"No broker of {self._connection.bootstrap_servers} told the end of {topic} within {timeout_s:g} s "
-                f"({error.args[0].str()}): check the address and that the brokers answer."
-            ) from error
-        return int(high)
-
-
-def missing(topic: str) -> TopicMissingError:
-    """The error for a control topic that does not exist."""
-    return TopicMissingError(
-        f"Control topic {topic!r} does not exist: run the create-changelog-topics operator for this application first."
-    )

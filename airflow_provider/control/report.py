@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider.control.incident import IncidentRecord
-from airflow_provider.control.status import Role
+from airflow_provider.common.json_codec import to_plain
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.incident import IncidentRecord, Recovery
+from airflow_provider.control.status import Role, TaskStatus
+from airflow_provider.control.task_restore import TaskRestore
 from airflow_provider.control.view import ControlView
 
-__all__ = ["FailoverReport", "report"]
+__all__ = ["FailoverReport", "known_recovery", "recovery_of", "report"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FailoverReport:
-    """One failover, in epoch ms; None where nothing tells.
+    """One failover, in epoch ms; None where nothing is known.
 
-    The failed instance's end is told by the broker's clock, the rest by the clocks of the instances and of Airflow:
+    The failed instance's end is by the broker's clock, the rest by the clocks of the instances and of Airflow:
     differences are as exact as those clocks agree.
 
     Args:
@@ -25,14 +27,15 @@ class FailoverReport:
         evidence: what was seen.
         decisions: what became of each task, and why.
         generation: of the assignment that answered it.
-        failed_at_ms: when the instance was last heard of, or its end was told.
+        failed_at_ms: when the instance sent its last heartbeat, or its end was reported.
         detected_at_ms: when the watcher saw it.
         decided_at_ms: when the next generation was published.
         owned_at_ms: when the last of the moved tasks was owned by its new instance.
-        first_commit_at_ms: when the last of the moved tasks had committed again.
+        first_commit_at_ms: when the last of the moved tasks that had input had committed again.
         resolved_at_ms: when every task had its standbys again.
         restored_records: changelog records that the new owners replayed before they went on.
-        rto_ms: from the failure to the first commit of the last of the tasks.
+        rto_ms: from the failure to the first commit of the last of the tasks that had input.
+        without_input: the moved tasks of which nothing was measured, because they had no input since.
     """
 
     incident_id: str
@@ -47,10 +50,12 @@ class FailoverReport:
     resolved_at_ms: int | None
     restored_records: int
     rto_ms: int | None
+    without_input: tuple[TaskId, ...] = ()
 
     def to_plain(self) -> dict[str, Any]:
         """As values that JSON knows."""
-        return {**dataclasses.asdict(self), "decisions": list(self.decisions)}
+        plain: dict[str, Any] = to_plain(self)
+        return plain
 
     def __str__(self) -> str:
         """A table for a log."""
@@ -68,44 +73,85 @@ class FailoverReport:
         ]
         lines.append(f"  {'records replayed':<24}{self.restored_records:>8}")
         lines.append(f"  {'RTO':<24}{'-' if self.rto_ms is None else f'{self.rto_ms / 1000:8.2f} s'}")
+        if self.without_input:
+            lines.append(f"  not measured, because they had no input: {', '.join(map(str, self.without_input))}")
         return "\n".join(lines)
 
 
 def report(record: IncidentRecord, view: ControlView) -> FailoverReport:
-    """Look up what became of the incident's tasks.
+    """What became of the incident's tasks: as noted when it was resolved, or as of now where that lacks a commit.
 
-    A task that was moved again since, or has had no input since, tells no first commit.
+    A task that was moved again since, or has input and has not committed any since, leaves the first commit open. One
+    that has had no input since is named, and the others are measured.
     """
-    owned: list[int | None] = []
-    committed: list[int | None] = []
-    restored = 0
-    for number in record.incident.tasks:
-        given = view.assignment.tasks[number] if view.assignment else None
-        status = view.statuses.get(given.active) if given and given.active else None
-        task = status.task(number) if status else None
-        if task is None or given is None or task.role is not Role.ACTIVE or given.active_since > record.generation:
-            owned.append(None)
-            committed.append(None)
-            continue
-        owned.append(task.owned_at_ms)
-        committed.append(task.first_commit_at_ms)
-        restored += task.restored_records
+    recovery = known_recovery(record, view)
     began = record.failed_at_ms or record.detected_at_ms
-    first_commit = _last(committed)
+    first_commit = recovery.first_commit_at_ms
     return FailoverReport(
-        record.incident.id,
-        record.incident.evidence,
-        record.decisions,
-        record.generation,
-        record.failed_at_ms,
-        record.detected_at_ms,
-        record.decided_at_ms,
-        _last(owned),
-        first_commit,
-        record.resolved_at_ms,
-        restored,
-        first_commit - began if first_commit is not None and began is not None else None,
+        incident_id=record.incident.id,
+        evidence=record.incident.evidence,
+        decisions=record.decisions,
+        generation=record.generation,
+        failed_at_ms=record.failed_at_ms,
+        detected_at_ms=record.detected_at_ms,
+        decided_at_ms=record.decided_at_ms,
+        owned_at_ms=recovery.owned_at_ms,
+        first_commit_at_ms=first_commit,
+        resolved_at_ms=record.resolved_at_ms,
+        restored_records=recovery.restored_records,
+        rto_ms=first_commit - began if first_commit is not None and began is not None else None,
+        without_input=recovery.without_input,
     )
+
+
+def known_recovery(record: IncidentRecord, view: ControlView) -> Recovery:
+    """What the owners of the incident's tasks did: as noted, or as of now where nothing, or no commit, was noted."""
+    noted = record.recovery
+    return noted if noted is not None and noted.first_commit_at_ms is not None else recovery_of(record, view)
+
+
+def recovery_of(record: IncidentRecord, view: ControlView) -> Recovery:
+    """What the owners of the incident's tasks did since it was answered; a task that was moved again since has nothing.
+
+    Args:
+        record: of the incident.
+        view: as of now.
+    """
+    owners: dict[TaskId, TaskStatus | None] = {}
+    names: dict[TaskId, str] = {}
+    for task_id in record.incident.tasks:
+        given = view.assignment.tasks.get(task_id) if view.assignment else None
+        status = view.statuses.get(given.active) if given and given.active else None
+        task = status.task(task_id) if status else None
+        answered = given is not None and given.active_since <= record.generation
+        owners[task_id] = task if answered and task is not None and task.role is Role.ACTIVE else None
+        names[task_id] = status.instance if status else ""
+    known = [task for task in owners.values() if task is not None]
+    idle = tuple(task.task for task in known if _had_no_input(task))
+    committed = [None if task is None else task.first_commit_at_ms for id, task in owners.items() if id not in idle]
+    return Recovery(
+        resumed_offsets={t.task: t.resumed_offset for t in known if t.resumed_offset is not None},
+        owned_at_ms=_last([None if task is None else task.owned_at_ms for task in owners.values()]),
+        first_commit_at_ms=_last(committed),
+        restores=tuple(
+            TaskRestore(
+                task=task.task,
+                instance=names[task.task],
+                records=task.restore.records,
+                bytes=task.restore.bytes,
+                took_s=task.restore.took_s,
+            )
+            for task in known
+        ),
+        without_input=idle,
+        lost_records=sum(task.lost_records for task in known) if known and len(known) == len(owners) else None,
+    )
+
+
+def _had_no_input(task: TaskStatus) -> bool:
+    """Whether a task that was owned has nothing to commit; what its source holds has to be known for that."""
+    waiting = task.source.lag_records != 0 or task.source.uncommitted_records
+    return task.owned_at_ms is not None and task.first_commit_at_ms is None and not waiting
 
 
 def _last(times: list[int | None]) -> int | None:

@@ -1,18 +1,30 @@
-"""What an instance tells about itself and its tasks."""
+"""What an instance reports of itself and its tasks."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 
-__all__ = ["InstanceState", "InstanceStatus", "RestorePhase", "Role", "TaskState", "TaskStatus"]
+from airflow_provider.common.error_text import bounded, error_text
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.task_state import Role, TaskState
 
-
-class Role(Enum):
-    """What an instance is for a task."""
-
-    ACTIVE = "active"
-    STANDBY = "standby"
+__all__ = [
+    "CertificateStatus",
+    "DiskStatus",
+    "FailureStatus",
+    "InstanceState",
+    "InstanceStatus",
+    "ProcessStatus",
+    "RestorePhase",
+    "RestoreStatus",
+    "Role",
+    "SnapshotStatus",
+    "SourceStatus",
+    "TaskState",
+    "TaskStatus",
+]
 
 
 class InstanceState(Enum):
@@ -20,9 +32,9 @@ class InstanceState(Enum):
 
     ::
 
-        STARTING ──> RUNNING ──> STOPPING ──> STOPPED      said goodbye
+        STARTING ──> RUNNING ──> STOPPING ──> STOPPED      shut down cleanly
             │           │            │
-            └───────────┴────────────┴──────> ENDED        the process ended without a goodbye (told by its launcher)
+            └───────────┴────────────┴──────> ENDED        the process ended otherwise (reported by its launcher)
     """
 
     STARTING = "starting"
@@ -33,44 +45,123 @@ class InstanceState(Enum):
 
     @property
     def alive(self) -> bool:
-        """Whether the process exists, as far as it was told."""
+        """Whether the process exists, as far as it was reported."""
         return self not in (InstanceState.STOPPED, InstanceState.ENDED)
 
 
-class TaskState(Enum):
-    """The life of one task on one instance.
-
-    ::
-
-        OWNING ──> RESTORING ──> RUNNING ──> CLOSED        active
-           │           │            │
-           └───────────┴────────────┴──────> FAILED        stopped with an error; the state stays as last committed
-        FOLLOWING ───────────> FAILED, CLOSED              standby
-    """
-
-    OWNING = "owning"
-    RESTORING = "restoring"
-    RUNNING = "running"
-    FOLLOWING = "following"
-    FAILED = "failed"
-    CLOSED = "closed"
-
-
 class RestorePhase(Enum):
-    """What a restore is doing, from when a task is taken until its store is first at the end of its changelog."""
+    """What a restore is doing, until a store is first at the end of its changelog."""
 
     SNAPSHOT = "snapshot"
     RANGES = "ranges"
-    """Spark tasks write table files, each from a range of the changelog's offsets."""
+    """Spark tasks write SST files, each from a range of the changelog's offsets."""
     CHANGELOG = "changelog"
 
 
+@dataclass(frozen=True, kw_only=True)
+class RestoreStatus:
+    """The restore of a task's store that is under way, or the last one.
+
+    Args:
+        phase: see `RestorePhase`; None once the end of the changelog was reached.
+        records: changelog records applied.
+        bytes: the size of their keys and values.
+        bytes_left: an estimate of what is left; None when unknown.
+        records_per_s: its rate.
+        took_s: seconds that it took, or takes so far.
+        remaining_s: forecast of when the lag is gone, at the rate seen, in seconds; 0 when caught up, None when
+            unknown.
+        source: what the store was last restored from, when it was empty and snapshots are taken, and why not from a
+            newer snapshot; None otherwise.
+    """
+
+    phase: RestorePhase | None = None
+    records: int = 0
+    bytes: int = 0
+    bytes_left: int | None = None
+    records_per_s: float = 0.0
+    took_s: float = 0.0
+    remaining_s: float | None = None
+    source: str | None = None
+
+
 @dataclass(frozen=True)
+class CertificateStatus:
+    """What comparisons of a standby's store with its active's found.
+
+    Args:
+        position: the changelog offset at which it was last found to hold what the active's held; None before.
+        at_ms: when that was, epoch ms of its host; None before.
+        divergences: how often it was found to hold something else, since its process began.
+    """
+
+    position: int | None = None
+    at_ms: int | None = None
+    divergences: int = 0
+
+
+@dataclass(frozen=True)
+class SnapshotStatus:
+    """A standby's last snapshot.
+
+    Args:
+        position: its changelog offset; None before the first.
+        at_ms: when it was taken, epoch ms of its host; None before.
+        error: why the last one could not be sent, in one line; None otherwise.
+    """
+
+    position: int | None = None
+    at_ms: int | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceStatus:
+    """What the source holds for an active task, as its instance's driver asked the brokers.
+
+    Args:
+        end: the offset after the last record that can be read; None before it was asked for.
+        lag_records: offsets between the task's next input record and ``end``, 0 where no record is among them; None
+            when unknown.
+        uncommitted_records: offsets behind ``end`` that cannot be read, because a producer's transaction is open.
+        stalled_s: seconds for which the task has got no further, although its source holds more; 0 while it gets on,
+            or has nothing to do. A call into its worker that is under way and not overdue does not count.
+    """
+
+    end: int | None = None
+    lag_records: int | None = None
+    uncommitted_records: int = 0
+    stalled_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class FailureStatus:
+    """What is wrong with a task.
+
+    Args:
+        kind: the name of the error's class.
+        message: its text; a long one is cut (`common.error_text`), because a status has to fit into a Kafka record.
+    """
+
+    kind: str
+    message: str
+
+    def __post_init__(self) -> None:
+        """Cut a long text."""
+        object.__setattr__(self, "message", bounded(self.message))
+
+    @classmethod
+    def of(cls, error: Exception) -> FailureStatus:
+        """Of an error that was raised."""
+        return cls(type(error).__name__, error_text(error))
+
+
+@dataclass(frozen=True, kw_only=True)
 class TaskStatus:
     """One task on one instance, as of a heartbeat.
 
     Args:
-        task: its number.
+        task: which one.
         role: active or standby.
         state: see `TaskState`.
         generation: an active's ``active_since``; the generation read for a standby.
@@ -78,33 +169,25 @@ class TaskStatus:
         end: end of the changelog as last seen; None before it was seen.
         lag_records: changelog offsets between ``position`` and ``end``.
         lag_s: seconds between the timestamps of those two points; 0 when caught up, None when unknown.
-        caught_up_in_s: forecast of when the lag is gone, at the rate seen; 0 when caught up, None when unknown.
         source_offset: offset of the next input record to process; None before a commit is known.
-        restored_records: changelog records applied in the restore under way or last finished.
-        restored_bytes: the size of their keys and values.
-        restore_bytes_left: an estimate of what is left; None when unknown.
-        restore_records_per_s: its rate.
-        restore_s: seconds that it took, or takes so far.
-        restore_phase: see `RestorePhase`; None once the end was reached.
-        processed_records: input records processed since the instance took the task.
+        resumed_offset: of an active, the ``source_offset`` with which it went on after it was owned: the last commit's;
+            None before, and where nothing was committed before.
+        source: what the source of an active task holds for it.
+        committed_generation: of the last commit that the store knows; None before the first.
+        processed_records: input records processed since the instance got the task.
         records_per_s: its recent rate.
         failed_records: input records that could not be processed and were left out, since the application began.
-        first_commit_at_ms: when the first commit after taking the task was done, epoch ms; None before.
+        lost_records: offsets of input that were deleted before they were read and that the instance went on without,
+            since it got the task: the next owner counts from 0. Each range is in that instance's log.
         owned_at_ms: when the task was owned (earlier owners fenced), epoch ms; None before.
-        error: why the task failed, in one line; None otherwise.
-        error_kind: the name of that error's class; None otherwise.
-        certified_position: of a standby: the changelog offset at which its store was last found to hold what the
-            active's held; None before.
-        certified_at_ms: when that was, epoch ms of its host; None before.
-        divergences: how often it was found to hold something else, since its process began.
-        snapshot_position: of a standby: the changelog offset of its last snapshot; None before.
-        snapshot_at_ms: when that was taken, epoch ms of its host; None before.
-        snapshot_error: why the last snapshot could not be sent, in one line; None otherwise.
-        restored_from: what its store was last restored from, when it was empty and snapshots are taken, and why not
-            from a newer snapshot; None otherwise.
+        first_commit_at_ms: when the first commit after getting the task was done, epoch ms; None before.
+        restore: of its store.
+        certificate: of a standby's store.
+        snapshot: of a standby's store.
+        failure: why it failed, or what is wrong although it works; None otherwise.
     """
 
-    task: int
+    task: TaskId
     role: Role
     state: TaskState
     generation: int = 0
@@ -112,37 +195,76 @@ class TaskStatus:
     end: int | None = None
     lag_records: int | None = None
     lag_s: float | None = None
-    caught_up_in_s: float | None = None
     source_offset: int | None = None
-    restored_records: int = 0
-    restored_bytes: int = 0
-    restore_bytes_left: int | None = None
-    restore_records_per_s: float = 0.0
-    restore_s: float = 0.0
-    restore_phase: RestorePhase | None = None
+    resumed_offset: int | None = None
+    source: SourceStatus = field(default_factory=SourceStatus)
+    committed_generation: int | None = None
     processed_records: int = 0
     records_per_s: float = 0.0
     failed_records: int = 0
-    first_commit_at_ms: int | None = None
+    lost_records: int = 0
     owned_at_ms: int | None = None
-    error: str | None = None
-    error_kind: str | None = None
-    certified_position: int | None = None
-    certified_at_ms: int | None = None
-    divergences: int = 0
-    snapshot_position: int | None = None
-    snapshot_at_ms: int | None = None
-    snapshot_error: str | None = None
-    restored_from: str | None = None
+    first_commit_at_ms: int | None = None
+    restore: RestoreStatus = field(default_factory=RestoreStatus)
+    certificate: CertificateStatus = field(default_factory=CertificateStatus)
+    snapshot: SnapshotStatus = field(default_factory=SnapshotStatus)
+    failure: FailureStatus | None = None
 
     @property
     def warm(self) -> bool:
         """Whether this is a standby copy that has seen the end of its changelog at least once."""
         following = self.role is Role.STANDBY and self.state is TaskState.FOLLOWING
-        return following and self.lag_records is not None and self.restore_phase is None
+        return following and self.lag_records is not None and self.restore.phase is None
+
+    @property
+    def ready(self) -> bool:
+        """Whether a failover can count on this copy: it is warm, and nothing is wrong with it."""
+        return self.warm and self.error is None
+
+    @property
+    def error(self) -> str | None:
+        """The failure's text; None without one."""
+        return None if self.failure is None else self.failure.message
+
+    @property
+    def error_kind(self) -> str | None:
+        """The name of the failure's class; None without one."""
+        return None if self.failure is None else self.failure.kind
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessStatus:
+    """The process of an instance.
+
+    Args:
+        host: where it runs.
+        pid: the driver's process id there; 0 when it is not known.
+        log_file: where its log lies there; None when it is not known.
+        exit_code: its exit status, when its launcher reports its end; None otherwise.
+    """
+
+    host: str = ""
+    pid: int = 0
+    log_file: str | None = None
+    exit_code: int | None = None
 
 
 @dataclass(frozen=True)
+class DiskStatus:
+    """The disk of an instance's stores.
+
+    Args:
+        folder: where the stores lie on its host.
+        used_bytes: their size.
+        free_bytes: what the disk has left; None when unknown.
+    """
+
+    folder: str = ""
+    used_bytes: int = 0
+    free_bytes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class InstanceStatus:
     """One heartbeat of an instance.
 
@@ -151,19 +273,19 @@ class InstanceStatus:
         instance: its name, the same over restarts.
         incarnation: one process of it; greater is newer.
         state: see `InstanceState`.
-        generation: the newest assignment that it has read and obeys; 0 before any.
-        host: where it runs.
-        pid: the driver's process id there.
-        state_dir: where its stores lie there.
+        generation: the newest assignment that it has read and carries out; 0 before any.
         sent_at_ms: epoch ms by its own clock. For people; no decision reads it.
         heartbeat_interval_s: how often it promises to send one.
-        disk_bytes: size of its stores.
-        free_disk_bytes: what its disk has left; None when unknown.
+        process: where it runs.
+        disk: where its stores lie.
         tasks: its tasks.
-        last_command: id of the last command that it carried out.
+        paused: whether it was asked to process nothing for now.
+        last_commands: ids of the last commands that it carried out or refused, the newest last.
+        refusals: of those that it refused, by id: why.
+        stop_hand_over: of Airflow's command that stopped it, whether its tasks were to go to others; None where it was
+            not stopped by one.
         error: why it ended or fails, in one line.
-        exit_code: of the process, when its launcher tells that it ended.
-        log_file: where its log lies on its host.
+        error_kind: the name of the class of the error that ended it; None where it is not known.
     """
 
     application_id: str
@@ -171,19 +293,18 @@ class InstanceStatus:
     incarnation: int
     state: InstanceState
     generation: int = 0
-    host: str = ""
-    pid: int = 0
-    state_dir: str = ""
     sent_at_ms: int = 0
     heartbeat_interval_s: float = 1.0
-    disk_bytes: int = 0
-    free_disk_bytes: int | None = None
+    process: ProcessStatus = field(default_factory=ProcessStatus)
+    disk: DiskStatus = field(default_factory=DiskStatus)
     tasks: tuple[TaskStatus, ...] = ()
-    last_command: str | None = None
+    paused: bool = False
+    last_commands: tuple[str, ...] = ()
+    refusals: Mapping[str, str] = field(default_factory=dict)
+    stop_hand_over: bool | None = None
     error: str | None = None
-    exit_code: int | None = None
-    log_file: str | None = None
+    error_kind: str | None = None
 
-    def task(self, number: int) -> TaskStatus | None:
+    def task(self, task_id: TaskId) -> TaskStatus | None:
         """The status of one task here, or None."""
-        return next((t for t in self.tasks if t.task == number), None)
+        return next((t for t in self.tasks if t.task == task_id), None)

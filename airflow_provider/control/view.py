@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.command import Command
 from airflow_provider.control.deployment import Deployment
 from airflow_provider.control.incident import IncidentRecord
+from airflow_provider.control.injected_fault import InjectedFault
+from airflow_provider.control.liveness import Liveness, Timeouts, liveness
 from airflow_provider.control.status import InstanceStatus
+from airflow_provider.control.watcher import Watcher
 
 __all__ = ["ControlView"]
 
@@ -24,37 +28,50 @@ class ControlView:
         statuses: by instance.
         heard_at_ms: by instance, when the broker appended that status, epoch ms of the broker's clock: the only
             clock by which two hosts can be compared.
-        newest_ms: the append time of the newest record of ``<app>-status``, same clock; 0 before any.
+        newest_ms: the append time of the newest heartbeat in ``<app>-status``, same clock; 0 before any.
         deployments: by instance.
         incidents: by `Incident.id`.
-        commands: the last command to each instance.
+        commands: by instance, and by `Command.id` in the order in which they were given: those not yet done.
+        faults: by `InjectedFault.id`, what drills did.
+        watcher: what the watcher said last; None where there never was one.
         unreadable: by key, why the newest record under it cannot be read; the one before it stands.
     """
 
     application_id: str
+    _: KW_ONLY
     assignment: Assignment | None = None
     statuses: dict[str, InstanceStatus] = field(default_factory=dict)
     heard_at_ms: dict[str, int] = field(default_factory=dict)
     newest_ms: int = 0
     deployments: dict[str, Deployment] = field(default_factory=dict)
     incidents: dict[str, IncidentRecord] = field(default_factory=dict)
-    commands: dict[str, Command] = field(default_factory=dict)
+    commands: dict[str, dict[str, Command]] = field(default_factory=dict)
+    faults: dict[str, InjectedFault] = field(default_factory=dict)
+    watcher: Watcher | None = None
     unreadable: dict[bytes, str] = field(default_factory=dict)
 
     @property
     def silent_for_s(self) -> Mapping[str, float]:
         """Seconds between each instance's last status and the newest record of all, by the broker's clock.
 
-        Good for one look. Who follows the topics should count by a monotonic clock of its own: when every instance
-        is silent, nothing moves this one.
+        Infinite for one that the assignment names and that never sent one. Good for one look. A follower of the
+        topics should count by a monotonic clock of its own: when every instance is silent, nothing moves this one.
         """
-        return {name: (self.newest_ms - heard) / 1000 for name, heard in self.heard_at_ms.items()}
+        named = self.assignment.instances if self.assignment else ()
+        never = dict.fromkeys(named, math.inf)
+        return never | {name: (self.newest_ms - heard) / 1000 for name, heard in self.heard_at_ms.items()}
 
-    def healthy(self, instance_timeout_s: float) -> tuple[str, ...]:
-        """Instances that live and were heard of within the timeout, sorted."""
+    @property
+    def perhaps_alive(self) -> tuple[str, ...]:
+        """Instances that the assignment names and that reported no end, sorted, however long they have been silent.
+
+        One look proves no silence, so an answer takes nothing from them unless it is about them.
+        """
+        named = self.assignment.instances if self.assignment else ()
+        return tuple(n for n in named if n not in self.statuses or self.statuses[n].state.alive)
+
+    def healthy(self, timeouts: Timeouts) -> tuple[str, ...]:
+        """Instances that live, as far as one look can say, sorted."""
         silent = self.silent_for_s
-        return tuple(sorted(n for n, s in self.statuses.items() if s.state.alive and silent[n] <= instance_timeout_s))
-
-    def warm(self) -> frozenset[tuple[int, str]]:
-        """Pairs (task, instance) of standby copies that have seen the end of their changelog."""
-        return frozenset((t.task, s.instance) for s in self.statuses.values() for t in s.tasks if t.warm)
+        alive = (n for n, s in self.statuses.items() if liveness(s, silent[n], timeouts) is Liveness.ALIVE)
+        return tuple(sorted(alive))

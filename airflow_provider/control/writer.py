@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from airflow_provider.connection import KafkaConnection
-from airflow_provider.control.command import Command
-from airflow_provider.control.records import Value, to_key, to_value
+from airflow_provider.control.records import Value, claim_key, to_key, to_value, topic_of
+from airflow_provider.control.status import InstanceStatus
 from airflow_provider.errors import BrokerUnreachableError
-from airflow_provider.names import assignment_topic, status_topic
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.connection_errors import ConnectionErrors
+from airflow_provider.kafka.names import assignment_topic
 
 __all__ = ["ControlWriter"]
 
@@ -24,15 +25,21 @@ class ControlWriter:
     def __init__(self, connection: KafkaConnection, application_id: str) -> None:
         self._application_id = application_id
         self._bootstrap = connection.bootstrap_servers
+        self._errors = ConnectionErrors(logs=False)
         self._producer = Producer(
             connection.to_client_config()
             | {
+                "error_cb": self._errors,
                 "enable.idempotence": True,
                 "linger.ms": 0,
-                # A heartbeat that is a minute old tells nothing: drop it rather than send it late.
+                # Statuses are JSON in which each task repeats the words of the one before.
+                "compression.type": "zstd",
+                # A heartbeat that is a minute old is worth nothing: drop it rather than send it late.
                 "message.timeout.ms": 60_000,
-                # Known again soon after a broker's outage, before anybody takes the silence for the instance's own.
+                # Known again soon after a broker's outage, before the silence is taken for the instance's own.
                 "reconnect.backoff.max.ms": 1000,
+                # One that was deleted would come back with the cluster's settings, not compacted.
+                "allow.auto.create.topics": False,
                 "client.id": f"{application_id}-control-writer",
             }
         )
@@ -58,14 +65,21 @@ class ControlWriter:
         if self._producer.flush(timeout_s) or failed:
             why = failed[0].str() if failed else f"no answer within {timeout_s:g} s"
             raise BrokerUnreachableError(
-                f"{to_key(value).decode()} was not stored in {self._topic(value)!r} at {self._bootstrap} ({why}): "
+                f"{to_key(value).decode()} was not stored in {self._topic(value)!r} at {self._bootstrap} "
+                f"({self._errors.because(why)}): "
                 "check that the topic exists and the brokers answer."
             )
+
+    def forget(self, value: Value) -> None:
+        """Send that a value is gone, without waiting; with an instance's status goes the claim of its launch."""
+        self._producer.produce(self._topic(value), None, to_key(value), partition=0)
+        if isinstance(value, InstanceStatus):
+            self._producer.produce(assignment_topic(self._application_id), None, claim_key(value.instance), partition=0)
+        self._producer.poll(0)
 
     def close(self, timeout_s: float = 5.0) -> None:
         """Send what is left."""
         self._producer.flush(timeout_s)
 
     def _topic(self, value: Value) -> str:
-        to_instances = isinstance(value, Command)
-        return assignment_topic(self._application_id) if to_instances else status_topic(self._application_id)
+        return topic_of(value, self._application_id)

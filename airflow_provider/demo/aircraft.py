@@ -1,4 +1,4 @@
-"""What is known of one aircraft: the demo's result, whoever computed it."""
+"""What is known of one aircraft: the demo's result, by the job and by pandas."""
 
 from __future__ import annotations
 

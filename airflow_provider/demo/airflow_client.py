@@ -1,13 +1,11 @@
-"""Speaks with the demo's Airflow over its REST API."""
+"""A client of the REST API of the demo's Airflow."""
 
 from __future__ import annotations
 
-import http.client
-import json
 import time
-import urllib.error
-import urllib.request
 from typing import Any, Final
+
+import httpx
 
 from airflow_provider.demo.errors import DemoError
 
@@ -21,46 +19,49 @@ _PAUSE_S: Final = 0.5
 class AirflowClient:
     """A client of the public API of an Airflow whose users are all admins.
 
-    A busy machine may leave a request unanswered for long. So every request is asked again for a while; what starts
-    something names it first, and is known again by its name.
+    A busy machine may leave a request unanswered for long. So every request is repeated for a while; one that starts
+    something gives it a name first, by which a repeated request recognises it.
 
     Args:
         address: such as ``http://127.0.0.1:8080``.
-        patience_s: for how long a request is asked again.
+        patience_s: for how long a request is repeated.
     """
 
     def __init__(self, address: str, patience_s: float = _PATIENCE_S) -> None:
         self.address, self._patience_s = address, patience_s
         self._token: str | None = None
-        # Loopback is reached directly, whatever the environment says of proxies.
-        self._open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+        # Loopback is reached directly, whatever the environment says of proxies. A kept connection may be closed by the
+        # server at the very moment of its next request, so none is kept.
+        self._http = httpx.Client(
+            base_url=address, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0), timeout=_TIMEOUT_S
+        )
 
     def unhealthy(self) -> list[str]:
-        """The components that do not answer or whose heartbeat stays away; all of them when nothing answers."""
+        """Return the components that are not healthy; the API server alone when nothing answers."""
         parts = ("metadatabase", "scheduler", "triggerer", "dag_processor")
         try:
-            health = self._ask(self._request("GET", "/api/v2/monitor/health"))
-        except (OSError, http.client.HTTPException, ValueError):
+            health = self._ask("GET", "/api/v2/monitor/health")
+        except (httpx.HTTPError, ValueError):
             return ["api-server"]
         return [part for part in parts if (health.get(part) or {}).get("status") != "healthy"]
 
     def serves_tasks(self) -> bool:
-        """Whether the API that tasks speak to answers.
+        """Return whether the API that tasks use answers.
 
-        It is built by its first request, which takes seconds, and all others wait for it meanwhile.
+        It is built by its first request, which takes seconds, and all other requests wait until it is built.
         """
         try:
-            self._ask(self._request("GET", "/execution/health"), timeout_s=60.0)
-        except (OSError, http.client.HTTPException, ValueError):
+            self._ask("GET", "/execution/health", timeout_s=60.0)
+        except (httpx.HTTPError, ValueError):
             return False
         return True
 
     def dags(self) -> set[str]:
-        """The ids of the DAGs that were read."""
+        """Return the ids of the DAGs that were read."""
         return {dag["dag_id"] for dag in self._call("GET", "/api/v2/dags?limit=100")["dags"]}
 
     def import_errors(self) -> list[str]:
-        """Why DAG files could not be read."""
+        """Return why DAG files could not be read, a line each."""
         found = self._call("GET", "/api/v2/importErrors?limit=100")["import_errors"]
         return [f"{error['filename']}: {error['stack_trace'].strip().splitlines()[-1]}" for error in found]
 
@@ -68,7 +69,7 @@ class AirflowClient:
         """Start a run, once however often it is asked for.
 
         Args:
-            dag_id: of what.
+            dag_id: of the DAG.
             run_id: of the run; a new one.
             conf: the values of its form.
         """
@@ -76,41 +77,37 @@ class AirflowClient:
         self._call("POST", f"/api/v2/dags/{dag_id}/dagRuns", body, exists=409)
 
     def run_state(self, dag_id: str, run_id: str) -> str:
-        """``queued``, ``running``, ``success`` or ``failed``."""
+        """Return ``queued``, ``running``, ``success`` or ``failed``."""
         return str(self._call("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}")["state"])
 
     def tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
-        """The task instances of a run."""
+        """Return the task instances of a run."""
         path = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances?limit=100"
         found: list[dict[str, Any]] = self._call("GET", path)["task_instances"]
         return found
 
     def _call(self, method: str, path: str, body: Any = None, exists: int | None = None) -> Any:
-        """Ask, again and again when nothing answers; `exists` is the status that says: done by an earlier request."""
+        """Ask until there is an answer; `exists` is the status that means: done by an earlier request."""
         deadline = time.monotonic() + self._patience_s
         while True:
             try:
                 if self._token is None:
-                    self._token = str(self._ask(self._request("GET", "/auth/token"))["access_token"])
-                return self._ask(self._request(method, path, body))
-            except urllib.error.HTTPError as error:
-                if error.code == exists:
+                    self._token = str(self._ask("GET", "/auth/token")["access_token"])
+                return self._ask(method, path, body)
+            except httpx.HTTPStatusError as error:
+                status = error.response.status_code
+                if status == exists:
                     return None
-                told = error.read().decode("utf-8", "replace")[:500]
-                why, mended = f"answered {error.code} to {method} {path}: {told}", error.code >= 500
-            except (OSError, http.client.HTTPException) as error:  # refused, reset, cut off, timed out
-                why, mended = f"did not answer {method} {path} for {self._patience_s:g} s ({error})", True
-            if not mended or time.monotonic() > deadline:
+                why, may_pass = f"answered {status} to {method} {path}: {error.response.text[:500]}", status >= 500
+            except httpx.TransportError as error:  # refused, reset, cut off, timed out
+                why, may_pass = f"did not answer {method} {path} for {self._patience_s:g} s ({error})", True
+            if not may_pass or time.monotonic() > deadline:
                 raise DemoError(f"Airflow {why}.")
             time.sleep(_PAUSE_S)
 
-    def _request(self, method: str, path: str, body: Any = None) -> urllib.request.Request:
-        headers = {"Content-Type": "application/json"}
-        if self._token is not None:
-            headers["Authorization"] = f"Bearer {self._token}"
-        data = None if body is None else json.dumps(body).encode()
-        return urllib.request.Request(self.address + path.replace("+", "%2B"), data, headers, method=method)
-
-    def _ask(self, request: urllib.request.Request, timeout_s: float = _TIMEOUT_S) -> Any:
-        with self._open(request, timeout=timeout_s) as answer:
-            return json.loads(answer.read())
+    def _ask(self, method: str, path: str, body: Any = None, timeout_s: float = _TIMEOUT_S) -> Any:
+        headers = {} if self._token is None else {"Authorization": f"Bearer {self._token}"}
+        answer = self._http.request(
+            method, path.replace("+", "%2B"), json=body, headers=headers, timeout=timeout_s
+        ).raise_for_status()
+        return answer.json()

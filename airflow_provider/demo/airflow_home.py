@@ -13,15 +13,15 @@ from typing import Final
 __all__ = ["WATCHED_VARIABLE", "AirflowHome"]
 
 WATCHED_VARIABLE: Final = "STATEFUL_STREAMS_APPLICATIONS"
-"""As `airflow_provider.triggers.watched` has it, whose import would load Airflow with the user's own settings."""
+"""As `hooks.watched_application` has it, whose import would load Airflow with the user's own settings."""
 
-# What an Airflow of somebody's own says must not reach the demo's.
+# The settings of another Airflow on this machine must not reach the demo's.
 _FOREIGN: Final = ("AIRFLOW", "_AIRFLOW", WATCHED_VARIABLE)
 
 
 @dataclass(frozen=True)
 class AirflowHome:
-    """An Airflow for one machine and one user, with nothing in it but the repository's DAGs.
+    """An Airflow for one machine and one user, with nothing in it but the DAGs of one folder.
 
     Args:
         root: its AIRFLOW_HOME.
@@ -29,7 +29,7 @@ class AirflowHome:
         port: of its API server, on loopback.
         bootstrap_servers: of the Kafka cluster, which becomes the connection ``kafka_streams_default``.
         spark_master: of the connection ``spark_default``.
-        watched: the applications whose failures start the failover DAG, as the variable has it.
+        watched: the applications whose failures start the generic failover DAG, as the variable has it; empty for none.
     """
 
     root: Path
@@ -37,7 +37,7 @@ class AirflowHome:
     port: int
     bootstrap_servers: str
     spark_master: str
-    watched: str
+    watched: str = ""
 
     @property
     def address(self) -> str:
@@ -55,7 +55,7 @@ class AirflowHome:
         kept = {name: value for name, value in inherited.items() if not name.startswith(_FOREIGN)}
         host, _, port = self.bootstrap_servers.partition(":")
         connections = {
-            "KAFKA_STREAMS_DEFAULT": {"conn_type": "kafka_streams", "host": host, "port": int(port)},
+            "KAFKA_STREAMS_DEFAULT": {"conn_type": "kafkastreams", "host": host, "port": int(port)},
             "SPARK_DEFAULT": {"conn_type": "spark", "host": self.spark_master},
         }
         return {

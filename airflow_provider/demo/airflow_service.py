@@ -11,8 +11,8 @@ from typing import Final
 
 from airflow_provider.demo.airflow_client import AirflowClient
 from airflow_provider.demo.airflow_home import AirflowHome
-from airflow_provider.demo.child import Child, end_groups
 from airflow_provider.demo.errors import DemoError
+from airflow_provider.kit.child import Child, end_groups
 
 __all__ = ["AirflowService"]
 
@@ -52,7 +52,7 @@ class AirflowService:
         if status != 0:
             how = f"failed with status {status}" if status is not None else f"took longer than {timeout_s:g} s"
             migration.end(1.0)
-            raise DemoError(f"Making Airflow's database {how}.", migration.log_file)
+            raise DemoError(f"Creating Airflow's database {how}.", migration.log_file)
         migration.end(1.0)
         self.children.remove(migration)
 
@@ -103,16 +103,16 @@ class AirflowService:
         """End all of it, together; returns when it is gone."""
         end_groups([child.leader for child in self.children], timeout_s)
         for child in self.children:
-            child.forget()
+            child.reap()
         self.children.clear()
 
     def _start(self, name: str, arguments: tuple[str, ...]) -> Child:
-        child = Child.start(
+        child = Child(
             name,
             [sys.executable, "-m", "airflow", *arguments],
+            self._logs / f"{name}.log",
             self._environment,
-            self._logs,
-            self._die_with_parent,
+            die_with_parent=self._die_with_parent,
         )
         self.children.append(child)
         return child

@@ -21,7 +21,7 @@ class DemoError(StatefulStreamsError):
 
     Args:
         reason: what was found and what was needed, in one line.
-        log_file: the log that tells more; its last lines are shown.
+        log_file: the log with the details; its last lines are shown.
     """
 
     def __init__(self, reason: str, log_file: Path | None = None) -> None:

@@ -1,7 +1,7 @@
 """Per aircraft: its flights, the miles, the departure delay and where it went last."""
 
+from airflow_provider.streaming import StatefulJob, run
 from airflow_provider.streaming import functions as F
-from airflow_provider.streaming.job import StatefulJob
 
 job = (
     StatefulJob("flights")
@@ -16,7 +16,8 @@ job = (
         F.last("dest").alias("last_dest"),
     )
     .sink("aircraft")
+    .options(allow_faults=True)
 )
 
 if __name__ == "__main__":
-    job.run()
+    run(job)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +13,8 @@ from typing import Any
 
 from airflow_provider.demo.errors import DemoFolderError
 from airflow_provider.demo.instance_processes import launchers_under
-from airflow_provider.embedded.folder import BrokerFolder
-from airflow_provider.embedded.process import GroupLeader
+from airflow_provider.kit.folder import BrokerFolder
+from airflow_provider.kit.process import GroupLeader
 
 __all__ = ["DemoFolder"]
 
@@ -28,6 +28,7 @@ class DemoFolder:
         lock            held by a demo while it works, and by `down`
         demo.json       Airflow's processes and address
         kafka/          the broker's folder
+        dags/           the DAG file
         airflow/        AIRFLOW_HOME
         logs/           a log for each of Airflow's components
         run/            a folder for each launch of an instance, with its log
@@ -43,6 +44,11 @@ class DemoFolder:
     def kafka(self) -> Path:
         """The broker's folder."""
         return self.root / "kafka"
+
+    @property
+    def dags(self) -> Path:
+        """Folder of the DAG file."""
+        return self.root / "dags"
 
     @property
     def airflow(self) -> Path:
@@ -89,7 +95,7 @@ class DemoFolder:
         """
         if self.is_up():
             raise DemoFolderError(f"A demo is up on {self.root}: end it with 'make down' first.")
-        for path in (self.kafka, self.airflow, self.logs, self.run, self.state):
+        for path in (self.kafka, self.dags, self.airflow, self.logs, self.run, self.state):
             shutil.rmtree(path, ignore_errors=True)
         (self.root / "demo.json").unlink(missing_ok=True)
 
@@ -113,9 +119,21 @@ class DemoFolder:
         leaders = [GroupLeader(pid, started) for pid, started in self._note().get("processes", [])]
         return [leader for leader in leaders if leader.is_alive()]
 
+    def task_log(self, dag_id: str, task_id: str) -> Path | None:
+        """Return the newest log of a DAG's task; None when there is none."""
+        return _newest((self.airflow / "logs" / f"dag_id={dag_id}").glob(f"run_id=*/task_id={task_id}/**/*.log"))
+
+    def newest_log(self) -> Path | None:
+        """Return the newest log of the instances and of the DAGs' tasks; None when there is none."""
+        return _newest([*self.run.glob("*/instance.log"), *self.airflow.glob("logs/dag_id=*/**/*.log")])
+
     def _note(self) -> dict[str, Any]:
         try:
             note: dict[str, Any] = json.loads((self.root / "demo.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
             return {}
         return note
+
+
+def _newest(logs: Iterable[Path]) -> Path | None:
+    return max(logs, key=lambda path: path.stat().st_mtime, default=None)

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
+
+from airflow_provider.common.file_end import file_end
 
 __all__ = ["last_lines"]
-
-_READ_BYTES: Final = 65_536
 
 
 def last_lines(log_file: Path, count: int = 20) -> str:
     """The last lines of a log, those of Airflow's tasks without their JSON."""
     if not log_file.is_file():
         return "(nothing was logged)"
-    with log_file.open("rb") as file:
-        file.seek(max(0, log_file.stat().st_size - _READ_BYTES))
-        written = file.read().decode("utf-8", "replace").splitlines()
-    lines = [line for entry in written for line in _plain(entry).splitlines()]
+    lines = [line for entry in file_end(log_file).splitlines() for line in _plain(entry).splitlines()]
     return "\n".join(lines[-count:])
 
 

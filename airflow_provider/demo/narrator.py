@@ -1,6 +1,8 @@
-"""Says what the control topics tell while the demo runs."""
+"""Reports on the screen what the control topics hold while the demo runs."""
 
 from __future__ import annotations
+
+import dataclasses
 
 from airflow_provider.control.report import FailoverReport, report
 from airflow_provider.control.status import InstanceState
@@ -8,33 +10,30 @@ from airflow_provider.control.view import ControlView
 from airflow_provider.demo.publisher import Publisher
 from airflow_provider.demo.screen import Screen, bar
 
-__all__ = ["Narrator", "processed"]
+__all__ = ["Narrator", "instance_lines", "processed"]
 
 
 class Narrator:
-    """Says each step of a failover once, when it is first heard of, and how far the data is.
+    """Reports each step of a failover once, when it first stands in the topics, and how far the data is.
 
     Args:
-        screen: where to.
+        screen: where it is reported.
     """
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
-        self._told: FailoverReport | None = None
+        self._known: FailoverReport | None = None
 
     def progress(self, view: ControlView, publisher: Publisher) -> None:
-        """How much is published and processed, and who works."""
-        states = []
-        for name, status in sorted(view.statuses.items()):
-            tasks = len(view.assignment.active_on(name)) if view.assignment else 0
-            states.append(f"{name} {status.state.value}, {tasks} active")
+        """Show how much is published and processed, and which tasks each instance has."""
         self._screen.show(
             f"{bar(publisher.published, publisher.total)} published {publisher.published:,}, "
-            f"processed {processed(view):,}   {'   '.join(states)}"
+            f"processed {processed(view):,} flights",
+            *instance_lines(view),
         )
 
     def failover(self, view: ControlView, instance: str, incarnation: int, killed_ms: int) -> FailoverReport | None:
-        """What is known of the failover of one process of an instance; None before it was answered.
+        """Return what is known of the failover of one process of an instance; None before it was answered.
 
         Args:
             view: of the control topics.
@@ -50,12 +49,12 @@ class Narrator:
             ),
             None,
         )
-        known, self._told = self._told, found
         if found is not None:
-            self._tell(known, found, killed_ms)
-        return found
+            known, self._known = self._known, _with_times(found, self._known)
+            self._report(known, self._known, killed_ms)
+        return self._known
 
-    def _tell(self, known: FailoverReport | None, found: FailoverReport, killed_ms: int) -> None:
+    def _report(self, known: FailoverReport | None, found: FailoverReport, killed_ms: int) -> None:
         def after(at_ms: int | None) -> str:
             return "?" if at_ms is None else f"{(at_ms - killed_ms) / 1000:.1f} s after the kill"
 
@@ -73,11 +72,33 @@ class Narrator:
             say(f"  every task has a warm standby again {after(found.resolved_at_ms)}")
 
 
+def _with_times(found: FailoverReport, known: FailoverReport | None) -> FailoverReport:
+    """With the times that stood there before a task moved once more, onto the replacement."""
+    if known is None:
+        return found
+    return dataclasses.replace(
+        found,
+        owned_at_ms=found.owned_at_ms or known.owned_at_ms,
+        first_commit_at_ms=found.first_commit_at_ms or known.first_commit_at_ms,
+        restored_records=max(found.restored_records, known.restored_records),
+    )
+
+
+def instance_lines(view: ControlView) -> list[str]:
+    """Return a line for each instance: its state and how many tasks it is active and standby for."""
+    assignment, lines = view.assignment, []
+    for name, status in sorted(view.statuses.items()):
+        active = len(assignment.active_on(name)) if assignment else 0
+        standby = len(assignment.standby_on(name)) if assignment else 0
+        lines.append(f"{name} {status.state.value}: active for {active} tasks, standby for {standby}")
+    return lines
+
+
 def processed(view: ControlView) -> int:
-    """Input records that the active instances have committed, as their last heartbeats tell."""
+    """Return how many input records the active instances have committed, as of their last heartbeats."""
     total = 0
-    for number, task in enumerate(view.assignment.tasks if view.assignment else ()):
+    for task_id, task in view.assignment.tasks.items() if view.assignment else ():
         status = view.statuses.get(task.active or "")
-        told = status.task(number) if status and status.state is not InstanceState.ENDED else None
-        total += (told.source_offset or 0) if told else 0
+        latest = status.task(task_id) if status and status.state is not InstanceState.ENDED else None
+        total += (latest.source_offset or 0) if latest else 0
     return total

@@ -9,8 +9,8 @@ from typing import Final
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from airflow_provider.connection import KafkaConnection
 from airflow_provider.demo.errors import DemoError
+from airflow_provider.kafka.connection import KafkaConnection
 
 __all__ = ["Publisher"]
 
@@ -22,17 +22,27 @@ class Publisher:
 
     It keeps to the clock: held up, it publishes what it is behind with at once.
 
+    What lies behind `hold_at` waits for `release`, so that there is something to process after a moment that is not
+    known before.
+
     Args:
         connection: the cluster.
         topic: where to.
         records: key and value of each, in the order of publication.
         duration_s: how long all of them take.
+        hold_at: the part of them that does not wait.
     """
 
     def __init__(
-        self, connection: KafkaConnection, topic: str, records: Sequence[tuple[bytes | None, bytes]], duration_s: float
+        self,
+        connection: KafkaConnection,
+        topic: str,
+        records: Sequence[tuple[bytes | None, bytes]],
+        duration_s: float,
+        hold_at: float = 1.0,
     ) -> None:
         self._topic, self._records, self._duration_s = topic, records, duration_s
+        self._allowed = int(len(records) * hold_at)
         self._producer = Producer(
             connection.to_client_config()
             | {
@@ -74,6 +84,10 @@ class Publisher:
         """Begin."""
         self._thread.start()
 
+    def release(self) -> None:
+        """Let the rest go, too."""
+        self._allowed = self.total
+
     def stop(self) -> None:
         """Publish no more; returns when the thread has ended."""
         self._stop.set()
@@ -84,7 +98,7 @@ class Publisher:
         began = time.monotonic()
         sent = 0
         while sent < self.total and not self._stop.is_set() and self._error is None:
-            due = min(self.total, int(self.total * (time.monotonic() - began) / self._duration_s))
+            due = min(self._allowed, int(self.total * (time.monotonic() - began) / self._duration_s))
             for key, value in self._records[sent:due]:
                 self._producer.produce(self._topic, value, key, on_delivery=self._delivered)
             sent = due

@@ -10,11 +10,11 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from airflow_provider.connection import KafkaConnection
 from airflow_provider.demo.aircraft import Aircraft
 from airflow_provider.demo.errors import DemoError
 from airflow_provider.demo.judge import Outputs
 from airflow_provider.demo.state_row import COMMIT_KEY, Commit, decode_commit, decode_state
+from airflow_provider.kafka.connection import KafkaConnection
 
 __all__ = ["OutputTimes", "read_outputs", "read_state"]
 

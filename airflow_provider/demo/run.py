@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from airflow_provider.common.clock import now_ms
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.report import FailoverReport
 from airflow_provider.demo import flights_job
+from airflow_provider.demo.dag_file import dag_file
 from airflow_provider.demo.errors import DemoError
 from airflow_provider.demo.flights import flights_file, read_flights, records
 from airflow_provider.demo.folder import DemoFolder
-from airflow_provider.demo.instance_processes import kill_instance
-from airflow_provider.demo.judge import Verdict, judge
+from airflow_provider.demo.judge import judge
 from airflow_provider.demo.narrator import Narrator, processed
+from airflow_provider.demo.next_steps import next_steps
 from airflow_provider.demo.publisher import Publisher
+from airflow_provider.demo.result_rows import result_rows, result_title
 from airflow_provider.demo.results import read_outputs, read_state
-from airflow_provider.demo.screen import Screen, table
+from airflow_provider.demo.screen import Screen
 from airflow_provider.demo.settings import DemoSettings
 from airflow_provider.demo.stage import Stage
 from airflow_provider.demo.timeline import Timeline
 from airflow_provider.demo.truth import Truth, compute_truth
-from airflow_provider.embedded.jars import kafka_broker_jars, spark_kafka_jars
-from airflow_provider.embedded.java import find_java
-from airflow_provider.names import changelog_topic
-from airflow_provider.topics import TopicAdmin, TopicSpec
+from airflow_provider.jars.jar_sets import kafka_broker_jars, spark_kafka_jars
+from airflow_provider.jars.java import find_java
+from airflow_provider.kafka.names import changelog_topic
+from airflow_provider.kafka.topic_admin import TopicAdmin
+from airflow_provider.kafka.topic_spec import TopicSpec
 
 __all__ = ["Demo"]
 
@@ -38,20 +44,24 @@ SINK: Final = str(flights_job.job.sink_topic)
 CHANGELOG: Final = changelog_topic(APPLICATION, flights_job.job.store)
 INSTANCES: Final = ("i1", "i2")
 PARTITIONS: Final = 6
-DEPLOY: Final = "stateful_streams_deploy"
-FAILOVER: Final = "stateful_streams_failover"
+DEPLOY: Final = f"{APPLICATION}_deploy"
+FAILOVER: Final = f"{APPLICATION}_failover"
+REPAIR: Final = f"{APPLICATION}_repair"
+DRILL: Final = f"{APPLICATION}_drill_crash"
 
 _POLL_S: Final = 0.2
+_LOOK_S: Final = 1.0
 
 
 @dataclass(frozen=True)
 class _Kill:
-    """The fault: when, whose, and which tasks it struck."""
+    """The fault: the drill's run and its time, the process that it ended, and the tasks that were active there."""
 
+    run_id: str
     at_ms: int
     instance: str
     incarnation: int
-    tasks: tuple[int, ...]
+    tasks: tuple[TaskId, ...]
 
 
 class Demo:
@@ -78,72 +88,82 @@ class Demo:
         """
         say = self._screen.say
         find_java()
-        say("Resolving jars: from the cache, or over the network the first time")
-        kafka_broker_jars()
-        spark_kafka_jars()
+        for of, jar_set in (("Kafka's broker", kafka_broker_jars), ("Spark's Kafka connector", spark_kafka_jars)):
+            say(f"Jars of {of}: from the cache, or from Maven Central the first time (about half a minute)")
+            jar_set()
         flights = flights_file()
         with self._folder.held():
             self._folder.clear()
-            stage = Stage(self._folder, APPLICATION, self._settings.spark_master, self._settings.keep)
+            stage = Stage(self._folder, self._dag_file(), self._settings.spark_master, self._settings.keep)
             kept = False
             try:
                 right = self._show(stage, flights)
                 kept = self._settings.keep
+            except DemoError:
+                kept = self._settings.keep
+                if kept:
+                    say(f"All is left up for a look, logs in {self._folder.root}; 'make down' ends it.")
+                raise
             finally:
                 if not kept:
                     say("Stopping everything")
                     stage.stop()
-                    self._screen.settle()
+                    self._screen.clear()
             if kept:
-                say(f"All is left up. Airflow: {stage.airflow.home.address}  Kafka: {stage.broker.bootstrap_servers}")
-                say("'make down' ends it.")
+                address, servers = stage.airflow.home.address, stage.broker.bootstrap_servers
+                for line in next_steps(address, servers, APPLICATION, DRILL):
+                    say(line)
         return right
 
     def _show(self, stage: Stage, path: Path) -> bool:
         say = self._screen.say
-        say(f"Starting Kafka and Airflow; logs are in {self._folder.root}")
+        say(f"Starting Kafka and Airflow (about 20 s); logs are in {self._folder.root}")
         with ThreadPoolExecutor(1) as pool:
             prepared = pool.submit(self._prepare, path)
             stage.start()
-            say(f"Kafka serves {stage.broker.bootstrap_servers}")
+            say(f"Kafka serves {stage.broker.bootstrap_servers}; waiting for Airflow and its DAGs")
             TopicAdmin(stage.connection).ensure([_topic(SOURCE), _topic(SINK)])
-            stage.airflow.wait_until_ready([DEPLOY, FAILOVER])
+            stage.airflow.wait_until_ready([DEPLOY, FAILOVER, REPAIR, DRILL])
             say(f"Airflow serves {stage.airflow.home.address}")
             truth, published = prepared.result()
         self._deploy(stage)
-        publisher = Publisher(stage.connection, SOURCE, published, self._settings.publish_s)
+        # After the fault, whenever the drill comes to it, there has to be something to process.
+        hold_at = (1 + self._settings.kill_at) / 2
+        publisher = Publisher(stage.connection, SOURCE, published, self._settings.publish_s, hold_at)
         publisher.start()
         say(f"Publishing {publisher.total:,} flights into topic {SOURCE!r} over {self._settings.publish_s:.0f} s")
         try:
             with ControlReader(stage.connection, APPLICATION) as reader:
                 reader.read_to_end()
                 kill = self._until_killed(stage, reader, publisher)
-                told = self._until_whole(stage, reader, publisher, kill)
+                report = self._until_whole(stage, reader, publisher, kill)
+            self._await_run(stage, DRILL, kill.run_id)
+            say(f"DAG {DRILL} passed: the next owners went on at the last commits, and all is whole again")
         finally:
             publisher.stop()
-        return self._judge(stage, truth, kill, told)
+        return self._judge(stage, truth, kill, report)
 
     def _prepare(self, path: Path) -> tuple[Truth, list[tuple[bytes | None, bytes]]]:
         flights = read_flights(path, self._settings.flights)
         return compute_truth(flights), list(records(flights))
 
-    def _deploy(self, stage: Stage) -> None:
-        self._screen.say(f"DAG {DEPLOY}: instances {' and '.join(INSTANCES)}")
-        client = stage.airflow.client
-        run_id = f"demo-{time.time_ns() // 1_000_000}"
-        client.trigger(
-            DEPLOY,
-            run_id,
-            {
-                "application_id": APPLICATION,
-                "application": str(Path(flights_job.__file__).resolve()),
-                "source_topics": [SOURCE],
-                "instances": list(INSTANCES),
-                "state_dir": str(self._folder.state),
-                "run_dir": str(self._folder.run),
-                "conf": dict(self._settings.spark_conf),
-            },
+    def _dag_file(self) -> str:
+        return dag_file(
+            application_id=APPLICATION,
+            job=Path(flights_job.__file__).resolve(),
+            source=SOURCE,
+            sink=SINK,
+            instances=INSTANCES,
+            state_dir=self._folder.state,
+            run_dir=self._folder.run,
+            conf=self._settings.spark_conf,
         )
+
+    def _deploy(self, stage: Stage) -> None:
+        self._screen.say(f"DAG {DEPLOY} starts instances {' and '.join(INSTANCES)} (about a minute)")
+        client = stage.airflow.client
+        run_id = f"demo-{now_ms()}"
+        client.trigger(DEPLOY, run_id, {})
         self._await_run(stage, DEPLOY, run_id)
         with ControlReader(stage.connection, APPLICATION) as reader:
             assignment = reader.read_to_end().assignment
@@ -151,57 +171,70 @@ class Demo:
             raise DemoError(f"DAG {DEPLOY} succeeded, but nothing is assigned.", self._folder.logs / "scheduler.log")
         for name in INSTANCES:
             active, standby = assignment.active_on(name), assignment.standby_on(name)
-            self._screen.say(f"  {name} is active for tasks {_numbers(active)} and standby for {_numbers(standby)}")
+            self._screen.say(f"  {name} is active for tasks {_names(active)} and standby for {_names(standby)}")
 
     def _await_run(self, stage: Stage, dag_id: str, run_id: str) -> None:
-        client = stage.airflow.client
-        while (state := client.run_state(dag_id, run_id)) != "success":
-            tasks = client.tasks(dag_id, run_id)
-            if state == "failed":
-                failed = next((t["task_id"] for t in tasks if t["state"] == "failed"), "?")
-                raise DemoError(f"Task {failed!r} of DAG {dag_id} failed.", self._task_log(dag_id, failed))
-            now = [f"{t['task_id']} {t['state']}" for t in tasks if t["state"] not in (None, "success")]
-            self._screen.show(f"DAG {dag_id}: {', '.join(now) or state}")
+        while (state := self._state_of_run(stage, dag_id, run_id)) != "success":
+            tasks = stage.airflow.client.tasks(dag_id, run_id)
+            now = Counter(f"{t['task_id']} {t['state']}" for t in tasks if t["state"] not in (None, "success"))
+            counted = (f"{what} ({count})" if count > 1 else what for what, count in now.items())
+            self._screen.show(f"DAG {dag_id}: {', '.join(counted) or state}")
             self._check(stage, f"DAG {dag_id}")
             time.sleep(0.5)
 
+    def _state_of_run(self, stage: Stage, dag_id: str, run_id: str) -> str:
+        """The state of a run that has not failed."""
+        client = stage.airflow.client
+        state = client.run_state(dag_id, run_id)
+        if state == "failed":
+            tasks = client.tasks(dag_id, run_id)
+            failed = next((t["task_id"] for t in tasks if t["state"] == "failed"), "?")
+            raise DemoError(f"Task {failed!r} of DAG {dag_id} failed.", self._folder.task_log(dag_id, failed))
+        return state
+
     def _until_killed(self, stage: Stage, reader: ControlReader, publisher: Publisher) -> _Kill:
-        """Let it work for a while, then kill one whole instance."""
+        """Let it work for a while, then have a drill kill one whole instance."""
         while publisher.published < self._settings.kill_at * publisher.total:
             reader.poll(_POLL_S)
             self._narrator.progress(reader.view, publisher)
             self._check(stage, "publishing", publisher)
-        view, victim = reader.view, self._settings.victim
-        status, assignment = view.statuses[victim], view.assignment
-        tasks = assignment.active_on(victim) if assignment else ()
-        at_ms, processes = kill_instance(status.pid)
-        self._screen.say(
-            f"kill -9 of instance {victim} at {self._settings.kill_at:.0%} of the flights: {processes} processes, "
-            f"active for tasks {_numbers(tasks)}"
-        )
-        return _Kill(at_ms, victim, status.incarnation, tasks)
+        victim, run_id, looked_at = self._settings.victim, f"demo-{now_ms()}", time.monotonic()
+        self._screen.say(f"DAG {DRILL} begins at {self._settings.kill_at:.0%} of the flights")
+        stage.airflow.client.trigger(DRILL, run_id, {"instance": victim})
+        while not reader.view.faults:
+            reader.poll(_POLL_S)
+            self._narrator.progress(reader.view, publisher)
+            self._check(stage, f"DAG {DRILL}", publisher)
+            if time.monotonic() - looked_at > _LOOK_S:
+                looked_at = time.monotonic()
+                self._state_of_run(stage, DRILL, run_id)
+        (fault,) = reader.view.faults.values()
+        publisher.release()
+        self._screen.say(f"kill -9 of instance {victim} by the drill, active for tasks {_names(fault.tasks)}")
+        return _Kill(run_id, fault.injected_at_ms, victim, fault.incarnation, fault.tasks)
 
     def _until_whole(self, stage: Stage, reader: ControlReader, publisher: Publisher, kill: _Kill) -> FailoverReport:
-        """Follow the failover until redundancy is back and every flight is processed."""
+        """Follow the failover until every task has a warm standby again and every flight is processed."""
         ended = False
         while True:
             reader.poll(_POLL_S)
-            told = self._narrator.failover(reader.view, kill.instance, kill.incarnation, kill.at_ms)
+            report = self._narrator.failover(reader.view, kill.instance, kill.incarnation, kill.at_ms)
             self._narrator.progress(reader.view, publisher)
             self._check(stage, "the failover and the last flights", publisher)
             if publisher.done and not ended:
                 ended = True
                 self._screen.say("All flights are published")
-            if ended and told and told.resolved_at_ms and processed(reader.view) >= publisher.total:
-                return told
+            if ended and report and report.resolved_at_ms and processed(reader.view) >= publisher.total:
+                return report
 
-    def _judge(self, stage: Stage, truth: Truth, kill: _Kill, told: FailoverReport) -> bool:
+    def _judge(self, stage: Stage, truth: Truth, kill: _Kill, report: FailoverReport) -> bool:
         self._screen.show("Reading the changelog and the output, comparing with pandas")
         state, commits = read_state(stage.connection, CHANGELOG, SOURCE)
         outputs, times = read_outputs(stage.connection, SINK)
         verdict = judge(truth, state, outputs, commits)
-        timeline = Timeline.of(kill.at_ms, kill.tasks, told, times)
-        self._screen.print(["", *_result(timeline, verdict, outputs.records, truth), *verdict.lines(), ""])
+        timeline = Timeline.of(kill.at_ms, kill.tasks, report, times)
+        rows = result_rows(timeline, verdict, truth.flights, outputs.records)
+        self._screen.result(result_title(verdict.right), verdict.right, rows, verdict.lines())
         return verdict.right
 
     def _check(self, stage: Stage, waiting_for: str, publisher: Publisher | None = None) -> None:
@@ -213,41 +246,17 @@ class Demo:
             raise DemoError("The broker ended.", stage.broker.log_file)
         if time.monotonic() > self._deadline:
             raise DemoError(
-                f"{self._settings.limit_s:.0f} s are over, and {waiting_for} did not end.", self._newest_log()
+                f"{self._settings.limit_s:.0f} s are over, and {waiting_for} did not end. A busy machine may need more "
+                "time: 'make demo LIMIT=1200' gives it 1200 s.",
+                self._folder.newest_log(),
             )
-
-    def _task_log(self, dag_id: str, task_id: str) -> Path | None:
-        logs = (self._folder.airflow / "logs" / f"dag_id={dag_id}").glob(f"run_id=*/task_id={task_id}/**/*.log")
-        return max(logs, key=lambda path: path.stat().st_mtime, default=None)
-
-    def _newest_log(self) -> Path | None:
-        """Of the instances' and the DAGs' tasks."""
-        logs = [*self._folder.run.glob("*/instance.log"), *self._folder.airflow.glob("logs/dag_id=*/**/*.log")]
-        return max(logs, key=lambda path: path.stat().st_mtime, default=None)
 
 
 def _topic(name: str) -> TopicSpec:
-    # The broker's clock: the sink's stamps tell when output was there.
+    # The broker's clock: the sink's timestamps are when output was stored.
     config = {"message.timestamp.type": "LogAppendTime"} if name == SINK else {}
-    return TopicSpec(name, PARTITIONS, 1, config, frozenset())
+    return TopicSpec(name=name, partitions=PARTITIONS, replication_factor=1, config=config, required=frozenset())
 
 
-def _numbers(tasks: Sequence[int]) -> str:
+def _names(tasks: Sequence[TaskId]) -> str:
     return ", ".join(map(str, tasks)) or "none"
-
-
-def _result(timeline: Timeline, verdict: Verdict, outputs: int, truth: Truth) -> list[str]:
-    rows = [(name, "-" if s is None else f"{s:+.2f} s") for name, s in timeline.steps()]
-    rto = timeline.rto_s
-    rows += [
-        ("RTO: kill to output of all its tasks", "-" if rto is None else f"{rto:.2f} s"),
-        ("records replayed", "-" if timeline.replayed is None else f"{timeline.replayed:,}"),
-        ("flights", f"{truth.flights:,}"),
-        ("outputs", f"{outputs:,}"),
-        ("aircraft compared with pandas", f"{verdict.compared:,}"),
-        ("different", f"{len(verdict.different):,}"),
-        ("duplicated", f"{len(verdict.repeated):,}"),
-        ("miscounted", f"{len(verdict.miscounted):,}"),
-    ]
-    right = "Right: state and last output of every aircraft are what pandas computes, and nothing came out twice."
-    return table(right if verdict.right else "WRONG: what came out is not what pandas computes.", rows)

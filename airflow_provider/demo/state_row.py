@@ -66,7 +66,7 @@ def decode_commit(value: bytes, source: str) -> Commit:
     """A commit record of the job over the topic `source`."""
     note = json.loads(value)
     return Commit(
-        note["source_offsets"][source],
+        note["sources"][source]["offset"],
         note["processed"],
         note["filtered"].get("no_tail_number", 0),
         note["generation"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.report import FailoverReport
 from airflow_provider.demo.results import OutputTimes
 
@@ -13,7 +14,7 @@ __all__ = ["Timeline"]
 
 @dataclass(frozen=True)
 class Timeline:
-    """One failover, in epoch ms of this machine's one clock; None where nothing tells.
+    """One failover, in epoch ms of this machine's one clock; None where it is not known.
 
     Args:
         killed_ms: the SIGKILL.
@@ -35,11 +36,11 @@ class Timeline:
     all_outputs_ms: int | None
     restored_ms: int | None
     replayed: int | None
-    tasks: tuple[int, ...]
+    tasks: tuple[TaskId, ...]
 
     @property
     def rto_s(self) -> float | None:
-        """From the kill until every task that was struck had committed output again."""
+        """From the kill until every task of the killed instance had committed output again."""
         return self.since_kill_s(self.all_outputs_ms)
 
     def since_kill_s(self, at_ms: int | None) -> float | None:
@@ -62,33 +63,33 @@ class Timeline:
         )
 
     @classmethod
-    def of(cls, killed_ms: int, tasks: Sequence[int], report: FailoverReport | None, times: OutputTimes) -> Timeline:
+    def of(cls, killed_ms: int, tasks: Sequence[TaskId], report: FailoverReport | None, times: OutputTimes) -> Timeline:
         """Put the sources together.
 
-        The sink's partition *i* holds the output of task *i*: both topics have the same partitions and keys. What was
-        stored there after the decision is the new owner's. The broker's stamp is that of the record, not of its
-        commit, which the new owner tells for the last of its tasks; so that one may move the end, never shorten it.
+        The sink's partition *i* holds the output of task ``0_i``: both topics have the same partitions and keys. What
+        was stored there after the decision is the new owner's. The broker's stamp is that of the record, not of its
+        commit, which the new owner reports for the last of its tasks; so that one may move the end, never shorten it.
 
         Args:
             killed_ms: the SIGKILL.
             tasks: the tasks that the killed instance processed.
-            report: the failover's report; None when nobody answered.
+            report: the failover's report; None when the failure was not answered.
             times: by partition of the sink, when the broker stored each output.
         """
         decided_ms = report.decided_at_ms if report else None
         first: list[int | None] = [
-            next((at for at in times.get(task, ()) if decided_ms is not None and at >= decided_ms), None)
+            next((at for at in times.get(task.partition, ()) if decided_ms is not None and at >= decided_ms), None)
             for task in tasks
         ]
         known = [at for at in first if at is not None]
-        told = report.first_commit_at_ms if report else None
+        reported = report.first_commit_at_ms if report else None
         return cls(
             killed_ms,
             report.detected_at_ms if report else None,
             decided_ms,
             report.owned_at_ms if report else None,
             min(known, default=None),
-            max([*known, *([told] if told else [])]) if known and len(known) == len(first) else None,
+            max([*known, *([reported] if reported else [])]) if known and len(known) == len(first) else None,
             report.resolved_at_ms if report else None,
             report.restored_records if report else None,
             tuple(tasks),

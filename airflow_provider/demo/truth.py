@@ -29,7 +29,7 @@ class Truth:
 
 
 def compute_truth(flights: pd.DataFrame) -> Truth:
-    """The result for flights in the order in which they are published.
+    """Return the result for flights in the order in which they are published.
 
     Args:
         flights: columns ``tailnum``, ``distance``, ``dep_delay`` and ``dest``.

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook
 
-from airflow_provider.connection import KafkaConnection
-from airflow_provider.errors import ConfigurationError, StatefulStreamsError, TopicMismatchError
-from airflow_provider.names import changelog_topic, check_name
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.tasks import tasks_of
+from airflow_provider.errors import ConfigurationError, StatefulStreamsError
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.names import changelog_topic
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
-    from airflow_provider.control.publisher import AssignmentPublisher
+    from airflow_provider.control.history_record import HistoryKind, HistoryRecord
     from airflow_provider.control.reader import ControlReader
     from airflow_provider.control.records import Value
     from airflow_provider.control.view import ControlView
-    from airflow_provider.topics import TopicAdmin
+    from airflow_provider.kafka.topic_admin import TopicAdmin
 
 __all__ = ["KafkaStreamsHook"]
 
 
 class KafkaStreamsHook(BaseHook):
-    """An application's control plane, reached through an Airflow connection of type ``kafka_streams``.
+    """An application's control plane, reached through an Airflow connection of type ``kafkastreams``.
 
     The connection's host and port are the bootstrap server; several are named in the extra ``bootstrap_servers``,
     which wins. Login and password are those of SASL. Further extras: ``security_protocol``, ``sasl_mechanism``,
@@ -38,7 +38,7 @@ class KafkaStreamsHook(BaseHook):
 
     conn_name_attr = "kafka_conn_id"
     default_conn_name = "kafka_streams_default"
-    conn_type = "kafka_streams"
+    conn_type = "kafkastreams"
     hook_name = "Kafka Streams"
 
     def __init__(self, kafka_conn_id: str = default_conn_name) -> None:
@@ -71,76 +71,35 @@ class KafkaStreamsHook(BaseHook):
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
+        from airflow_provider.kafka.connection_errors import ConnectionErrors
+
+        errors = ConnectionErrors(logs=False)
         try:
-            admin = AdminClient(self.connection.to_client_config() | {"socket.timeout.ms": 5000})
+            config: dict[str, Any] = {"socket.timeout.ms": 5000, "error_cb": errors}
+            admin = AdminClient(self.connection.to_client_config() | config)
+        except (StatefulStreamsError, KafkaException) as error:
+            return False, str(error)
+        try:
             metadata = admin.list_topics(timeout=5.0)
         except KafkaException as error:
-            return False, f"No broker of {self.connection.bootstrap_servers} answered: {error.args[0].str()}"
-        except StatefulStreamsError as error:
-            return False, str(error)
+            admin.poll(0)
+            why = errors.because(error.args[0].str())
+            return False, f"No broker of {self.connection.bootstrap_servers} answered: {why}"
         return True, f"{len(metadata.brokers)} broker(s) answered, {len(metadata.topics)} topics"
 
     def topics(self) -> TopicAdmin:
         """Creates, verifies and describes topics."""
-        from airflow_provider.topics import TopicAdmin
+        from airflow_provider.kafka.topic_admin import TopicAdmin
 
         return TopicAdmin(self.connection)
 
-    def create_topics(
-        self,
-        application_id: str,
-        source_topics: Sequence[str],
-        stores: Sequence[str],
-        replication_factor: int | None = None,
-    ) -> dict[str, Any]:
-        """Create the changelogs and the control topics of an application, or verify those that exist.
-
-        Returns:
-            ``partitions``, the names of the ``changelogs`` and of the ``control`` topics, and which were ``created``.
-
-        Raises:
-            ConfigurationError: a name cannot be part of a topic, or no source or store was named.
-            TopicMissingError: a source does not exist.
-            TopicMismatchError: the sources differ in their partitions, or a topic exists otherwise than needed.
-            BrokerUnreachableError: no broker answered.
-        """
-        from airflow_provider.topics import changelog_spec, control_specs
-
-        check_name("application id", application_id)
-        if not source_topics or not stores:
-            raise ConfigurationError(
-                f"{application_id!r} needs at least one source topic and one store, found {list(source_topics)} and "
-                f"{list(stores)}: name them."
-            )
-        topics = self.topics()
-        found = {topic: topics.partitions(topic) for topic in source_topics}
-        if len(set(found.values())) > 1:
-            told = ", ".join(f"{topic}: {count}" for topic, count in found.items())
-            raise TopicMismatchError(
-                f"The source topics of {application_id!r} have different numbers of partitions ({told}): a task takes "
-                "the same partition of each, so recreate them with the same number."
-            )
-        partitions = next(iter(found.values()))
-        changelogs = [
-            changelog_spec(application_id, check_name("store", store), partitions, replication_factor)
-            for store in stores
-        ]
-        control = control_specs(application_id, replication_factor)
-        created = topics.ensure([*changelogs, *control])
-        return {
-            "partitions": partitions,
-            "changelogs": [spec.name for spec in changelogs],
-            "control": [spec.name for spec in control],
-            "created": list(created),
-        }
-
-    def number_of_tasks(self, application_id: str, store: str = "state") -> int:
-        """How many tasks an application has: the partitions of its store's changelog.
+    def tasks(self, application_id: str, store: str = "state") -> tuple[TaskId, ...]:
+        """The tasks of an application, sorted: one for each partition of its store's changelog.
 
         Raises:
             TopicMissingError: there is no such changelog.
         """
-        return self.topics().partitions(changelog_topic(application_id, store))
+        return tasks_of({0: self.topics().partitions(changelog_topic(application_id, store))})
 
     def reader(self, application_id: str) -> ControlReader:
         """Reads and follows the control topics; a context manager."""
@@ -158,16 +117,6 @@ class KafkaStreamsHook(BaseHook):
         with self.reader(application_id) as reader:
             return reader.read_to_end()
 
-    def publisher(self, application_id: str) -> AbstractContextManager[AssignmentPublisher]:
-        """The one writer of assignments; from now on every earlier one is fenced.
-
-        Raises:
-            BrokerUnreachableError: the transaction coordinator did not answer.
-        """
-        from airflow_provider.control.publisher import AssignmentPublisher
-
-        return AssignmentPublisher(self.connection, application_id)
-
     def write(self, application_id: str, *values: Value) -> None:
         """Store commands, deployments or records that need no fencing.
 
@@ -182,6 +131,35 @@ class KafkaStreamsHook(BaseHook):
                 writer.write(value)
         finally:
             writer.close()
+
+    def write_history(self, application_id: str, *records: HistoryRecord, timeout_s: float = 10.0) -> None:
+        """Store records of drills, failovers, restores and upgrades; see `control.history_topic.write_history`.
+
+        Raises:
+            TopicMissingError: the application has no history topic.
+            BrokerUnreachableError: they were not stored in time.
+        """
+        from airflow_provider.control.history_topic import write_history
+
+        write_history(self.connection, application_id, *records, timeout_s=timeout_s)
+
+    def read_history(
+        self, application_id: str, since: int | None = None, kind: HistoryKind | None = None
+    ) -> tuple[HistoryRecord, ...]:
+        """What an application went through, the oldest first; see `control.history_topic.read_history`.
+
+        Args:
+            application_id: the application.
+            since: only what began then or later, epoch ms; None for all.
+            kind: only records of this kind; None for all.
+
+        Raises:
+            TopicMissingError: the application has no history topic.
+            BrokerUnreachableError: its end was not reached in time.
+        """
+        from airflow_provider.control.history_topic import read_history
+
+        return read_history(self.connection, application_id, since, kind)
 
 
 def _to_kafka(connection: Connection) -> KafkaConnection:

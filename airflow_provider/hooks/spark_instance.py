@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Final
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.launch.spark_command import SPARK_DEFAULTS, connector_jars, find_binary, interpreters
 
 __all__ = ["SparkInstanceHook"]
-
-_REDACTED: Final = {
-    # Spark's own defaults, and what Kafka calls its credentials.
-    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|sasl|jaas",
-    "spark.sql.redaction.options.regex": "(?i)url|password|sasl|jaas",
-}
-_JARS: Final = ("spark.jars", "spark.jars.packages")
 
 
 class SparkInstanceHook(SparkSubmitHook):
     """Says how to start an instance with spark-submit, and starts nothing itself.
 
     Master, deploy mode, binary, queue and namespace are those of the Airflow connection. The Kafka connector's jars
-    are added unless `conf` names ``spark.jars`` or ``spark.jars.packages``. Nothing secret is in the command.
+    are added unless `conf` names ``spark.jars`` or ``spark.jars.packages``. They come from the user's cache; where it
+    lacks them they are resolved once, from the mirror that ``spark.jars.ivySettings`` in `conf` names, or else from
+    Maven Central (docs/adr/0007). Nothing secret is in the command.
 
     Args:
         spark_conn_id: connection of type ``spark``, with a local master or in client mode.
-        conf: Spark settings; they win over those set here.
+        conf: Spark settings; they win over those set here. Spark's UI is off unless ``spark.ui.enabled`` is set.
         name: of the Spark application.
-        application_args: arguments of the job's file.
+        application_args: arguments of the job file.
         env_vars: environment of the job.
 
     Raises:
@@ -59,11 +51,11 @@ class SparkInstanceHook(SparkSubmitHook):
             ) from error
         self._user_conf = dict(conf or {})
         super().__init__(
-            conf=_REDACTED | self._user_conf,
+            conf={**SPARK_DEFAULTS, **self._user_conf},
             conn_id=spark_conn_id,
             name=name,
             application_args=list(application_args),
-            env_vars={**_interpreters(self._user_conf), **(env_vars or {})},
+            env_vars={**interpreters(self._user_conf), **(env_vars or {})},
         )
         if self._connection["deploy_mode"] == "cluster":
             raise ConfigurationError(
@@ -77,31 +69,15 @@ class SparkInstanceHook(SparkSubmitHook):
         return {name: str(value) for name, value in (self._env_vars or {}).items()}
 
     def command(self, application: str) -> list[str]:
-        """Spark-submit and its arguments for a job's file.
+        """Spark-submit and its arguments for a job file.
 
         Raises:
             JarsError: the Kafka connector's jars could not be resolved.
         """
-        if not any(self._user_conf.get(key) for key in _JARS):
-            from airflow_provider.embedded.jars import spark_kafka_jars
-
-            self._jars = ",".join(str(path) for path in spark_kafka_jars())
+        if jars := connector_jars(self._user_conf):
+            self._jars = ",".join(map(str, jars))
         command: list[str] = self._build_spark_submit_command(application)
         return command
 
     def _get_spark_binary_path(self) -> list[str]:
-        binary = self._connection["spark_binary"]
-        # pip puts it beside the interpreter, which a scheduler's PATH need not hold.
-        found = shutil.which(binary) or shutil.which(binary, path=str(Path(sys.executable).parent))
-        if found is None:
-            raise ConfigurationError(
-                f"{binary!r} is neither on PATH nor beside {sys.executable}: install pyspark there, or set "
-                "'spark-binary' on the Spark connection."
-            )
-        return [found]
-
-
-def _interpreters(conf: Mapping[str, str]) -> dict[str, str]:
-    """The driver's and the workers' Python: this one, unless the settings name another."""
-    names = {"PYSPARK_DRIVER_PYTHON": "spark.pyspark.driver.python", "PYSPARK_PYTHON": "spark.pyspark.python"}
-    return {variable: sys.executable for variable, key in names.items() if key not in conf}
+        return [find_binary(self._connection["spark_binary"])]

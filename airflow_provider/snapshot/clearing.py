@@ -13,7 +13,7 @@ __all__ = ["clear_abandoned", "is_abandoned"]
 
 
 def is_abandoned(manifests: Collection[str], now_ms: int, delete_retention_ms: int) -> bool:
-    """Whether nobody may restore any of these snapshots any more, and has not for as long again.
+    """Whether none of these snapshots may be restored any more, and has not for as long again.
 
     Args:
         manifests: names of one standby's manifests; without any nothing is known, so it is not.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import uuid
 from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -41,8 +42,8 @@ class Downloaded:
         """One line for people."""
         if self.manifest is None:
             return f"the changelog ({'; '.join(self.reasons) or 'there is no snapshot'})"
-        passed_over = f" ({'; '.join(self.reasons)})" if self.reasons else ""
-        return f"the snapshot of {self.manifest.instance} at {self.manifest.offset}{passed_over}"
+        skipped = f" ({'; '.join(self.reasons)})" if self.reasons else ""
+        return f"the snapshot of {self.manifest.instance} at {self.manifest.offset}{skipped}"
 
 
 def download(
@@ -62,7 +63,7 @@ def download(
         now: the changelog.
         now_ms: epoch ms of this host.
         settings: deadlines and rates.
-        folder: becomes the store's folder; what lies there is removed.
+        folder: becomes the store's folder; what lies there is removed. Files on their way lie in folders beside it.
         not_these: paths of manifests that were tried before.
     """
     reasons: list[str] = []
@@ -98,22 +99,31 @@ def _newest_first(remote: Remote) -> Iterator[tuple[Remote, str]]:
 
 
 def _fetch(files: Remote, manifest: Manifest, folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    # A fetch that was given up goes on in its thread, and may write at any time: no folder is used twice.
+    incoming = folder.with_name(uuid.uuid4().hex)
+    incoming.mkdir(parents=True)
+    try:
+        _fetch_into(incoming, files, manifest)
+        shutil.rmtree(folder, ignore_errors=True)
+        incoming.rename(folder)
+    finally:
+        shutil.rmtree(incoming, ignore_errors=True)
 
+
+def _fetch_into(folder: Path, files: Remote, manifest: Manifest) -> None:
     def fetch(file: SnapshotFile) -> None:
         if Path(file.name).name != file.name:
-            raise SnapshotError(f"The snapshot in {files.path} names a file {file.name!r}, which is no plain name.")
+            raise SnapshotError(f"The snapshot in {files.path} names a file {file.name!r}, expected a plain name.")
         local = folder / file.name
         files.get(file.sha256, local, file.size)
         size = local.stat().st_size
         if size == file.size and sha256_of(local) == file.sha256:
             return
         if size == file.size:
-            # Whole, and not what its name says: the standby that would use it again has to send it anew.
+            # Whole, and not what its name says: the standby that would use it again has to send it again.
             with contextlib.suppress(SnapshotError):
                 files.remove(file.sha256)
-        raise SnapshotError(f"{files.path}/{file.sha256} ({file.name}) is damaged: {size} bytes, or another checksum.")
+        raise SnapshotError(f"{files.path}/{file.sha256} ({file.name}) is damaged: its size or checksum differs.")
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for done in [pool.submit(fetch, file) for file in manifest.files]:

@@ -15,7 +15,7 @@ def sha256_of(path: Path) -> str:
 
 
 class FileHashes:
-    """Remembers them: RocksDB never changes a table file, and a hard link has its inode, size and time."""
+    """Remembers them: RocksDB never changes an SST file, and a hard link has its inode, size and time."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int, int], str] = {}

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
+from airflow_provider.common.json_codec import from_json, to_json
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import SnapshotError
-from airflow_provider.state.position import Position
+from airflow_provider.state.position import ChangelogPosition, Position
 
 __all__ = ["MANIFEST_FORMAT", "Manifest", "SnapshotFile"]
 
-MANIFEST_FORMAT: Final = 1
+MANIFEST_FORMAT: Final = 3
 
 
 @dataclass(frozen=True)
 class SnapshotFile:
-    """One file of the store.
+    """One file of the stores' database.
 
     Args:
-        name: in the store's folder.
+        name: in its folder.
         size: in bytes.
         sha256: of its content, hexadecimal; it lies under this name.
     """
@@ -31,40 +34,31 @@ class SnapshotFile:
     sha256: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """A store at a position, and the files that it consists of.
+    """The stores of a task at a position, and the files that they consist of.
 
     Args:
         format: `MANIFEST_FORMAT`.
         application_id: the application.
         task: the task.
-        store: the store's name.
-        changelog: name of its changelog.
-        incarnation: the changelog topic's id in its cluster: another one is another topic, whatever its name.
         instance: the standby that it was taken of.
-        offset: the store's position: of the next changelog record to apply.
-        commit: the last commit record applied, as it lies in the changelog; None before any.
-        timestamp_ms: of the last record applied.
-        applied_at_ms: when the store stood at the end of its changelog, epoch ms by that instance's clock.
-        taken_at_ms: when the snapshot was taken, same clock.
-        keys: about how many keys the store has.
-        files: the store's files.
+        changelogs: up to where each is applied, with the topic's id in its cluster: another one is another topic,
+            whatever its name.
+        commit: the newest commit record applied, as it lies in the changelogs; None before any.
+        taken_at_ms: when the snapshot was taken, epoch ms by that instance's clock, as in the positions.
+        keys: by store, about how many keys it has.
+        files: of all stores together.
     """
 
     format: int
     application_id: str
-    task: int
-    store: str
-    changelog: str
-    incarnation: str
+    task: TaskId
     instance: str
-    offset: int
+    changelogs: Mapping[str, ChangelogPosition]
     commit: str | None
-    timestamp_ms: int
-    applied_at_ms: int
     taken_at_ms: int
-    keys: int
+    keys: Mapping[str, int]
     files: tuple[SnapshotFile, ...] = ()
 
     @property
@@ -73,10 +67,14 @@ class Manifest:
         return f"{self.offset:020d}-{self.taken_at_ms:015d}.json"
 
     @property
+    def offset(self) -> int:
+        """How far the task had come: the sum of its changelogs' offsets, that of its changelog where it has one."""
+        return sum(at.offset for at in self.changelogs.values())
+
+    @property
     def position(self) -> Position:
-        """The store's."""
-        commit = None if self.commit is None else self.commit.encode()
-        return Position(self.offset, commit, self.changelog, self.timestamp_ms, self.applied_at_ms)
+        """The stores'."""
+        return Position(changelogs=self.changelogs, commit=None if self.commit is None else self.commit.encode())
 
     @property
     def total_bytes(self) -> int:
@@ -85,7 +83,7 @@ class Manifest:
 
     def to_bytes(self) -> bytes:
         """JSON, with the checksum of what it says."""
-        body = msgspec.json.encode(self)
+        body = to_json(self)
         return msgspec.json.encode(_Sealed(hashlib.sha256(body).hexdigest(), msgspec.Raw(body)))
 
     @classmethod
@@ -99,13 +97,13 @@ class Manifest:
             sealed = msgspec.json.decode(data, type=_Sealed)
             body = bytes(sealed.manifest)
             if hashlib.sha256(body).hexdigest() != sealed.sha256:
-                raise SnapshotError(f"The snapshot's manifest {path} is damaged: its checksum is another one.")
+                raise SnapshotError(f"The snapshot's manifest {path} is damaged: its checksum differs.")
             found = msgspec.json.decode(body, type=_Format).format
             if found != MANIFEST_FORMAT:
                 raise SnapshotError(
                     f"The snapshot's manifest {path} has format {found}, this version reads {MANIFEST_FORMAT}."
                 )
-            return msgspec.json.decode(body, type=cls)
+            return from_json(body, cls)
         except msgspec.DecodeError as error:
             raise SnapshotError(f"The snapshot's manifest {path} is damaged ({error}).") from error
 

@@ -10,8 +10,8 @@ from typing import Any, Final, TypeVar
 
 import fsspec
 
+from airflow_provider.common.in_thread import in_thread
 from airflow_provider.errors import SnapshotError
-from airflow_provider.snapshot.background import in_background
 from airflow_provider.snapshot.settings import SnapshotSettings
 
 __all__ = ["Remote"]
@@ -95,7 +95,7 @@ class Remote:
             return call(fs, path)
 
         try:
-            return in_background(f"snapshot-{what}", do).result(timeout_s)
+            return in_thread(do, f"snapshot-{what}").result(timeout_s)
         except TimeoutError as error:
             raise SnapshotError(f"{url} could not be {_PAST[what]} within {timeout_s:.0f} s.") from error
         except Exception as error:

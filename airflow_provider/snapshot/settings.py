@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from urllib.parse import urlsplit
 
 from airflow_provider.errors import ConfigurationError
@@ -28,6 +28,7 @@ class SnapshotSettings:
     """
 
     url: str
+    _: KW_ONLY
     interval_s: float = 3600.0
     keep: int = 3
     timeout_s: float = 30.0

@@ -30,7 +30,7 @@ class Uploaded:
 
 
 def upload(folder: Path, manifest: Manifest, remote: Remote, hashes: FileHashes, keep: int) -> Uploaded:
-    """Send the files of a store that nobody writes, and a manifest that names them.
+    """Send the files of a store that is not written, and a manifest that names them.
 
     A crash anywhere leaves a snapshot that does not exist, and files that the next one uses or removes.
 

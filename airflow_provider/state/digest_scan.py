@@ -18,13 +18,14 @@ __all__ = ["DigestScan"]
 
 _CHUNK: Final = 2_000
 _SHARE: Final = 0.25
-"""Of one core, at the most: the process has a store to follow and batches to process meanwhile."""
+"""Of one core, at the most: the process has a store to follow and batches to process at the same time."""
 
 
 class DigestScan:
     """Reads a RocksDB snapshot from end to end in a thread of its own and adds up its digest.
 
-    The store may be written meanwhile; it must not be closed before `cancel`, because a snapshot keeps RocksDB's lock.
+    The store may be written at the same time; it must not be closed before `cancel`, because a snapshot keeps
+    RocksDB's lock.
     `airflow_provider.state.store.Store.scan` makes one and sees to that.
 
     Args:
@@ -57,7 +58,7 @@ class DigestScan:
         return None if self._cancelled.is_set() else self._digest
 
     def cancel(self) -> None:
-        """End it and let go of the snapshot. Returns when done, within milliseconds."""
+        """End it and release the snapshot. Returns when done, within milliseconds."""
         self._cancelled.set()
         self._thread.join()
 

@@ -8,11 +8,18 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
+from airflow_provider.common.folder_size import folder_bytes
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.errors import ConfigurationError
+
 __all__ = ["StateDirectory"]
 
 
+_DATABASE = "rocksdb"
 _QUARANTINE = "quarantine"
-_ASIDE = re.compile(r".+-task-(\d+)-(.+)")
+_REMOVED = "removed"
+_UNASSIGNED = "unassigned"
+_ASIDE = re.compile(r"[^-]+-(\d+)-(\d+_\d+)")
 
 
 class StateDirectory:
@@ -20,10 +27,14 @@ class StateDirectory:
 
     ::
 
-        <root>/<application id>/task-<i>/<store>/            RocksDB
-        <root>/<application id>/task-<i>/<store>.replay      the last replay that was obeyed
-        <root>/<application id>/task-<i>/<store>.ranges/     table files on their way into the store
-        <root>/<application id>/quarantine/<when>-task-<i>-<store>/
+        <root>/<application id>/<task>/rocksdb/                 the database of all stores of the task
+        <root>/<application id>/<task>/rocksdb.replay           the last replay that was carried out
+        <root>/<application id>/<task>/<store>.ranges/          SST files on their way into one store
+        <root>/<application id>/<task>/unassigned               since when the instance has not been given the task
+        <root>/<application id>/removed/<ns>-<task>/            all of a task, about to be removed
+        <root>/<application id>/quarantine/<when>-<ns>-<task>/  a database that was moved aside
+
+    A task is named as everywhere, such as ``0_3``.
 
     Args:
         root: the instance's state folder.
@@ -33,47 +44,51 @@ class StateDirectory:
     def __init__(self, root: Path, application_id: str) -> None:
         self.path = root / application_id
 
-    def store(self, task: int, store: str) -> Path:
-        """The folder of a task's store."""
-        return self.path / f"task-{task}" / store
+    def database(self, task: TaskId) -> Path:
+        """The folder of the database that holds all stores of a task."""
+        return self.path / str(task) / _DATABASE
 
-    def ranges(self, task: int, store: str) -> Path:
-        """The folder for table files on their way into a task's store; on its disk, so that they need not be copied."""
-        return self.path / f"task-{task}" / f"{store}.ranges"
+    def tasks(self) -> list[TaskId]:
+        """The tasks of which a database lies here."""
+        return sorted(TaskId.parse(path.parent.name) for path in self.path.glob(f"[0-9]*/{_DATABASE}"))
 
-    def replayed(self, task: int, store: str) -> str | None:
-        """The last replay that was obeyed, whichever worker did; None before any."""
+    def ranges(self, task: TaskId, store: str) -> Path:
+        """The folder for SST files on their way into a task's store; on its disk, so that they need not be copied."""
+        return self.path / str(task) / f"{store}.ranges"
+
+    def replayed(self, task: TaskId) -> str | None:
+        """The last replay that was carried out, by whichever worker; None before any."""
         try:
-            return self._replay_note(task, store).read_text()
+            return self._replay_note(task).read_text()
         except FileNotFoundError:
             return None
 
-    def note_replay(self, task: int, store: str, replay: str) -> None:
-        """Remember that a replay was obeyed, so that a worker that comes later does not begin it again."""
-        self._replay_note(task, store).write_text(replay)
+    def note_replay(self, task: TaskId, replay: str) -> None:
+        """Remember that a replay was carried out, so that a worker that comes later does not begin it again."""
+        self._replay_note(task).write_text(replay)
 
-    def _replay_note(self, task: int, store: str) -> Path:
-        return self.path / f"task-{task}" / f"{store}.replay"
+    def _replay_note(self, task: TaskId) -> Path:
+        return self.path / str(task) / f"{_DATABASE}.replay"
 
-    def quarantine(self, task: int, store: str) -> Path | None:
-        """Move a store aside, for people to look at; it is never destroyed in place.
+    def quarantine(self, task: TaskId) -> Path | None:
+        """Move a task's database aside, for people to look at; it is never destroyed in place.
 
         Returns:
             Where it lies now; None when there was nothing.
         """
-        source = self.store(task, store)
+        source = self.database(task)
         if not source.exists():
             return None
-        target = self.path / _QUARANTINE / f"{time.strftime('%Y%m%dT%H%M%S')}-{time.time_ns()}-task-{task}-{store}"
+        target = self.path / _QUARANTINE / f"{time.strftime('%Y%m%dT%H%M%S')}-{time.time_ns()}-{task}"
         target.parent.mkdir(parents=True, exist_ok=True)
         source.rename(target)
         return target
 
-    def prune(self, whole: Collection[tuple[int, str]], max_stores: int, max_bytes: int) -> tuple[Path, ...]:
-        """Destroy the oldest stores in quarantine until the bounds are kept.
+    def prune(self, whole: Collection[TaskId], max_stores: int, max_bytes: int) -> tuple[Path, ...]:
+        """Destroy the oldest databases in quarantine until the bounds are kept.
 
         Args:
-            whole: tasks and stores whose successor is whole; what others left is kept, whatever the bounds.
+            whole: tasks whose database is whole; what others left is kept, whatever the bounds.
             max_stores: how many may stay.
             max_bytes: how large they may be together.
 
@@ -81,18 +96,82 @@ class StateDirectory:
             What was destroyed.
         """
         aside = sorted((self.path / _QUARANTINE).glob("*"), key=lambda path: path.name)
-        sizes = {path: _size(path) for path in aside}
+        sizes = {path: folder_bytes(path) for path in aside}
         destroyed: list[Path] = []
         for path in aside:
             if len(sizes) <= max_stores and sum(sizes.values()) <= max_bytes:
                 break
             named = _ASIDE.fullmatch(path.name)
-            if named and (int(named[1]), named[2]) in whole:
+            if named and TaskId.parse(named[2]) in whole:
                 shutil.rmtree(path)
                 del sizes[path]
                 destroyed.append(path)
         return tuple(destroyed)
 
+    def retire(self, held: Collection[TaskId], after_ms: int, now_ms: int) -> bool:
+        """Set the folders aside of tasks that the instance has not been given for long, for `empty_removed`.
 
-def _size(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+        A task's time begins with the first call that finds it unassigned, is kept in its folder over restarts, and is
+        forgotten when the task comes back. What was in quarantine of a task without a folder goes after the same time.
+
+        Args:
+            held: the tasks that the instance is given now.
+            after_ms: how long they may be unassigned.
+            now_ms: epoch ms.
+
+        Returns:
+            Whether there is something to remove.
+        """
+        found = {task: folder for folder in self.path.glob("*_*") if (task := _task_of(folder.name)) is not None}
+        for task, folder in found.items():
+            note = folder / _UNASSIGNED
+            if task in held:
+                note.unlink(missing_ok=True)
+            elif (since_ms := _read_ms(note)) is None or since_ms > now_ms:
+                note.write_text(str(now_ms))
+            elif now_ms - since_ms > after_ms:
+                self._set_aside(folder)
+        for path in (self.path / _QUARANTINE).glob("*"):
+            named = _ASIDE.fullmatch(path.name)
+            if named is None or TaskId.parse(named[2]) in found.keys() | held:
+                continue
+            if now_ms - int(named[1]) // 1_000_000 > after_ms:
+                self._set_aside(path)
+        return (self.path / _REMOVED).is_dir()
+
+    def empty_removed(self) -> None:
+        """Remove what was set aside; as long as it takes. What cannot be removed stays for the next time."""
+        shutil.rmtree(self.path / _REMOVED, ignore_errors=True)
+
+    def clear(self) -> tuple[Path, ...]:
+        """Remove everything of the application; for a reset, when nothing of it runs here.
+
+        Returns:
+            What lies in its folder and is not its own: left as it is, with the folder.
+        """
+        own = [path for path in self.path.glob("*") if path.name in (_QUARANTINE, _REMOVED) or _task_of(path.name)]
+        for path in own:
+            shutil.rmtree(path)
+        left = tuple(sorted(self.path.glob("*")))
+        if self.path.is_dir() and not left:
+            self.path.rmdir()
+        return left
+
+    def _set_aside(self, folder: Path) -> None:
+        target = self.path / _REMOVED / f"{time.time_ns()}-{folder.name}"
+        target.parent.mkdir(exist_ok=True)
+        folder.rename(target)
+
+
+def _task_of(name: str) -> TaskId | None:
+    try:
+        return TaskId.parse(name)
+    except ConfigurationError:
+        return None
+
+
+def _read_ms(note: Path) -> int | None:
+    try:
+        return int(note.read_text())
+    except (FileNotFoundError, ValueError):
+        return None

@@ -14,9 +14,9 @@ _BULK_FILES: Final = 16
 """Files of level 0 that are left as they are in a large restore: 512 MB of memtables."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RocksDBOptions:
-    """Settings of one store.
+    """Settings of each store of a task; the block cache and the threads are shared by them.
 
     Args:
         block_cache_bytes: memory for blocks read; 64 MiB as in Kafka Streams, whose default is 50.
@@ -51,6 +51,9 @@ class RocksDBOptions:
         table.set_bloom_filter(self.bloom_bits_per_key, False)
         options = Options(raw_mode=True)
         options.create_if_missing(True)
+        options.create_missing_column_families(True)
+        # Without the WAL the position, which has a family of its own, must not reach the disk before the data.
+        options.set_atomic_flush(True)
         options.set_block_based_table_factory(table)
         options.set_write_buffer_size(self.write_buffer_bytes)
         options.set_max_write_buffer_number(self.max_write_buffers)

@@ -1,41 +1,94 @@
-"""Up to where a store is applied."""
+"""Up to where the stores of a task are applied."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 
-__all__ = ["RESERVED_PREFIX", "Position"]
+from airflow_provider.errors import StoreCorruptedError, StoreOutdatedError
+
+__all__ = ["POSITION_FORMAT", "RESERVED_PREFIX", "ChangelogPosition", "Position"]
 
 # No UTF-8 text begins with 0xff, so no text key can collide; a bytes key that does is refused.
 RESERVED_PREFIX = b"\xff\xfestateful-streams/"
 """Keys that begin with this belong to the store and its changelog, not to the user."""
 
+POSITION_FORMAT: Final = 1
 
-@dataclass(frozen=True)
-class Position:
-    """A point in a store's changelog.
+
+@dataclass(frozen=True, kw_only=True)
+class ChangelogPosition:
+    """A point in one changelog.
 
     Args:
         offset: of the next changelog record to apply.
-        commit: the last commit record applied, as it lies in the changelog; None before any.
-        changelog: name of the changelog that the offset belongs to.
+        topic_id: the topic's id in its cluster; None while it is not known.
         timestamp_ms: of the last record applied, epoch ms; 0 before any.
-        applied_at_ms: when it was applied, epoch ms of this host.
+        complete_at_ms: when it was known last that all of the changelog is applied, epoch ms of this host; before the
+            first time, when its restore began. What was deleted since then may be missing. Each changelog has its own:
+            a store whose changelog was not read for long has slept, however busy the task's other stores were.
+        own_commit: whether the last record applied is a commit record that the task's owner wrote itself, and that
+            nobody has read back since: the brokers' word is all there is for it.
     """
 
     offset: int
-    commit: bytes | None
-    changelog: str
+    topic_id: str | None = None
     timestamp_ms: int = 0
-    applied_at_ms: int = 0
+    complete_at_ms: int = 0
+    own_commit: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Position:
+    """What the stores of a task stand for together.
+
+    Args:
+        changelogs: by changelog, up to where it is applied. A store whose changelog is missing is empty.
+        commit: the newest commit record applied, as it lies in the changelogs; None before any.
+        format: of these fields.
+    """
+
+    changelogs: Mapping[str, ChangelogPosition] = field(default_factory=dict)
+    commit: bytes | None = None
+    format: int = POSITION_FORMAT
+
+    def moved(self, changelog: str, to: ChangelogPosition, commit: bytes | None) -> Position:
+        """The position after one changelog was applied up to a point; the others stay.
+
+        Args:
+            changelog: the topic.
+            to: where it stands afterwards.
+            commit: the newest commit record afterwards.
+        """
+        return dataclasses.replace(self, changelogs={**self.changelogs, changelog: to}, commit=commit)
 
     def to_bytes(self) -> bytes:
-        """For the store."""
+        """For the stores' database."""
         return msgspec.msgpack.encode(self)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Position:
-        """The inverse of `to_bytes`."""
-        return msgspec.msgpack.decode(data, type=cls)
+        """The inverse of `to_bytes`.
+
+        Raises:
+            StoreOutdatedError: a newer version of this package wrote it.
+            StoreCorruptedError: it is no position.
+        """
+        try:
+            found = msgspec.msgpack.decode(data, type=_Format).format
+            if found <= POSITION_FORMAT:
+                return msgspec.msgpack.decode(data, type=cls)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise StoreCorruptedError(f"The store's position cannot be read ({error}).") from error
+        raise StoreOutdatedError(
+            f"The store's position has format {found}, this version reads up to {POSITION_FORMAT}: the store is moved "
+            "aside and restored. Install the version that wrote it to use it as it is."
+        )
+
+
+class _Format(msgspec.Struct):
+    format: int

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from airflow_provider.errors import StoreCorruptedError
 from airflow_provider.state.digest import DIGEST_MASK
 from airflow_provider.state.digest_scan import DigestScan
 
@@ -12,7 +11,7 @@ __all__ = ["RunningDigest"]
 class RunningDigest:
     """A base, and the sum of the changes since.
 
-    The base is either told, by whoever kept the digest before, or scanned from the store as it stood; until that is
+    The base is either known from the last commit, or scanned from the store as it stood; until that is
     done the digest is not known.
     """
 
@@ -33,13 +32,14 @@ class RunningDigest:
         self._scan = scan
 
     def after(self, change: int) -> int | None:
-        """What it will be after a change; None while it is not known."""
+        """What it will be after a change; None while it is not known.
+
+        Raises:
+            StoreCorruptedError: the scan found a part of the store that cannot be read.
+        """
         if self._scan is not None and self._scan.done:
-            try:
-                self._base = self._scan.result()
-            except StoreCorruptedError:  # whoever reads the bad block for its work tells it
-                self._base = None
-            self._scan = None
+            scan, self._scan = self._scan, None
+            self._base = scan.result()
         return None if self._base is None else (self._base + self._changes + change) & DIGEST_MASK
 
     def add(self, change: int) -> None:

@@ -1,19 +1,18 @@
-"""One store of one task: a RocksDB database whose every write carries its position."""
+"""The stores of one task: a RocksDB database whose every write carries its position."""
 
 from __future__ import annotations
 
 import logging
-import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
-from rocksdict import Checkpoint, IngestExternalFileOptions, Rdict, WriteBatch
+from rocksdict import Checkpoint, ColumnFamily, IngestExternalFileOptions, Options, Rdict, WriteBatch
 
-from airflow_provider.errors import StateError, StoreCorruptedError, StoreLockedError
 from airflow_provider.state.digest_scan import DigestScan
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.state.position import RESERVED_PREFIX, Position
+from airflow_provider.state.rocksdb_errors import typed_error
 
 __all__ = ["Store"]
 
@@ -21,31 +20,37 @@ log = logging.getLogger(__name__)
 
 _POSITION: Final = RESERVED_PREFIX + b"position"
 _DEFAULT: Final = "default"
-_LOCKED = ("While lock file", "lock hold by", "No locks available")
-_CORRUPTED = ("Corruption", "No such file or directory", "Invalid argument", "checksum mismatch")
+"""RocksDB's own family; it holds the position and nothing else."""
+_FAMILY: Final = "store-"
+"""What a store's family is called, before the store's name."""
 
 
 class Store:
-    """Keys and values as bytes, and the position they stand for.
+    """Keys and values as bytes, in any number of named stores, and the position that they stand for together.
 
-    It owns the truth "up to where am I applied": the position is written in the same RocksDB write batch as the data,
-    so that a crash leaves both or neither. Not safe for several threads; one process at a time can have it open.
+    It owns the truth "up to where am I applied": the position is written in the same RocksDB write batch as the data of
+    all stores that it covers, so that a crash leaves both or neither. Each store is a column family. Not safe for
+    several threads; one process at a time can have it open.
 
     Args:
         path: its folder; made when missing.
-        options: RocksDB's settings.
+        stores: the names of the stores. One that the database lacks is created, empty.
+        options: RocksDB's settings, of each store; the block cache is shared.
 
     Raises:
         StoreLockedError: another living process has it open.
         StoreCorruptedError: RocksDB refuses the files.
+        StoreOutdatedError: a newer version of this package wrote the position.
         StateError: the folder cannot be used (read-only, disk full).
     """
 
-    def __init__(self, path: Path, options: RocksDBOptions | None = None) -> None:
+    def __init__(self, path: Path, stores: Collection[str], options: RocksDBOptions | None = None) -> None:
         self.path = path
+        self.stores = tuple(stores)
         self._options = options or RocksDBOptions()
-        self._scan: DigestScan | None = None
-        self._open(bulk=False)
+        self._scans: dict[str, DigestScan] = {}
+        self._bulk_stores: set[str] = set()
+        self._open()
         try:
             self._position = self._read_position()
         except BaseException:
@@ -54,11 +59,16 @@ class Store:
 
     @property
     def position(self) -> Position | None:
-        """Up to where it is applied; None while it is empty."""
+        """Up to where the stores are applied; None while they are empty."""
         return self._position
 
-    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of `keys`, in their order; None where there is none.
+    @property
+    def unknown_stores(self) -> tuple[str, ...]:
+        """Stores that the database holds and the caller did not name. They stay as they are."""
+        return self._unknown
+
+    def get_many(self, store: str, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of `keys` in a store, in their order; None where there is none.
 
         Raises:
             StoreCorruptedError: a block cannot be read.
@@ -66,42 +76,47 @@ class Store:
         if not keys:
             return []
         try:
-            return cast("list[bytes | None]", self._db.get(list(keys)))
+            return cast("list[bytes | None]", self._families[store].get(list(keys)))
         except Exception as error:
-            raise _typed(error, self.path) from error
+            raise typed_error(error, self.path) from error
 
-    def write(self, changes: Iterable[tuple[bytes, bytes | None]], position: Position) -> None:
+    def write(self, changes: Mapping[str, Iterable[tuple[bytes, bytes | None]]], position: Position) -> None:
         """Apply changes and the position after them, all or nothing.
 
         Args:
-            changes: pairs of key and new value; None deletes. Later pairs win.
-            position: what the store stands for afterwards.
+            changes: by store, pairs of key and new value; None deletes. Later pairs win.
+            position: what the stores stand for afterwards.
 
         Raises:
-            StateError: RocksDB refuses the write; the store stands for what it stood for before.
+            StateError: RocksDB refuses the write; the stores stand for what they stood for before.
         """
         batch = WriteBatch(raw_mode=True)
         put, delete = batch.put, batch.delete
-        for key, value in changes:
-            if value is None:
-                delete(key)
-            else:
-                put(key, value)
+        for store, pairs in changes.items():
+            # Once for all: a family given with each record would cost a tenth of the loop.
+            batch.set_default_column_family(self._handles[store])
+            for key, value in pairs:
+                if value is None:
+                    delete(key)
+                else:
+                    put(key, value)
+        batch.set_default_column_family(None)
         put(_POSITION, position.to_bytes())
         try:
             self._db.write(batch, self._write_options)
         except Exception as error:
-            raise _typed(error, self.path) from error
+            raise typed_error(error, self.path) from error
         self._position = position
 
-    def ingest(self, files: Sequence[str]) -> None:
-        """Take table files over, in this order: later ones win, and all win over what is there.
+    def ingest(self, store: str, files: Sequence[str]) -> None:
+        """Take SST files over into a store, in this order: later ones win, and all win over what is there.
 
         The position does not change. Until the caller has written the one after them, a crash leaves the store with
         newer values than its position says, which the changelog brings again from there on.
 
         Args:
-            files: as `airflow_provider.state.table_file.write_table` writes them, on the store's disk; they are moved.
+            store: its name.
+            files: as `airflow_provider.state.sst_file.write_sst` writes them, on the store's disk; they are moved.
 
         Raises:
             StateError: RocksDB refuses a file, or the disk.
@@ -110,48 +125,63 @@ class Store:
         options.set_move_files(True)
         try:
             for file in files:
-                self._db.ingest_external_file([file], options)
+                self._families[store].ingest_external_file([file], options)
         except Exception as error:
-            raise _typed(error, self.path) from error
+            raise typed_error(error, self.path) from error
 
     @property
     def bulk(self) -> bool:
-        """Whether it is opened for a large restore."""
-        return self._bulk
+        """Whether the database is opened for a large restore."""
+        return bool(self._bulk_stores)
 
-    def set_bulk(self, bulk: bool) -> None:
-        """Open it again for a large restore, in which nothing is read, or for work.
+    def in_bulk_load_mode(self, store: str) -> bool:
+        """Whether a large restore of this store goes on."""
+        return store in self._bulk_stores
+
+    def set_bulk_load_mode(self, store: str, bulk: bool) -> None:
+        """Begin or end a large restore of a store, in which nothing is read.
+
+        The database is opened for it as long as any of its stores is being restored so.
 
         Raises:
             StateError: it cannot be flushed or opened.
         """
-        if bulk is self._bulk:
+        if bulk is (store in self._bulk_stores):
+            return
+        before = self.bulk
+        (self._bulk_stores.add if bulk else self._bulk_stores.remove)(store)
+        if before is self.bulk:
             return
         try:
-            self._db.flush()
+            for family in (*self._families.values(), self._db):
+                family.flush()
         except Exception as error:
-            raise _typed(error, self.path) from error
-        self._end_scan()
-        self._db.close()
-        self._open(bulk)
+            raise typed_error(error, self.path) from error
+        self._release()
+        self._open()
 
-    def items(self) -> Iterator[tuple[bytes, bytes]]:
-        """Every key and value of the user, in the order of the keys' bytes."""
-        for key, value in self._db.items():
+    def items(self, store: str) -> Iterator[tuple[bytes, bytes]]:
+        """Every key and value of the user in a store, in the order of the keys' bytes."""
+        for key, value in self._families[store].items():
             if not cast(bytes, key).startswith(RESERVED_PREFIX):
                 yield cast(bytes, key), cast(bytes, value)
 
-    def scan(self) -> DigestScan:
-        """Begin to compute the digest of what it holds now, beside its work; the last one begun is the only one."""
-        self._end_scan()
-        self._scan = DigestScan(self._db.snapshot(), self.path)
-        return self._scan
+    def holds_data(self, store: str) -> bool:
+        """Whether a store has any key."""
+        return next(self.items(store), None) is not None
+
+    def scan(self, store: str) -> DigestScan:
+        """Begin to compute the digest of what a store holds now, beside its work. Its scan before ends."""
+        if (earlier := self._scans.pop(store, None)) is not None:
+            earlier.cancel()
+        self._scans[store] = DigestScan(self._families[store].snapshot(), self.path)
+        return self._scans[store]
 
     def checkpoint(self, folder: Path) -> None:
-        """Make a copy of it as it stands, without copying: RocksDB's own checkpoint.
+        """Make a copy of all stores as they stand, without copying: RocksDB's own checkpoint.
 
-        It flushes the memtable, holds back the removal of files, makes hard links to the table files, which never
-        change, and copies the few small ones; so the copy is a whole store at this position, whatever is written or
+        It flushes the memtables, holds back the removal of files, makes hard links to the SST files, which never
+        change, and copies the few small ones; so the copy is a whole database at this position, whatever is written or
         compacted later.
 
         Args:
@@ -163,68 +193,62 @@ class Store:
         try:
             Checkpoint(self._db).create_checkpoint(str(folder))
         except Exception as error:
-            raise _typed(error, self.path) from error
+            raise typed_error(error, self.path) from error
 
-    def about_keys(self) -> int:
-        """Its number of keys, as RocksDB estimates it."""
-        return self._db.property_int_value("rocksdb.estimate-num-keys") or 0
-
-    def _end_scan(self) -> None:
-        # Its snapshot keeps the database, and the lock with it.
-        if self._scan is not None:
-            self._scan.cancel()
-            self._scan = None
-
-    def disk_bytes(self) -> int:
-        """Size of its files."""
-        total = 0
-        for file in self.path.iterdir():
-            try:
-                total += file.stat().st_size
-            except FileNotFoundError:  # compacted away meanwhile
-                continue
-        return total
+    def estimate_num_keys(self, store: str) -> int:
+        """A store's number of keys, as RocksDB estimates it."""
+        return self._families[store].property_int_value("rocksdb.estimate-num-keys") or 0
 
     def close(self) -> None:
         """Flush and give the lock back.
 
         On a disk that takes nothing more the lock is given back all the same: what was not flushed is in the changelog.
         """
-        self._end_scan()
-        try:
-            self._db.close()
-        except Exception as error:
+        for error in self._release():
             log.warning("The store at %s was closed without a flush: %s", self.path, error)
 
-    def destroy(self) -> None:
-        """Close it and remove its folder."""
-        self.close()
-        shutil.rmtree(self.path, ignore_errors=True)
+    def _release(self) -> list[Exception]:
+        # Whatever is left of these keeps the database, and the lock with it: scans for their snapshots.
+        for scan in self._scans.values():
+            scan.cancel()
+        self._scans.clear()
+        self._handles.clear()
+        errors = list[Exception]()
+        for family in (*self._families.values(), self._db):
+            try:
+                family.close()
+            except Exception as error:
+                errors.append(error)
+        return errors
 
-    def _open(self, bulk: bool) -> None:
+    def _open(self) -> None:
+        bulk = self.bulk
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             options = self._options.to_options(bulk)
-            # For the column family too: else a store that exists keeps the options that it was made with.
-            self._db = Rdict(str(self.path), options, column_families={_DEFAULT: options})
+            asked = [_FAMILY + store for store in self.stores]
+            # RocksDB opens all families or none; and each with its options, else it keeps those it was made with.
+            surplus = sorted(set(self._list_families(options)) - {_DEFAULT, *asked})
+            families = [_DEFAULT, *asked, *surplus]
+            self._db = Rdict(str(self.path), options, column_families=dict.fromkeys(families, options))
         except Exception as error:
-            raise _typed(error, self.path) from error
-        self._bulk, self._write_options = bulk, self._options.to_write_options(bulk)
+            raise typed_error(error, self.path) from error
+        self._unknown = tuple(family.removeprefix(_FAMILY) for family in surplus)
+        self._families = {store: self._db.get_column_family(_FAMILY + store) for store in self.stores}
+        self._handles: dict[str, ColumnFamily] = {
+            store: self._db.get_column_family_handle(_FAMILY + store) for store in self.stores
+        }
+        self._write_options = self._options.to_write_options(bulk)
+
+    def _list_families(self, options: Options) -> Sequence[str]:
+        try:
+            return Rdict.list_cf(str(self.path), options)
+        except Exception:  # there is no database, or a bad one, or another process is at it: opening it says which
+            return ()
 
     def _read_position(self) -> Position | None:
-        raw: Any = self.get_many([_POSITION])[0]
+        try:
+            raw: Any = self._db.get(_POSITION)
+        except Exception as error:
+            raise typed_error(error, self.path) from error
         return None if raw is None else Position.from_bytes(raw)
-
-
-def _typed(error: Exception, path: Path) -> StateError:
-    text = str(error)
-    if any(sign in text for sign in _LOCKED):
-        return StoreLockedError(
-            f"The store at {path} is open in another living process ({text}): one instance name may run once a host. "
-            "End the other process, or give this instance another state folder."
-        )
-    if any(sign in text for sign in _CORRUPTED):
-        return StoreCorruptedError(
-            f"RocksDB refuses the store at {path} ({text}): it is moved aside and restored from its changelog."
-        )
-    return StateError(f"The store at {path} cannot be used ({text}): check the disk's space and permissions.")

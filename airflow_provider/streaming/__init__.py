@@ -1,5 +1,30 @@
-"""The PySpark side: the job API, the active step, the standby round, the instance's main. Knows no Airflow.
+"""What a job file imports: the job, its aggregate functions, and the settings that it may be given.
 
-A job's file imports `airflow_provider.streaming.job.StatefulJob` and `airflow_provider.streaming.functions`. Nothing is
-imported here, so that Airflow can start an instance without loading Spark, Arrow or RocksDB.
+::
+
+    from airflow_provider.streaming import StatefulJob, functions as F, run
+
+Which process runs the rest is its path: `operations` (the keyed operations, in a worker), `driver` (beside Spark's
+JVM), `worker` (in Spark's Python workers); `planner` makes of a job what those two carry out. Knows no Airflow.
 """
+
+from airflow_provider.changelog.restore_settings import RestoreSettings
+from airflow_provider.snapshot.settings import SnapshotSettings
+from airflow_provider.state.options import RocksDBOptions
+from airflow_provider.streaming import functions
+from airflow_provider.streaming.error_policy import ErrorPolicy, OnError
+from airflow_provider.streaming.job import StatefulJob
+from airflow_provider.streaming.operations.process import ValueState
+from airflow_provider.streaming.run import run
+
+__all__ = [
+    "ErrorPolicy",
+    "OnError",
+    "RestoreSettings",
+    "RocksDBOptions",
+    "SnapshotSettings",
+    "StatefulJob",
+    "ValueState",
+    "functions",
+    "run",
+]

@@ -3,44 +3,35 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import sys
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, Never
 
 from airflow_provider.changelog.restore_settings import RestoreSettings
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.names import check_name
+from airflow_provider.kafka.names import check_name
 from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.state.options import RocksDBOptions
-from airflow_provider.streaming.aggregate import Aggregate, Aggregation
+from airflow_provider.streaming.argument_check import check_kind, check_number
+from airflow_provider.streaming.column_check import check_columns
 from airflow_provider.streaming.error_policy import ErrorPolicy, OnError
-from airflow_provider.streaming.json_decoder import JsonDecoder
-from airflow_provider.streaming.operation import Operation
-from airflow_provider.streaming.process import Process, ProcessFunction
-from airflow_provider.streaming.settings import INSTANCE_FILE_VARIABLE, InstanceSettings
+from airflow_provider.streaming.kafka_option_check import kafka_options
+from airflow_provider.streaming.operations.aggregate import Aggregate, Aggregation
+from airflow_provider.streaming.operations.operation import Operation
+from airflow_provider.streaming.operations.process import Process, ProcessFunction
+from airflow_provider.streaming.schema_check import check_schema
+from airflow_provider.streaming.steps import Filter, Step, WithColumn
+from airflow_provider.streaming.topic_check import check_topics
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-__all__ = ["Filter", "StatefulJob", "WithColumn"]
+__all__ = ["StatefulJob"]
 
-
-@dataclass(frozen=True)
-class Filter:
-    """A step that drops rows and counts them; see `StatefulJob.filter`."""
-
-    condition: str | Column
-    name: str
-
-
-@dataclass(frozen=True)
-class WithColumn:
-    """A step that adds or replaces a column; see `StatefulJob.with_column`."""
-
-    name: str
-    expression: str | Column
+_AGGREGATES: Final = (
+    'aggregates one by one, such as F.sum("amount").alias("spent"), with "from airflow_provider.streaming import '
+    'functions as F", not those of pyspark'
+)
 
 
 @dataclass(frozen=True)
@@ -58,7 +49,7 @@ class StatefulJob:
             .sink("spent-per-customer")
         )
         if __name__ == "__main__":
-            job.run()
+            run(job)
 
     Args:
         application_id: names the application: it prefixes its topics, state folder and transactional ids. Changing it
@@ -66,10 +57,12 @@ class StatefulJob:
     """
 
     application_id: str
+    _: KW_ONLY
     source_topic: str | None = None
     schema: str | None = None
-    steps: tuple[Filter | WithColumn, ...] = ()
+    steps: tuple[Step, ...] = ()
     key: str | None = None
+    trust_partitioning: bool = False
     operation: Operation | None = None
     sink_topic: str | None = None
     store: str = "state"
@@ -82,11 +75,28 @@ class StatefulJob:
     snapshot_settings: SnapshotSettings | None = None
     restore: RestoreSettings = field(default_factory=RestoreSettings)
     call_timeout_s: float | None = None
+    state_cleanup_delay_ms: int | None = None
+    allow_faults: bool = False
+    data_loss: Literal["fail", "continue"] = "fail"
 
     def __post_init__(self) -> None:
-        """Refuse names that cannot be topics and folders."""
+        """Refuse names that cannot be topics and folders, and timeouts in which nothing can be done."""
         check_name("application id", self.application_id)
         check_name("store", self.store)
+        for method, what, topic in (
+            ("source", "topic", self.source_topic),
+            ("sink", "topic", self.sink_topic),
+            ("source", "schema", self.schema),
+        ):
+            check_kind(f"{method}() got {what}=", topic, (str, type(None)), "one text")
+        check_kind("options() got rocksdb=", self.rocksdb, RocksDBOptions, "RocksDBOptions(...)")
+        check_kind("options() got restore=", self.restore, RestoreSettings, "RestoreSettings(...)")
+        bound = "source() got max_offsets_per_trigger"
+        check_number(bound, self.max_offsets_per_trigger, "records", whole=True, none="no bound")
+        check_number("options() got call_timeout_s", self.call_timeout_s, "seconds")
+        check_number("options() got state_cleanup_delay_ms", self.state_cleanup_delay_ms, "ms", whole=True)
+        check_number("options() got transaction_timeout_ms", self.transaction_timeout_ms, "ms", whole=True)
+        check_number("certify() got interval_s", self.certify_interval_s, "seconds", none="never")
 
     def source(
         self, topic: str, schema: str | None = None, max_offsets_per_trigger: int | None = 200_000
@@ -100,7 +110,11 @@ class StatefulJob:
             schema: the JSON value's schema in Spark DDL, such as ``"id STRING, amount DOUBLE"``. None leaves the value
                 as it is: columns ``key`` and ``value``, both BINARY.
             max_offsets_per_trigger: how many records a micro-batch may hold, over its partitions; None for no bound.
+
+        Raises:
+            ConfigurationError: the job reads another topic already.
         """
+        self._refuse_another("source", self.source_topic, topic)
         return dataclasses.replace(
             self, source_topic=topic, schema=schema, max_offsets_per_trigger=max_offsets_per_trigger
         )
@@ -113,7 +127,7 @@ class StatefulJob:
 
         Args:
             condition: Spark SQL, or a Column. Null counts as false.
-            name: of the count, in the commit record.
+            name: of the count, in the commit record. Filters of one name are counted together.
         """
         return dataclasses.replace(self, steps=(*self.steps, Filter(condition, name)))
 
@@ -126,28 +140,73 @@ class StatefulJob:
         """
         return dataclasses.replace(self, steps=(*self.steps, WithColumn(name, expression)))
 
-    def group_by(self, key: str) -> StatefulJob:
-        """Keep state by this column: a function of the record's key, because a task sees only its own partition."""
-        return dataclasses.replace(self, key=key)
+    def group_by(self, key: str, *others: Never, trust_partitioning: bool = False) -> StatefulJob:
+        """Keep state by this one column.
 
-    def aggregate(self, *aggregates: Aggregate) -> StatefulJob:
-        """Keep aggregates by key; emit them, once a key and micro-batch, as a JSON object."""
-        return dataclasses.replace(self, operation=Aggregation(aggregates))
-
-    def process(
-        self, function: ProcessFunction, columns: tuple[str, ...] | list[str], timeout_s: float | None = None
-    ) -> StatefulJob:
-        """Call a Python function once a key and micro-batch.
+        A task sees only its own partition of the source, so all records of a group have to be in one. That is so where
+        the records' key is the group's text and all producers use the same partitioner, the Java clients' (murmur2) or
+        librdkafka's (CRC-32). A record of which it is not so is a record error (`on_error`).
 
         Args:
-            function: ``function(key, rows, state)``; see `airflow_provider.streaming.process.ProcessFunction`.
-            columns: the columns that its rows hold.
-            timeout_s: how long a call may take, in seconds; then it counts as raised. None for no limit.
+            key: the column's name.
+            others: refused; a key of several columns has to be made one with `with_column`.
+            trust_partitioning: take it that all records of a group are in one partition, whatever their keys. Where
+                they are not, several tasks keep a part of the group's state each, and the results are wrong.
+
+        Raises:
+            ConfigurationError: it is not one column, or the job groups by another column already.
         """
-        return dataclasses.replace(self, operation=Process(function, tuple(columns), timeout_s))
+        _check_grouping(key, others, trust_partitioning)
+        self._refuse_another("group_by", self.key, key)
+        return dataclasses.replace(self, key=key, trust_partitioning=trust_partitioning)
+
+    def aggregate(self, *aggregates: Aggregate) -> StatefulJob:
+        """Keep aggregates by key; emit them, once per key and micro-batch, as a JSON object.
+
+        Raises:
+            ConfigurationError: there is none, two have one name, or the job has an operation already.
+        """
+        for aggregate in aggregates:
+            check_kind("aggregate() got ", aggregate, Aggregate, _AGGREGATES)
+        return self._with_operation("aggregate", Aggregation(aggregates))
+
+    def process(
+        self,
+        function: ProcessFunction,
+        columns: Sequence[str] | None = None,
+        timeout_s: float | None = None,
+        version: int = 1,
+    ) -> StatefulJob:
+        """Call a Python function once per key and micro-batch.
+
+        Args:
+            function: ``function(key, rows, state)``; see `operations.process.ProcessFunction`.
+            columns: the columns that its rows hold, each once; they have to be named.
+            timeout_s: how long a call may take, in seconds; then it counts as raised. None for no limit.
+            version: of the state that the function keeps. Give it another number when the function no longer
+                understands its old state: then the job refuses that state instead of misreading it.
+
+        Raises:
+            ConfigurationError: the columns are missing, are one text, or name one twice; or the job has an operation
+                already.
+        """
+        if columns is None or isinstance(columns, str) or len(set(columns)) != len(columns):
+            raise ConfigurationError(
+                f"process() got columns={columns!r}: give the columns that its rows shall hold, each once, such as "
+                'columns=["amount", "country"].'
+            )
+        if not callable(function):
+            raise ConfigurationError(f"process() got {function!r}: give the function itself, without quotes.")
+        check_number("process() got timeout_s", timeout_s, "seconds", none="no limit")
+        return self._with_operation("process", Process(function, tuple(columns), timeout_s, version))
 
     def sink(self, topic: str) -> StatefulJob:
-        """Write the output to a topic: the record's key is the key, its value a JSON object."""
+        """Write the output to a topic: the record's key is the key, its value a JSON object.
+
+        Raises:
+            ConfigurationError: the job writes to another topic already.
+        """
+        self._refuse_another("sink", self.sink_topic, topic)
         return dataclasses.replace(self, sink_topic=topic)
 
     def on_error(self, policy: Literal["fail", "skip", "dead_letter"], topic: str | None = None) -> StatefulJob:
@@ -160,9 +219,28 @@ class StatefulJob:
             topic: the dead-letter topic, which has to exist.
 
         Raises:
-            ConfigurationError: `topic` is missing, or named where none is written.
+            ConfigurationError: there is no such policy, or `topic` is missing, or named where none is written.
         """
-        return dataclasses.replace(self, error_policy=ErrorPolicy(OnError(policy), topic))
+        choices = [choice.value for choice in OnError]
+        if policy not in choices:
+            raise ConfigurationError(f"on_error() got {policy!r}: choose one of {', '.join(map(repr, choices))}.")
+        on_error = OnError(policy)
+        return dataclasses.replace(self, error_policy=ErrorPolicy(on_error, topic))
+
+    def on_data_loss(self, policy: Literal["fail", "continue"]) -> StatefulJob:
+        """Say what a task does when input was deleted before it was read, by retention or by a person.
+
+        Args:
+            policy: ``"fail"`` (the default) stops the task with an error that names the range of offsets;
+                ``"continue"`` goes on with the first record that is left, and counts the range in ``lost_records`` of
+                the task's status.
+
+        Raises:
+            ConfigurationError: it is neither.
+        """
+        if policy not in ("fail", "continue"):
+            raise ConfigurationError(f"on_data_loss() got {policy!r}: use 'fail' or 'continue'.")
+        return dataclasses.replace(self, data_loss=policy)
 
     def certify(self, interval_s: float | None) -> StatefulJob:
         """Say how often each standby's store is compared with what its active's held at the same position.
@@ -174,10 +252,6 @@ class StatefulJob:
         Raises:
             ConfigurationError: it is not above 0.
         """
-        if interval_s is not None and interval_s <= 0:
-            raise ConfigurationError(
-                f"certify() got interval_s={interval_s:g}: it must be above 0 seconds, or None for never."
-            )
         return dataclasses.replace(self, certify_interval_s=interval_s)
 
     def snapshots(self, url: str, interval_s: float = 3600.0, keep: int = 3) -> StatefulJob:
@@ -186,14 +260,15 @@ class StatefulJob:
         Args:
             url: a folder that fsspec can open, such as ``s3://bucket/prefix`` or ``file:///mnt/shared``, without
                 credentials: fsspec takes those from the environment or the credentials files of the instances' hosts.
-                What it needs for the URL's scheme (such as s3fs) has to be installed there.
+                What it needs for the URL's scheme (such as s3fs) has to be installed there; an instance without it does
+                not start.
             interval_s: between two snapshots of one standby, in seconds. Only files that are new are sent.
             keep: how many of each standby are kept.
 
         Raises:
             ConfigurationError: the URL carries a login, or a number is not above 0.
         """
-        return dataclasses.replace(self, snapshot_settings=SnapshotSettings(url, interval_s, keep))
+        return dataclasses.replace(self, snapshot_settings=SnapshotSettings(url, interval_s=interval_s, keep=keep))
 
     def options(
         self,
@@ -203,57 +278,48 @@ class StatefulJob:
         transaction_timeout_ms: int | None = None,
         restore: RestoreSettings | None = None,
         call_timeout_s: float | None = None,
+        state_cleanup_delay_ms: int | None = None,
+        allow_faults: bool | None = None,
     ) -> StatefulJob:
         """Set what has good defaults.
 
         Args:
             rocksdb: the stores' settings.
-            kafka: further options of Spark's Kafka source, such as ``kafka.max.poll.records``.
+            kafka: further options of Spark's Kafka source, such as ``kafka.max.poll.records``; not those that say from
+                which cluster, which records, from where on and with which isolation it reads.
             store: the store's name; default ``state``.
             transaction_timeout_ms: after which brokers abort what a dead owner left open; default 60,000.
             restore: how a restore may use the machine: memory, parallelism, fetch sizes, rate.
             call_timeout_s: how long a micro-batch may keep a Python worker; then the worker is ended, and the task
                 whose batch it was fails. Default 600.
-        """
-        return dataclasses.replace(
-            self,
-            rocksdb=rocksdb or self.rocksdb,
-            kafka_options=tuple((kafka or dict(self.kafka_options)).items()),
-            store=store or self.store,
-            transaction_timeout_ms=transaction_timeout_ms or self.transaction_timeout_ms,
-            restore=restore or self.restore,
-            call_timeout_s=call_timeout_s or self.call_timeout_s,
-        )
-
-    def run(self) -> None:
-        """Run as the instance that the launcher's environment names, until it is asked to stop; then exit.
+            state_cleanup_delay_ms: how long an instance keeps the store of a task that was given to others; default the
+                changelog's ``delete.retention.ms``, after which it could not be resumed anyway.
+            allow_faults: whether a recovery drill may kill an instance of it. Default False: anybody with write
+                access to the assignment topic could, so a command to do so is refused.
 
         Raises:
-            ConfigurationError: the job is not complete, or was not started by a launcher.
+            ConfigurationError: the store's name cannot name a topic, or a timeout is not above 0.
         """
-        from airflow_provider.streaming.instance import Instance
-
-        path = os.environ.get(INSTANCE_FILE_VARIABLE)
-        if not path:
-            raise ConfigurationError(
-                f"{INSTANCE_FILE_VARIABLE} is not set: deploy the job with DeployInstanceOperator, or start it with "
-                "airflow_provider.streaming.launcher."
-            )
-        settings = InstanceSettings.read(Path(path))
-        if settings.application_id != self.application_id:
-            raise ConfigurationError(
-                f"The job's application id is {self.application_id!r}, it was deployed as {settings.application_id!r}: "
-                "use the same in the operator and in the job's file."
-            )
-        if self.call_timeout_s is not None:
-            settings = dataclasses.replace(settings, call_timeout_s=self.call_timeout_s)
-        sys.exit(Instance(self.checked(), settings).run())
+        given = {
+            "rocksdb": rocksdb,
+            "kafka_options": None if kafka is None else kafka_options(kafka),
+            "store": store,
+            "transaction_timeout_ms": transaction_timeout_ms,
+            "restore": restore,
+            "call_timeout_s": call_timeout_s,
+            "state_cleanup_delay_ms": state_cleanup_delay_ms,
+            "allow_faults": allow_faults,
+        }
+        changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        return dataclasses.replace(self, **changes)
 
     def checked(self) -> StatefulJob:
         """Itself.
 
         Raises:
-            ConfigurationError: a part is missing.
+            ConfigurationError: a part is missing; the schema has a column twice, or a type that Spark does not have; a
+                column that the job names does not exist or has a type that cannot be used there; or two topics that it
+                names are one, or one is the application's own.
         """
         missing = [
             method
@@ -263,24 +329,47 @@ class StatefulJob:
         if missing:
             raise ConfigurationError(
                 f"Job {self.application_id!r} is not complete: call {', '.join(f'{m}()' for m in missing)} on it"
-                f"{' (or process())' if 'aggregate' in missing else ''} before run()."
+                f"{' (or process())' if 'aggregate' in missing else ''} before it is run."
             )
+        assert self.source_topic is not None
+        assert self.key is not None
+        assert self.operation is not None
+        check_topics(
+            self.application_id,
+            self.store,
+            source=self.source_topic,
+            sink=self.sink_topic,
+            dead_letter=self.error_policy.topic,
+        )
+        check_schema(self.schema)
+        check_columns(self.schema, self.steps, self.key, self.operation)
         return self
 
-    @property
-    def decoder(self) -> JsonDecoder | None:
-        """Decodes the values in the worker, when no step needs them in Spark and their types are plain."""
-        if self.steps or self.schema is None or self.operation is None:
-            return None
-        decoder = JsonDecoder.of(self.schema)
-        if decoder is None:
-            return None
-        kinds = {field.name: field.kind for field in decoder.fields}
-        # A double as a key is written by Spark's rules, which are its own.
-        plain_key = kinds.get(str(self.key), "DOUBLE") != "DOUBLE"
-        return decoder if plain_key and set(self.operation.columns) <= set(kinds) else None
+    def _with_operation(self, method: str, operation: Operation) -> StatefulJob:
+        if self.operation is not None:
+            raise ConfigurationError(
+                f"{method}() was called on job {self.application_id!r}, which has an operation already: a job has one, "
+                "and a second would replace it. Give all aggregates to one aggregate(), or compute them in process()."
+            )
+        return dataclasses.replace(self, operation=operation)
 
-    @property
-    def filters(self) -> tuple[str, ...]:
-        """The names of the counting filters, in order."""
-        return tuple(step.name for step in self.steps if isinstance(step, Filter))
+    def _refuse_another(self, method: str, before: str | None, now: str) -> None:
+        if before is not None and before != now:
+            raise ConfigurationError(
+                f"{method}() of job {self.application_id!r} got {now!r} after {before!r}: a job has one, and the "
+                "second would replace the first. Call it once."
+            )
+
+
+def _check_grouping(key: object, others: Sequence[object], trust_partitioning: object) -> None:
+    if not isinstance(trust_partitioning, bool):
+        raise ConfigurationError(
+            f"group_by() got trust_partitioning={trust_partitioning!r}: give True or False. True turns off the check "
+            "that all records of a group are in one partition."
+        )
+    if others or not isinstance(key, str):
+        raise ConfigurationError(
+            f"group_by() got {', '.join(map(repr, [key, *others]))}: give the name of one column. Make it of several "
+            'with with_column() first, such as with_column("shop_day", "concat_ws(\'|\', shop, day)"), and let it be '
+            "the records' key."
+        )

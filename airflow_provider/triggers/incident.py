@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import time
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -11,12 +13,20 @@ import msgspec
 from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from airflow_provider.control.incident import Incident, detect
+from airflow_provider.common.clock import now_ms
+from airflow_provider.common.json_codec import to_plain
+from airflow_provider.control.detection import detect
+from airflow_provider.control.due import is_due
+from airflow_provider.control.incident import Incident, IncidentKind
+from airflow_provider.control.incident_event import IncidentEvent
+from airflow_provider.control.liveness import Liveness, Timeouts, liveness, running_instances
+from airflow_provider.control.watcher import WATCHER_INTERVAL_S, Watcher
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, TopicMissingError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 
 if TYPE_CHECKING:
     from airflow_provider.control.follower import ControlFollower
+    from airflow_provider.control.writer import ControlWriter
 
 __all__ = ["IncidentTrigger"]
 
@@ -32,35 +42,39 @@ _LATER: Final = (
 
 
 class IncidentTrigger(BaseEventTrigger):
-    """For an `AssetWatcher`: fires on an end without a goodbye, a missed heartbeat, a failed task.
+    """For an `AssetWatcher`: fires on an end without a clean shutdown, a missed heartbeat, a failed task.
 
     Incidents are derived from the state in compacted topics, not from passing events. So a triggerer's restart
-    misses none of them, and each is fired once: not again while its answer is under way (`refire_after_s`), never
-    once its `IncidentRecord` exists. Whoever receives the event must still expect a second one.
+    misses none of them, and each is fired once: not again while its answer is under way (`refire_after_s`), nor once
+    its `IncidentRecord` exists, unless that holds a task for want of an instance and one runs now
+    (`airflow_provider.control.due`). Its receiver must still expect a second one.
 
     Silence is only judged after everything that the brokers hold was read: neither a blocked event loop nor a
     broker's outage looks like a silent instance. It never ends by itself: while the topics or the brokers are not
     there, it waits for them.
 
-    The event's payload: ``incident`` (as a dict), ``application_id``, ``kafka_conn_id``, ``detected_at_ms``,
-    ``silent`` (instances that were not heard of within the timeout), ``instance_timeout_s``,
-    ``num_standby_replicas``.
+    It writes into the status topic that it watches (`Watcher`), every two seconds and without waiting for it: a write
+    that fails is left out, and the watching goes on.
+
+    The event's payload is an `IncidentEvent` as plain values.
 
     Args:
         application_id: the application.
         kafka_conn_id: connection of the Kafka cluster.
         instance_timeout_s: silence longer than this is a missed heartbeat.
-        start_timeout_s: the same for an instance that is starting.
+        start_timeout_s: the same for an instance that is starting, or never sent a heartbeat.
+        stall_timeout_s: a task that commits nothing for longer than this, while its source has records, stands still.
         refire_after_s: an incident without a record is fired again after this, in case the event was lost.
-        num_standby_replicas: passed on to whoever answers.
+        num_standby_replicas: passed on to the failover run.
     """
 
     def __init__(
         self,
         application_id: str,
         kafka_conn_id: str = KafkaStreamsHook.default_conn_name,
-        instance_timeout_s: float = 5.0,
-        start_timeout_s: float = 120.0,
+        instance_timeout_s: float = Timeouts.instance_s,
+        start_timeout_s: float = Timeouts.start_s,
+        stall_timeout_s: float = Timeouts.stall_s,
         refire_after_s: float = 30.0,
         num_standby_replicas: int = 1,
     ) -> None:
@@ -69,9 +83,12 @@ class IncidentTrigger(BaseEventTrigger):
         self.kafka_conn_id = kafka_conn_id
         self.instance_timeout_s = instance_timeout_s
         self.start_timeout_s = start_timeout_s
+        self.stall_timeout_s = stall_timeout_s
         self.refire_after_s = refire_after_s
         self.num_standby_replicas = num_standby_replicas
         self._fired: dict[str, float] = {}
+        self._wrote_at = float("-inf")
+        self._not_written = ""
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Its class and arguments."""
@@ -82,82 +99,130 @@ class IncidentTrigger(BaseEventTrigger):
                 "kafka_conn_id": self.kafka_conn_id,
                 "instance_timeout_s": self.instance_timeout_s,
                 "start_timeout_s": self.start_timeout_s,
+                "stall_timeout_s": self.stall_timeout_s,
                 "refire_after_s": self.refire_after_s,
                 "num_standby_replicas": self.num_standby_replicas,
             },
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """An event an incident, for ever."""
+        """One event per incident; never ends by itself."""
         from confluent_kafka import KafkaException
 
-        told = ""
+        logged = ""
         while True:
             try:
                 async for event in self._events():
-                    told = ""
+                    logged = ""
                     yield event
             except (*_LATER, KafkaException) as error:
-                if told != str(error):
-                    told = str(error)
+                if logged != str(error):
+                    logged = str(error)
                     self.log.warning("Not watching %s for now: %s", self.application_id, error)
             await asyncio.sleep(_AGAIN_S)
 
     async def _events(self) -> AsyncIterator[TriggerEvent]:
         from airflow_provider.control.follower import ControlFollower
+        from airflow_provider.control.writer import ControlWriter
 
         connection = await KafkaStreamsHook(self.kafka_conn_id).get_connection_async()
         async with ControlFollower(connection, self.application_id) as follower:
             self.log.info("Watching %s", self.application_id)
+            began_at_ms = now_ms()
+            writer = await asyncio.to_thread(ControlWriter, connection, self.application_id)
             while True:
                 if await self._can_judge(follower):
-                    for incident in self._due(follower):
-                        yield TriggerEvent(self._payload(incident, follower))
+                    for incident in await self._due(follower):
+                        yield TriggerEvent(to_plain(self._event(incident, follower)))
+                    self._write_that_it_watches(writer, began_at_ms)
                 await follower.poll(_POLL_S)
+
+    def _write_that_it_watches(self, writer: ControlWriter, began_at_ms: int) -> None:
+        """Once an interval, without waiting until it is stored."""
+        from confluent_kafka import KafkaException
+
+        now = time.monotonic()
+        if now - self._wrote_at < WATCHER_INTERVAL_S:
+            return
+        self._wrote_at = now
+        watcher = Watcher(
+            application_id=self.application_id,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            began_at_ms=began_at_ms,
+            sent_at_ms=now_ms(),
+        )
+        try:
+            writer.send(watcher)
+        except (KafkaException, BufferError) as error:
+            if self._not_written != str(error):
+                self._not_written = str(error)
+                self.log.warning("%s is watched, but that could not be written: %s", self.application_id, error)
 
     async def _can_judge(self, follower: ControlFollower) -> bool:
         """Whether what is silent now is silent itself; asks the brokers before any silence gets long."""
         now = time.monotonic()
         assignment = follower.view.assignment
-        names = [n for n in (assignment.instances if assignment else ()) if self._speaks(follower, n)]
+        names = [n for n in (assignment.instances if assignment else ()) if self._may_speak(follower, n)]
+        follower.silence.expect(names, now)
         long = follower.silence.longest_s(names, now) > self.instance_timeout_s / 2
         if follower.hearing and not long:
             return True
         return await follower.confirm()
 
     @staticmethod
-    def _speaks(follower: ControlFollower, instance: str) -> bool:
+    def _may_speak(follower: ControlFollower, instance: str) -> bool:
         status = follower.view.statuses.get(instance)
-        return status is not None and status.state.alive
+        return status is None or status.state.alive
 
-    def _due(self, follower: ControlFollower) -> Sequence[Incident]:
+    async def _due(self, follower: ControlFollower) -> Sequence[Incident]:
         now = time.monotonic()
-        found = detect(
-            follower.view.assignment,
-            follower.view.statuses,
-            follower.silent_for_s(),
-            self.instance_timeout_s,
-            self.start_timeout_s,
-        )
+        found = self._found(follower)
+        if any(incident.kind is IncidentKind.GENERATION_LOST for incident in found):
+            # Of two topics, the assignment that a status speaks of may only not have been read yet.
+            found = self._found(follower) if await follower.confirm() else ()
+
+        # One that sent a heartbeat again, and falls silent again, fires again.
+        open_ids = {incident.id for incident in found}
+        self._fired = {id: at for id, at in self._fired.items() if id in open_ids}
+        running = running_instances(follower.view.statuses, follower.silent_for_s(), self._timeouts)
         due = [
             incident
             for incident in found
-            if incident.id not in follower.view.incidents
-            and now - self._fired.get(incident.id, float("-inf")) > self.refire_after_s
+            if now - self._fired.get(incident.id, float("-inf")) > self.refire_after_s
+            and is_due(incident, follower.view, running, self.num_standby_replicas)
         ]
         self._fired.update({incident.id: now for incident in due})
         return due
 
-    def _payload(self, incident: Incident, follower: ControlFollower) -> dict[str, Any]:
-        silent = follower.silent_for_s()
-        payload: dict[str, Any] = {
-            "incident": msgspec.to_builtins(incident),
-            "application_id": self.application_id,
-            "kafka_conn_id": self.kafka_conn_id,
-            "detected_at_ms": time.time_ns() // 1_000_000,
-            "silent": sorted(name for name, seconds in silent.items() if seconds > self.instance_timeout_s),
-            "instance_timeout_s": self.instance_timeout_s,
-            "num_standby_replicas": self.num_standby_replicas,
-        }
+    def _found(self, follower: ControlFollower) -> tuple[Incident, ...]:
+        return detect(
+            follower.view.assignment,
+            follower.view.statuses,
+            follower.silent_for_s(),
+            self._timeouts,
+            follower.view.heard_at_ms,
+        )
+
+    def _event(self, incident: Incident, follower: ControlFollower) -> IncidentEvent:
+        silent_for_s = follower.silent_for_s()
         self.log.info("Incident %s: %s", incident.id, incident.evidence)
-        return payload
+        return IncidentEvent(
+            incident=incident,
+            application_id=self.application_id,
+            kafka_conn_id=self.kafka_conn_id,
+            detected_at_ms=now_ms(),
+            silent={
+                name: follower.view.heard_at_ms.get(name, 0)
+                for name, status in sorted(follower.view.statuses.items())
+                if liveness(status, silent_for_s.get(name, 0.0), self._timeouts) is Liveness.SILENT
+            },
+            instance_timeout_s=self.instance_timeout_s,
+            start_timeout_s=self.start_timeout_s,
+            stall_timeout_s=self.stall_timeout_s,
+            num_standby_replicas=self.num_standby_replicas,
+        )
+
+    @property
+    def _timeouts(self) -> Timeouts:
+        return Timeouts(self.instance_timeout_s, self.start_timeout_s, self.stall_timeout_s)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from airflow_provider.connection import KafkaConnection
+from airflow_provider.kafka.connection import KafkaConnection
 from tests.benchmarks.cluster import broker, cpu_seconds, instance, make_topics, publish_orders
 from tests.benchmarks.figures import Figures, median
 

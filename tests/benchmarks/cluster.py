@@ -6,40 +6,47 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import psutil
 from confluent_kafka import Producer
 
-from airflow_provider.connection import KafkaConnection
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.assignor import assign
 from airflow_provider.control.publisher import AssignmentPublisher
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import InstanceState
-from airflow_provider.embedded.broker import EmbeddedBroker
-from airflow_provider.embedded.jars import spark_kafka_jars
-from airflow_provider.embedded.settings import BrokerSettings
-from airflow_provider.streaming.launcher import Launched, launch
-from airflow_provider.streaming.settings import InstanceSettings
-from airflow_provider.topics import TopicAdmin, TopicSpec, changelog_spec, control_specs
+from airflow_provider.control.tasks import tasks_of
+from airflow_provider.jars.jar_sets import spark_kafka_jars
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.topic_admin import TopicAdmin
+from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec, control_specs
+from airflow_provider.kit.broker import EmbeddedBroker
+from airflow_provider.kit.settings import BrokerSettings
+from airflow_provider.launch.instance_settings import InstanceSettings
+from airflow_provider.launch.launcher import Launched, launch
 
 _CHUNK = 50_000
+_START_S = 300.0
+"""For a broker and for an instance: busy machines are measured on too."""
 
 
 @contextlib.contextmanager
 def broker(directory: Path) -> Iterator[KafkaConnection]:
     """A broker of its own for one measurement."""
     settings = BrokerSettings.on_free_ports(directory, die_with_parent=True, heap_bytes=1 << 30)
-    with EmbeddedBroker(settings) as running:
-        yield KafkaConnection(running.bootstrap_servers)
+    running = EmbeddedBroker(settings)
+    try:
+        yield KafkaConnection(running.start(_START_S).bootstrap_servers)
+    finally:
+        running.stop()
 
 
 def make_topics(connection: KafkaConnection, application_id: str, tasks: int, *others: str) -> None:
     """The topics of an application and its source and sink."""
-    plain = [TopicSpec(name, tasks, config={}, required=frozenset()) for name in others]
+    plain = [TopicSpec(name=name, partitions=tasks, config={}, required=frozenset()) for name in others]
     TopicAdmin(connection).ensure(
         [*plain, changelog_spec(application_id, "state", tasks), *control_specs(application_id)]
     )
@@ -68,11 +75,22 @@ def publish_orders(connection: KafkaConnection, topic: str, orders: int, custome
 
 @contextlib.contextmanager
 def instance(
-    connection: KafkaConnection, application_id: str, job: Path, folder: Path, master: str, options: Sequence[str] = ()
+    connection: KafkaConnection,
+    application_id: str,
+    job: Path,
+    folder: Path,
+    master: str,
+    options: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[Launched, ControlReader]]:
     """One running instance with every task assigned to it as the active one; the job gets its id as its argument."""
     settings = InstanceSettings(
-        application_id, "bench", time.time_ns() // 1_000_000, str(folder / "state"), str(folder / "run"), connection
+        application_id=application_id,
+        instance="bench",
+        incarnation=time.time_ns() // 1_000_000,
+        state_dir=str(folder / "state"),
+        run_dir=str(folder / "run"),
+        connection=connection,
     )
     command = [
         str(Path(sys.executable).parent / "spark-submit"),
@@ -82,12 +100,13 @@ def instance(
         str(job),
         application_id,
     ]
-    launched = launch(settings, command, {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_DRIVER_PYTHON": sys.executable})
+    environment = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_DRIVER_PYTHON": sys.executable, **(env or {})}
+    launched = launch(settings, command, environment)
     reader = ControlReader(connection, application_id)
     try:
         _until_running(reader, settings.incarnation)
         with AssignmentPublisher(connection, application_id) as publisher:
-            tasks = TopicAdmin(connection).partitions(f"{application_id}-state-changelog")
+            tasks = tasks_of({0: TopicAdmin(connection).partitions(f"{application_id}-state-changelog")})
             newest = publisher.view.assignment or Assignment.empty(application_id, tasks)
             publisher.publish(newest.next(assign(newest, ["bench"], 0), "for a measurement"))
         yield launched, reader
@@ -99,7 +118,7 @@ def instance(
 
 
 def _until_running(reader: ControlReader, incarnation: int) -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + _START_S
     while time.monotonic() < deadline:
         reader.poll(0.2)
         status = reader.view.statuses.get("bench")
@@ -108,8 +127,8 @@ def _until_running(reader: ControlReader, incarnation: int) -> None:
         if status.state is InstanceState.RUNNING:
             return
         if not status.state.alive:
-            raise RuntimeError(f"the instance ended: {status.error}; its log is {status.log_file}")
-    raise RuntimeError("the instance did not run within 120 s")
+            raise RuntimeError(f"the instance ended: {status.error}; its log is {status.process.log_file}")
+    raise RuntimeError(f"the instance did not run within {_START_S:g} s")
 
 
 def cpu_seconds(pid: int) -> dict[str, float]:

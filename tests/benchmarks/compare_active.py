@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from airflow_provider.connection import KafkaConnection
+from airflow_provider.kafka.connection import KafkaConnection
 from tests.benchmarks.active_step import SINK, SOURCE, measure, published
 from tests.benchmarks.figures import Figures, compare
 from tests.benchmarks.kafka_streams.program import Program

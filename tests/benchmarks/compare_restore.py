@@ -18,7 +18,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
-from airflow_provider.connection import KafkaConnection
+from airflow_provider.kafka.connection import KafkaConnection
 from tests.benchmarks import restore
 from tests.benchmarks.cluster import broker, make_topics
 from tests.benchmarks.figures import Figures, compare

@@ -50,7 +50,7 @@ def compare(sides: Mapping[str, Callable[[int], Figures]], runs: int) -> None:
     """Measure the sides in turn, A B A B, so that a busy minute of the machine meets all of them.
 
     Prints every run with the machine's load, the medians, and the first side against each other one: the ratio of
-    medians, and the range of the ratios of neighbours in time, which tells how far to trust it.
+    medians, and the range of the ratios of neighbours in time, which shows how far to trust it.
 
     Args:
         sides: by name, what measures one run, given its number.

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from airflow_provider.connection import KafkaConnection
+from airflow_provider.kafka.connection import KafkaConnection
 from tests.benchmarks.active_step import TASKS
 from tests.benchmarks.cluster import broker, instance, make_topics
 

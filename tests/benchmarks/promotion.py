@@ -14,9 +14,10 @@ import tempfile
 import time
 from pathlib import Path
 
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import Role, TaskState
-from airflow_provider.streaming.plan import SlotPlan, TaskPlan
-from airflow_provider.streaming.slot import Slot
+from airflow_provider.streaming.worker.plan import SlotPlan, TaskPlan
+from airflow_provider.streaming.worker.slot import Slot
 from tests.benchmarks.cluster import broker, make_topics
 from tests.benchmarks.restore import fill, plan_of
 
@@ -26,10 +27,11 @@ _SMALL, _LARGE = 0, 1
 def promote(slot: Slot, plan: SlotPlan, task: int, generation: int) -> float:
     """Seconds until the task may process."""
     tasks = tuple(
-        TaskPlan(number, Role.ACTIVE if number == task else Role.STANDBY, generation) for number in (_SMALL, _LARGE)
+        TaskPlan(task=TaskId(0, number), role=Role.ACTIVE if number == task else Role.STANDBY, generation=generation)
+        for number in (_SMALL, _LARGE)
     )
     asked, begun = dataclasses.replace(plan, tasks=tasks), time.monotonic()
-    while slot.call(asked, None, False)[task].state is not TaskState.RUNNING:
+    while slot.call(asked, (), False)[task].state is not TaskState.RUNNING:
         pass
     return time.monotonic() - begun
 
@@ -49,7 +51,7 @@ def main() -> None:
                 fill(connection, keys, keys, options.record_bytes, task)
             plan = plan_of(connection, folder, (_SMALL, _LARGE))
             slot = Slot(plan)
-            while any(status.lag_records != 0 for status in slot.call(plan, None, False)):
+            while any(status.lag_records != 0 for status in slot.call(plan, (), False)):
                 pass
             for run in range(options.runs):
                 for task in took:  # in turn, so that a busy minute meets both

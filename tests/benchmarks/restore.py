@@ -14,18 +14,20 @@ from pathlib import Path
 import numpy as np
 from confluent_kafka import Consumer
 
-from airflow_provider.changelog.commit_record import CommitRecord
+from airflow_provider.changelog.commit_record import CommitRecord, SourcePosition
 from airflow_provider.changelog.writer import TransactionalWriter
-from airflow_provider.connection import KafkaConnection
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import Role
-from airflow_provider.names import changelog_topic, transactional_id
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.names import changelog_topic, transactional_id
+from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.state.options import RocksDBOptions
-from airflow_provider.streaming.aggregate import Aggregation
 from airflow_provider.streaming.functions import count
-from airflow_provider.streaming.plan import JobSpec, SlotPlan, TaskPlan
-from airflow_provider.streaming.settings import InstanceSettings
-from airflow_provider.streaming.slot import Slot
+from airflow_provider.streaming.operations.aggregate import Aggregation
+from airflow_provider.streaming.planner.job_spec import InputSpec, JobSpec, StoreSpec
+from airflow_provider.streaming.worker.plan import SlotPlan, TaskPlan
+from airflow_provider.streaming.worker.slot import Slot
 from tests.benchmarks.cluster import broker, make_topics
 from tests.benchmarks.figures import Figures, median
 
@@ -47,8 +49,8 @@ def fill(
     Values of one transaction share most of their bytes, unless they are not to be `compressible`.
     """
     group = Consumer(connection.to_client_config() | {"group.id": application})
-    writer = TransactionalWriter(connection, transactional_id(application, task))
-    writer.own()
+    writer = TransactionalWriter(connection, transactional_id(application, TaskId(0, task)))
+    writer.fence()
     random = np.random.default_rng(7 + task)
     order = random.permutation(records) % keys
     for at in range(0, records, _TRANSACTION):
@@ -59,8 +61,18 @@ def fill(
         changes = [
             (b"key-%012d" % key, b"%012d" % (at + i) + filler[step * i : step * i + rest]) for i, key in enumerate(part)
         ]
-        record = CommitRecord(application, task, 1, "bench", 1, 0, {"source": at + len(part)}, at + len(part))
-        writer.commit(changelog_topic(application, "state"), task, changes, {}, record, group)
+        record = CommitRecord(
+            application_id=application,
+            task=TaskId(0, task),
+            sequence=at // _TRANSACTION + 1,
+            generation=1,
+            instance="bench",
+            incarnation=1,
+            committed_at_ms=0,
+            sources={"source": SourcePosition(at + len(part))},
+            processed=at + len(part),
+        )
+        writer.commit({changelog_topic(application, "state"): changes}, {}, record, group)
     group.close()
 
 
@@ -68,22 +80,28 @@ def plan_of(
     connection: KafkaConnection, folder: Path, tasks: Sequence[int], snapshots: SnapshotSettings | None = None
 ) -> SlotPlan:
     """Standbys of tasks, in a folder."""
-    settings = InstanceSettings(_APPLICATION, "bench", 1, str(folder / "state"), str(folder / "run"), connection)
+    settings = InstanceSettings(
+        application_id=_APPLICATION,
+        instance="bench",
+        incarnation=1,
+        state_dir=str(folder / "state"),
+        run_dir=str(folder / "run"),
+        connection=connection,
+    )
     spec = JobSpec(
-        _APPLICATION,
-        "source",
-        None,
-        "state",
-        "key",
-        Aggregation((count(),)),
-        (),
-        max(tasks) + 1,
-        RocksDBOptions(),
-        86_400_000,
-        60_000,
+        application_id=_APPLICATION,
+        input=InputSpec(topic="source", key_name="key"),
+        operation=Aggregation((count(),)),
+        store=StoreSpec(name="state", rocksdb=RocksDBOptions(), delete_retention_ms=86_400_000),
         snapshots=snapshots,
     )
-    return SlotPlan(settings, spec, 0, tuple(TaskPlan(task, Role.STANDBY, 1) for task in tasks), budget_s=0.25)
+    return SlotPlan(
+        settings=settings,
+        job=spec,
+        slot=0,
+        tasks=tuple(TaskPlan(task=TaskId(0, task), role=Role.STANDBY, generation=1) for task in tasks),
+        budget_s=0.25,
+    )
 
 
 def restore(connection: KafkaConnection, folder: Path, tasks: Sequence[int] = (0,)) -> Figures:
@@ -91,12 +109,12 @@ def restore(connection: KafkaConnection, folder: Path, tasks: Sequence[int] = (0
     plan = plan_of(connection, folder, tasks)
     begun, cpu = time.monotonic(), time.process_time()
     slot = Slot(plan)
-    told = slot.call(plan, None, False)
-    while any(status.lag_records != 0 for status in told):
-        told = slot.call(plan, None, False)
+    statuses = slot.call(plan, (), False)
+    while any(status.lag_records != 0 for status in statuses):
+        statuses = slot.call(plan, (), False)
     took, used = time.monotonic() - begun, time.process_time() - cpu
     slot.close()
-    return Figures(sum(status.restored_records for status in told), took, used)
+    return Figures(sum(status.restore.records for status in statuses), took, used)
 
 
 def main() -> None:

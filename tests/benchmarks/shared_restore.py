@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from airflow_provider.connection import KafkaConnection
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import TaskState
+from airflow_provider.kafka.connection import KafkaConnection
 from tests.benchmarks import restore
 from tests.benchmarks.cluster import broker, cpu_seconds, instance, make_topics
 from tests.benchmarks.figures import Figures, compare
@@ -24,15 +25,15 @@ _DEADLINE_S = 300.0
 
 
 def measure(connection: KafkaConnection, application: str, folder: Path, cores: int) -> Figures:
-    """From when the task is taken until its store is whole, as the instance tells; CPU of its Python workers."""
+    """From when the task is taken until its store is whole, as the instance reports; CPU of its Python workers."""
     with instance(connection, application, _JOB, folder, f"local[{cores}]") as (launched, reader):
         before, deadline = 0.0, time.monotonic() + _DEADLINE_S
         while time.monotonic() < deadline:
             reader.poll(0.1)
-            task = reader.view.statuses["bench"].task(0)
+            task = reader.view.statuses["bench"].task(TaskId(0, 0))
             if task is not None and task.state is TaskState.RUNNING:
                 return Figures(
-                    task.restored_records, task.restore_s, cpu_seconds(launched.launcher_pid)["worker"] - before
+                    task.restore.records, task.restore.took_s, cpu_seconds(launched.launcher_pid)["worker"] - before
                 )
         raise RuntimeError(f"the store was not whole within {_DEADLINE_S:g} s; the log is {launched.log_file}")
 

@@ -2,9 +2,8 @@
 
 import sys
 
-from airflow_provider.changelog.restore_settings import RestoreSettings
+from airflow_provider.streaming import RestoreSettings, StatefulJob, run
 from airflow_provider.streaming import functions as F
-from airflow_provider.streaming.job import StatefulJob
 
 job = (
     StatefulJob(sys.argv[1])
@@ -15,4 +14,4 @@ job = (
 )
 
 if __name__ == "__main__":
-    job.run()
+    run(job)

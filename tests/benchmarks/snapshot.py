@@ -11,10 +11,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from airflow_provider.connection import KafkaConnection
 from airflow_provider.control.status import TaskStatus
+from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.snapshot.settings import SnapshotSettings
-from airflow_provider.streaming.slot import Slot
+from airflow_provider.streaming.worker.slot import Slot
 from tests.benchmarks.cluster import broker, make_topics
 from tests.benchmarks.figures import Figures, compare
 from tests.benchmarks.restore import fill, plan_of
@@ -31,14 +31,14 @@ def restore(connection: KafkaConnection, folder: Path, records: int, snapshots: 
     plan = plan_of(connection, folder, (0,), snapshots)
     begun, cpu = time.monotonic(), time.process_time()
     slot = Slot(plan)
-    (told,) = slot.call(plan, None, False)
-    while told.lag_records != 0:
-        (told,) = slot.call(plan, None, False)
+    (status,) = slot.call(plan, (), False)
+    while status.lag_records != 0:
+        (status,) = slot.call(plan, (), False)
     figures = Figures(records, time.monotonic() - begun, time.process_time() - cpu)
     slot.close()
-    from_snapshot = str(told.restored_from).startswith("the snapshot")
+    from_snapshot = str(status.restore.source).startswith("the snapshot")
     if from_snapshot is (snapshots is None):
-        raise ValueError(f"The store was restored from {told.restored_from}, measured is another way.")
+        raise ValueError(f"The store was restored from {status.restore.source}, measured is another way.")
     return figures
 
 
@@ -46,14 +46,14 @@ def take(connection: KafkaConnection, folder: Path, snapshots: SnapshotSettings)
     """Have a standby send a snapshot."""
     plan = plan_of(connection, folder, (0,), snapshots)
     slot = Slot(plan)
-    (told,) = slot.call(plan, None, False)
-    while told.snapshot_position is None:
-        if told.snapshot_error is not None:
-            raise ValueError(told.snapshot_error)
-        (told,) = slot.call(plan, None, False)
+    (status,) = slot.call(plan, (), False)
+    while status.snapshot.position is None:
+        if status.snapshot.error is not None:
+            raise ValueError(status.snapshot.error)
+        (status,) = slot.call(plan, (), False)
         time.sleep(0.01)
     slot.close()
-    return told
+    return status
 
 
 def main(argv: list[str] | None = None) -> None:

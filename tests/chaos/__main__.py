@@ -21,7 +21,8 @@ def main() -> int:
     parser.add_argument("--rate", type=int, default=1000, help="records a second")
     parser.add_argument("--faults", default="all", help=f"comma-separated, of: {', '.join(FAULTS)}")
     parser.add_argument("--max-faults", type=int, help="end after so many faults, if the time does not end it before")
-    parser.add_argument("--deadline", type=float, help="seconds for the whole run; then it is ended and told")
+    parser.add_argument("--deadline", type=float, help="seconds for the whole run; then it is ended and reported")
+    parser.add_argument("--heal", type=float, default=150.0, help="seconds within which all has to be whole again")
     parser.add_argument("--keep", action="store_true", help="keep the folder whatever the verdict")
     asked = parser.parse_args()
     faults = list(FAULTS) if asked.faults == "all" else asked.faults.split(",")
@@ -38,6 +39,7 @@ def main() -> int:
         asked.tasks,
         asked.rate,
         faults,
+        heal_s=asked.heal,
         max_faults=asked.max_faults,
         deadline_s=asked.deadline,
         keep=asked.keep,

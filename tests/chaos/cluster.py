@@ -11,28 +11,31 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 import psutil
 
-from airflow_provider.connection import KafkaConnection
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment, TaskAssignment
 from airflow_provider.control.command import Command, CommandKind
 from airflow_provider.control.publisher import AssignmentPublisher
 from airflow_provider.control.status import InstanceState, InstanceStatus
 from airflow_provider.control.view import ControlView
 from airflow_provider.control.writer import ControlWriter
-from airflow_provider.embedded.broker import EmbeddedBroker
-from airflow_provider.embedded.jars import spark_kafka_jars
-from airflow_provider.embedded.settings import BrokerSettings
 from airflow_provider.errors import BrokerUnreachableError, FencedError, StatefulStreamsError
-from airflow_provider.streaming.launcher import launch
-from airflow_provider.streaming.settings import InstanceSettings
-from airflow_provider.topics import TopicAdmin, TopicSpec, changelog_spec, control_specs
+from airflow_provider.jars.jar_sets import spark_kafka_jars
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.topic_admin import TopicAdmin
+from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec, control_specs
+from airflow_provider.kit.broker import EmbeddedBroker
+from airflow_provider.kit.settings import BrokerSettings
+from airflow_provider.launch.instance_settings import InstanceSettings
+from airflow_provider.launch.launcher import launch
 from tests.chaos.health import Health, health
+from tests.chaos.judge import Record
 from tests.chaos.load import Load
 from tests.chaos.supervisor import Supervisor
 from tests.waiting import wait_until
@@ -44,6 +47,10 @@ BALLAST: Final = "ballast"
 _JOB = Path(__file__).parent / "ledger_job.py"
 _CLOCK = Path(__file__).parent / "clock"
 _DISK_BYTES = 128 << 20
+_SHORT_LIVED: Final = "-XX:TieredStopAtLevel=1"
+"""Java that is soon killed again need not be compiled twice."""
+BROKER_START_S: Final = 240.0
+"""How long the broker may take to start: the machine may be busy with more than one run."""
 
 
 class Cluster:
@@ -55,12 +62,17 @@ class Cluster:
         tasks: partitions of the input.
         rate: records a second.
         seed: of the load.
+        heal_s: how long a fault may wait for what has to come true.
     """
 
-    def __init__(self, folder: Path, instances: int, tasks: int, rate: int, seed: int) -> None:
-        self.folder, self.tasks = folder, tasks
-        self.names = tuple(f"i{number}" for number in range(1, instances + 1))
-        settings = BrokerSettings.on_free_ports(folder / "kafka", die_with_parent=True)
+    def __init__(self, folder: Path, instances: int, tasks: int, rate: int, seed: int, heal_s: float) -> None:
+        self.folder, self.tasks, self.heal_s = folder, tasks, heal_s
+        self.names = [f"i{number}" for number in range(1, instances + 1)]
+        """The instances that should live."""
+        self.spare = f"i{instances + 1}"
+        """One more, which is added and removed."""
+        self.everyone = (*self.names, self.spare)
+        settings = BrokerSettings.on_free_ports(folder / "kafka", die_with_parent=True, java_options=(_SHORT_LIVED,))
         self.broker = EmbeddedBroker(settings)
         self.connection = KafkaConnection(self.broker.bootstrap_servers)
         self.load = Load(self.broker.bootstrap_servers, f"{APPLICATION}-input", tasks, rate, seed)
@@ -69,6 +81,12 @@ class Cluster:
         """By instance, what to do to its folder before it is launched again."""
         self.fail_points: dict[str, tuple[str, ...]] = {}
         """By instance, what its next process is to die at."""
+        self.variants: dict[str, str] = {}
+        """By instance, the variant of the job that is launched instead of the job."""
+        self.problems: list[str] = []
+        """What a fault waited for and did not come true."""
+        self.lost_assignments: list[list[Record]] = []
+        """What the earlier lives of the assignment topic held."""
         self.tampered: set[Path] = set()
         """Stores whose files were changed behind RocksDB's back."""
         self.run_dirs: dict[str, Path] = {}
@@ -85,16 +103,23 @@ class Cluster:
         return self
 
     def _set_up(self) -> None:
-        for name in self.names:
+        for name in self.everyone:
             self._mount(self.state_dir(name))
-        self.broker.start()
+        self.broker.start(BROKER_START_S)
         plain = [
-            TopicSpec(f"{APPLICATION}-{name}", self.tasks, config={}, required=frozenset())
+            TopicSpec(name=f"{APPLICATION}-{name}", partitions=self.tasks, config={}, required=frozenset())
             for name in ("input", "output")
         ]
-        TopicAdmin(self.connection).ensure(
-            [*plain, changelog_spec(APPLICATION, "state", self.tasks), *map(_kept, control_specs(APPLICATION))]
+        # A letter holds the whole record, and says why.
+        letters = dataclasses.replace(
+            plain[0], name=f"{APPLICATION}-dead-letters", config={"max.message.bytes": str(4 << 20)}
         )
+        TopicAdmin(self.connection).ensure([*plain, letters, changelog_spec(APPLICATION, "state", self.tasks)])
+        self.ensure_control_topics()
+
+    def ensure_control_topics(self) -> None:
+        """As `CreateChangelogTopicsOperator` does."""
+        TopicAdmin(self.connection).ensure(map(_kept, control_specs(APPLICATION)))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -109,7 +134,7 @@ class Cluster:
             subprocess.run(["umount", "-l", str(folder)], check=False)
 
     def _mount(self, folder: Path) -> None:
-        """A small file system for an instance's stores, so that it can be full; where nobody may mount, none."""
+        """A small file system for an instance's stores, so that it can be full; where mounting is not allowed, none."""
         folder.mkdir(parents=True)
         command = ["mount", "-t", "tmpfs", "-o", f"size={_DISK_BYTES}", "tmpfs", str(folder)]
         if subprocess.run(command, capture_output=True, check=False).returncode == 0:
@@ -145,22 +170,29 @@ class Cluster:
             incarnation = max(time.time_ns() // 1_000_000, known.incarnation + 1 if known else 0)
             run_dir = self.folder / "run" / f"{name}-{incarnation}"
             settings = InstanceSettings(
-                APPLICATION,
-                name,
-                incarnation,
-                str(self.state_dir(name)),
-                str(run_dir),
-                self.connection,
+                application_id=APPLICATION,
+                instance=name,
+                incarnation=incarnation,
+                state_dir=str(self.state_dir(name)),
+                run_dir=str(run_dir),
+                connection=self.connection,
                 fail_points=self.fail_points.pop(name, ()),
             )
-            claim = InstanceStatus(APPLICATION, name, incarnation, InstanceState.STARTING, sent_at_ms=incarnation)
+            claim = InstanceStatus(
+                application_id=APPLICATION,
+                instance=name,
+                incarnation=incarnation,
+                state=InstanceState.STARTING,
+                sent_at_ms=incarnation,
+            )
             publisher.publish(None, claim)
         command = [
             str(Path(sys.executable).parent / "spark-submit"),
             *("--master", "local[1]", "--driver-memory", "512m", "--conf", "spark.ui.enabled=false"),
-            *("--conf", "spark.driver.extraJavaOptions=-XX:+UseSerialGC"),
+            *("--conf", f"spark.driver.extraJavaOptions=-XX:+UseSerialGC {_SHORT_LIVED}"),
             *("--jars", ",".join(map(str, spark_kafka_jars()))),
             str(_JOB),
+            *filter(None, [self.variants.get(name)]),
         ]
         root = str(Path(__file__).parents[2])
         paths = [str(_CLOCK), root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
@@ -183,7 +215,7 @@ class Cluster:
 
     def stores(self, name: str) -> list[Path]:
         """The folders of an instance's stores."""
-        return sorted((self.state_dir(name) / APPLICATION).glob("task-*/state"))
+        return sorted((self.state_dir(name) / APPLICATION).glob("*_*/rocksdb"))
 
     def processes(self, name: str) -> list[psutil.Process]:
         """Everything of an instance but its launcher: spark-submit, the driver, the Python workers."""
@@ -225,18 +257,24 @@ class Cluster:
         """SIGKILL to all of an instance at once; its launcher lives on to tell."""
         self.signal(self.processes(name), signal.SIGKILL)
 
+    def launcher(self, name: str) -> list[psutil.Process]:
+        """The launcher of an instance; empty where it ended."""
+        with contextlib.suppress(psutil.NoSuchProcess, KeyError):
+            process = psutil.Process(self._launchers[name])
+            return [process] if "airflow_provider.launch.launcher" in _command(process) else []
+        return []
+
     def kill_all(self) -> None:
         """End whatever is left of any instance that was ever launched."""
         for name in self._launchers:
-            launcher = psutil.Process(self._launchers[name]) if psutil.pid_exists(self._launchers[name]) else None
+            launcher = self.launcher(name)
             self.kill(name)
-            if launcher is not None and "airflow_provider.streaming.launcher" in _command(launcher):
-                self.signal([launcher], signal.SIGKILL)
+            self.signal(launcher, signal.SIGKILL)
         self.signal([p for p in self._seen.values() if p.is_running()], signal.SIGKILL)
 
     # -- the control plane ---------------------------------------------------------------------------------------
 
-    def publish(self, change: Callable[[Assignment], tuple[TaskAssignment, ...]], reason: str) -> bool:
+    def publish(self, change: Callable[[Assignment], Mapping[TaskId, TaskAssignment]], reason: str) -> bool:
         """Publish what `change` makes of the newest assignment; says whether it could."""
         try:
             with AssignmentPublisher(self.connection, APPLICATION) as publisher:
@@ -247,13 +285,22 @@ class Cluster:
             return False
         return True
 
+    def stop_instance(self, name: str) -> None:
+        """Ask one to stop, as `StopInstanceOperator` does once its tasks were handed over."""
+        status = self.view.statuses.get(name)
+        if status is not None:
+            incarnation = status.incarnation
+            command = Command(
+                id=f"stop-{name}-{incarnation}", kind=CommandKind.STOP, instance=name, incarnation=incarnation
+            )
+            with contextlib.suppress(StatefulStreamsError):
+                ControlWriter(self.connection, APPLICATION).write(command)
+
     def stop_instances(self, deadline_s: float = 60.0) -> list[str]:
         """Ask every instance to stop; returns those that did not."""
         self.supervisor.stop()
-        writer = ControlWriter(self.connection, APPLICATION)
-        for name, status in self.view.statuses.items():
-            with contextlib.suppress(StatefulStreamsError):
-                writer.write(Command(f"stop-{name}", CommandKind.STOP, name, status.incarnation))
+        for name in list(self.view.statuses):
+            self.stop_instance(name)
         deadline = time.monotonic() + deadline_s
         while (left := [n for n in self.names if self.processes(n)]) and time.monotonic() < deadline:
             time.sleep(0.1)

@@ -4,30 +4,55 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import cast
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from rocksdict import AccessType, Options, Rdict
 
+from airflow_provider.common.task_id import TaskId
 from tests.chaos.judge import RESERVED, Copy, Evidence, Record
 
+FAMILY = "store-state"
+"""The column family of the ledger's store (docs/formats.md)."""
 
-def gather(bootstrap_servers: str, application_id: str, state_dirs: Mapping[str, Path]) -> Evidence:
-    """Read every topic to its end under ``read_committed``, and every store that the newest assignment names."""
-    inputs, outputs, changelog, assignments = (
+
+def gather(
+    bootstrap_servers: str, application_id: str, state_dirs: Mapping[str, Path], lost: Sequence[Sequence[Record]] = ()
+) -> Evidence:
+    """Read every topic to its end under ``read_committed``, and every store that the newest assignment names.
+
+    Args:
+        bootstrap_servers: of the broker.
+        application_id: the application.
+        state_dirs: by instance, the folder of its stores.
+        lost: what earlier lives of the assignment topic held.
+    """
+    inputs, outputs, letters, changelog, assignments = (
         read(bootstrap_servers, f"{application_id}-{name}")
-        for name in ("input", "output", "state-changelog", "assignment")
+        for name in ("input", "output", "dead-letters", "state-changelog", "assignment")
     )
     published = [json.loads(r.value) for r in assignments if r.key == b"assignment" and r.value]
     copies = []
-    for task, who in enumerate(published[-1]["tasks"] if published else ()):
+    for text, who in published[-1]["tasks"].items() if published else ():
+        task = TaskId.parse(text).partition
         named = ([(who["active"], "active")] if who["active"] else []) + [(s, "standby") for s in who["standbys"]]
         for instance, role in named:
-            path = state_dirs[instance] / application_id / f"task-{task}" / "state"
+            path = state_dirs[instance] / application_id / text / "rocksdb"
             copies.append(read_store(path, instance, task, role))
-    return Evidence(f"{application_id}-input", inputs, outputs, changelog, assignments, copies)
+    lives = [*lost, assignments]
+    return Evidence(
+        f"{application_id}-input",
+        inputs,
+        outputs,
+        changelog,
+        [record for life in lives for record in life],
+        copies,
+        letters,
+        list(accumulate(map(len, lost))),
+    )
 
 
 def read(bootstrap_servers: str, topic: str, deadline_s: float = 90.0) -> list[Record]:
@@ -45,6 +70,7 @@ def read(bootstrap_servers: str, topic: str, deadline_s: float = 90.0) -> list[R
             "enable.partition.eof": True,
             "auto.offset.reset": "earliest",
             "check.crcs": True,
+            "fetch.message.max.bytes": 4 << 20,
         }
     )
     deadline = time.monotonic() + deadline_s
@@ -60,7 +86,8 @@ def read(bootstrap_servers: str, topic: str, deadline_s: float = 90.0) -> list[R
             for message in consumer.consume(10_000, 0.2):
                 error, partition, offset = message.error(), int(message.partition() or 0), int(message.offset() or 0)
                 if error is None:
-                    records.append(Record(partition, offset, message.key() or b"", message.value()))
+                    headers = _headers(message)
+                    records.append(Record(partition, offset, message.key() or b"", message.value(), headers))
                     at[partition] = offset + 1
                 elif error.code() == KafkaError._PARTITION_EOF:
                     at[partition] = offset
@@ -71,15 +98,24 @@ def read(bootstrap_servers: str, topic: str, deadline_s: float = 90.0) -> list[R
         consumer.close()
 
 
+def _headers(message: Message) -> dict[str, bytes]:
+    pairs = cast("list[tuple[str, bytes | None]]", message.headers() or [])
+    return {name: value or b"" for name, value in pairs}
+
+
 def read_store(path: Path, instance: str, task: int, role: str) -> Copy:
     """What a store holds, opened for reading only."""
     try:
-        store = Rdict(str(path), Options(raw_mode=True), access_type=AccessType.read_only())
+        options = Options(raw_mode=True)
+        families = dict.fromkeys(Rdict.list_cf(str(path), options), options)
+        database = Rdict(str(path), options, column_families=families, access_type=AccessType.read_only())
+        store = database.get_column_family(FAMILY)
         try:
             items = cast("Iterable[tuple[bytes, bytes]]", store.items())
             content = {key: value for key, value in items if not key.startswith(RESERVED)}
         finally:
             store.close()
+            database.close()
     except Exception as error:
         return Copy(instance, task, role, unreadable=f"{error} ({path})")
     return Copy(instance, task, role, content)

@@ -9,39 +9,20 @@ import shutil
 import signal
 import threading
 import time
-from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment, TaskAssignment
 from airflow_provider.control.status import InstanceState
-from tests.chaos.cluster import BALLAST, Cluster
+from airflow_provider.failpoint import FailPoint
+from tests.chaos.cluster import BALLAST, BROKER_START_S, Cluster
+from tests.chaos.control_faults import AddInstance, LoseControlTopic, StopPublisher
+from tests.chaos.deployment_faults import ChangedJob, FailingReplacement, Terminate
+from tests.chaos.fault import Fault, is_named, owner_of, promoted, task_of
+from tests.chaos.record_faults import ErrorText, LargeRecord
 
-FAIL_POINTS: Final = (
-    "own.before",
-    "own.done",
-    "commit.begun",
-    "commit.changes",
-    "commit.outputs",
-    "commit.record",
-    "commit.offsets",
-    "commit.done",
-    "store.before",
-    "store.done",
-)
 _PROMOTED_S: Final = 40.0
-
-
-class Fault(ABC):
-    """One kind of trouble. Draws all that it chooses from the given source of chance, so that a seed repeats it."""
-
-    name: ClassVar[str]
-    weight: ClassVar[float] = 1.0
-    """How often it is drawn: the more often, the less has to be started again."""
-
-    @abstractmethod
-    def inject(self, cluster: Cluster, chance: random.Random) -> str:
-        """Do it, end it, and say in a few words what was done; empty when there was nothing to do it to."""
 
 
 class KillDriver(Fault):
@@ -65,7 +46,7 @@ class KillWorker(Fault):
     weight = 6.0
 
     def inject(self, cluster: Cluster, chance: random.Random) -> str:
-        victim = _owner(cluster, chance) if chance.random() < 0.8 else chance.choice(cluster.names)
+        victim = owner_of(cluster, chance) if chance.random() < 0.8 else chance.choice(cluster.names)
         workers = cluster.workers(victim) if victim else []
         if not workers:
             return ""
@@ -93,7 +74,7 @@ class TwoAtOnce(Fault):
     name = "two-at-once"
 
     def inject(self, cluster: Cluster, chance: random.Random) -> str:
-        task = _task(cluster, chance)
+        task = task_of(cluster, chance)
         victims = [name for name in (task.active, *task.standbys) if name] if task else []
         pause = chance.choice([0.0, 0.0, 2.0])
         for victim in victims:
@@ -105,14 +86,14 @@ class TwoAtOnce(Fault):
 class Hang(Fault):
     """SIGSTOP to an instance until its tasks are active elsewhere, then SIGCONT: a zombie that believes it owns them.
 
-    Nobody replaces it meanwhile, so it comes back under its own name.
+    No replacement is started, so it comes back under its own name.
     """
 
     name = "hang"
     weight = 2.0
 
     def inject(self, cluster: Cluster, chance: random.Random) -> str:
-        victim, extra_s = _owner(cluster, chance), chance.choice([0.0, 1.0, 5.0])
+        victim, extra_s = owner_of(cluster, chance), chance.choice([0.0, 1.0, 5.0])
         if victim is None:
             return ""
         cluster.supervisor.held.add(victim)
@@ -121,7 +102,7 @@ class Hang(Fault):
             time.sleep(chance.random() / 2)
             cluster.signal(stopped, signal.SIGSTOP)
             began = time.monotonic()
-            while _is_named(cluster, victim) and time.monotonic() - began < _PROMOTED_S:
+            while is_named(cluster, victim) and time.monotonic() - began < _PROMOTED_S:
                 time.sleep(0.1)
             time.sleep(extra_s)
         finally:
@@ -137,7 +118,7 @@ class HangReplaced(Fault):
     name = "hang-replaced"
 
     def inject(self, cluster: Cluster, chance: random.Random) -> str:
-        victim = _owner(cluster, chance)
+        victim = owner_of(cluster, chance)
         if victim is None or victim not in cluster.view.statuses:
             return ""
         incarnation = cluster.view.statuses[victim].incarnation
@@ -163,7 +144,7 @@ class RestartBroker(Fault):
         else:
             cluster.broker.stop()
         time.sleep(pause_s)
-        cluster.broker.start()
+        cluster.broker.start(BROKER_START_S)
         return "killed" if kill else "stopped"
 
 
@@ -209,7 +190,7 @@ class CorruptSst(Fault):
     def inject(self, cluster: Cluster, chance: random.Random) -> str:
         victim, living, which = chance.choice(cluster.names), chance.random() < 0.4, chance.random()
         bits = random.Random(chance.random())
-        told: list[str] = []
+        flipped: list[str] = []
 
         def corrupt() -> None:
             stores = cluster.stores(victim)
@@ -219,7 +200,7 @@ class CorruptSst(Fault):
                 file = files[int(which * len(files))]
                 _flip(file, bits)
                 cluster.tampered.add(file.parent)
-                told.append(f"{file.parent.parent.name}/{file.name}")
+                flipped.append(f"{file.parent.parent.name}/{file.name}")
                 cluster.supervisor.say(f"flipped bytes of {file}")
 
         if living:
@@ -228,7 +209,7 @@ class CorruptSst(Fault):
         else:
             cluster.before_launch[victim].append(corrupt)
             cluster.kill(victim)
-        return f"{victim} {'living' if living else 'dead'} {' '.join(told)}"
+        return f"{victim} {'living' if living else 'dead'} {' '.join(flipped)}"
 
 
 class DamageFiles(Fault):
@@ -330,14 +311,14 @@ class LoseReplacement(Fault):
         return f"{victim}, {wait_s:.1f} s after it was launched again"
 
 
-class FailPoint(Fault):
-    """An instance is started anew to die at a named place of the protocol, and is given tasks to die with."""
+class DieAtFailPoint(Fault):
+    """An instance is started again to die at a named place of the protocol, and is given tasks to die with."""
 
     name = "fail-points"
 
     def inject(self, cluster: Cluster, chance: random.Random) -> str:
-        victim, point, nth = chance.choice(cluster.names), chance.choice(FAIL_POINTS), chance.randrange(1, 6)
-        entry = point if point.startswith("own") else f"{point}@{nth}"
+        victim, point, nth = chance.choice(cluster.names), chance.choice(list(FailPoint)), chance.randrange(1, 6)
+        entry = point if point.startswith("fence") else f"{point}@{nth}"
         known = cluster.view.statuses.get(victim)
         cluster.fail_points[victim] = (entry,)
         cluster.kill(victim)
@@ -349,8 +330,8 @@ class FailPoint(Fault):
                 break
             time.sleep(0.1)
 
-        def to_victim(newest: Assignment) -> tuple[TaskAssignment, ...]:
-            return tuple(_promoted(task, victim) for task in newest.tasks)
+        def to_victim(newest: Assignment) -> dict[TaskId, TaskAssignment]:
+            return {task_id: promoted(task, victim) for task_id, task in newest.tasks.items()}
 
         cluster.publish(to_victim, f"{victim} is to reach {point}")
         marker = Path("failpoint-" + point)
@@ -371,12 +352,12 @@ class AssignmentFlip(Fault):
         times, published = chance.randrange(1, 4), 0
         for _ in range(times):
 
-            def flipped(newest: Assignment, seed: float = chance.random()) -> tuple[TaskAssignment, ...]:
+            def flipped(newest: Assignment, seed: float = chance.random()) -> dict[TaskId, TaskAssignment]:
                 inner = random.Random(seed)
-                return tuple(
-                    _promoted(t, inner.choice(t.standbys)) if t.standbys and inner.random() < 0.6 else t
-                    for t in newest.tasks
-                )
+                return {
+                    task_id: promoted(t, inner.choice(t.standbys)) if t.standbys and inner.random() < 0.6 else t
+                    for task_id, t in newest.tasks.items()
+                }
 
             published += cluster.publish(flipped, "moved for no reason")
             time.sleep(chance.choice([0.0, 0.3, 1.0, 3.0]))
@@ -390,12 +371,15 @@ class FlipWhileStopped(Fault):
     weight = 4.0
 
     def inject(self, cluster: Cluster, chance: random.Random) -> str:
-        victim, stop_s = _owner(cluster, chance), chance.choice([1.0, 2.0, 3.5])
+        victim, stop_s = owner_of(cluster, chance), chance.choice([1.0, 2.0, 3.5])
         if victim is None:
             return ""
 
-        def away(newest: Assignment) -> tuple[TaskAssignment, ...]:
-            return tuple(_promoted(t, t.standbys[0]) if t.active == victim and t.standbys else t for t in newest.tasks)
+        def away(newest: Assignment) -> dict[TaskId, TaskAssignment]:
+            return {
+                task_id: promoted(t, t.standbys[0]) if t.active == victim and t.standbys else t
+                for task_id, t in newest.tasks.items()
+            }
 
         stopped = cluster.processes(victim)
         time.sleep(chance.random() / 2)
@@ -426,9 +410,17 @@ FAULTS: Final[dict[str, type[Fault]]] = {
         FullDisk,
         ClockJump,
         LoseReplacement,
-        FailPoint,
+        DieAtFailPoint,
         AssignmentFlip,
         FlipWhileStopped,
+        Terminate,
+        StopPublisher,
+        FailingReplacement,
+        LargeRecord,
+        ErrorText,
+        LoseControlTopic,
+        AddInstance,
+        ChangedJob,
     )
 }
 
@@ -437,31 +429,6 @@ def empty(folder: Path) -> None:
     """Lose what lies in it; it may be where a disk is mounted."""
     for path in folder.glob("*"):
         shutil.rmtree(path, ignore_errors=True)
-
-
-def _task(cluster: Cluster, chance: random.Random) -> TaskAssignment | None:
-    number = chance.randrange(cluster.tasks)
-    return None if cluster.view.assignment is None else cluster.view.assignment.tasks[number]
-
-
-def _owner(cluster: Cluster, chance: random.Random) -> str | None:
-    """The active instance of some task."""
-    task = _task(cluster, chance)
-    return None if task is None or task.active is None or not cluster.processes(task.active) else task.active
-
-
-def _is_named(cluster: Cluster, instance: str) -> bool:
-    assignment = cluster.view.assignment
-    return assignment is not None and instance in assignment.instances
-
-
-def _promoted(task: TaskAssignment, to: str) -> TaskAssignment:
-    """The task with `to` as its active one and its former active as a standby."""
-    if task.active == to:
-        return task
-    # A former active holds the freshest copy of all.
-    others = [name for name in (task.active, *task.standbys) if name and name != to]
-    return TaskAssignment(to, tuple(others[: max(1, len(task.standbys))]))
 
 
 def _flip(file: Path, bits: random.Random) -> None:

@@ -37,10 +37,10 @@ def health(view: ControlView, silent_for_s: Mapping[str, float], names: Collecti
         if status.state is InstanceState.RUNNING and silent_for_s.get(name, 0.0) < 3
     }
     lacking += [f"{name} does not run" for name in names if name not in statuses]
-    for number, who in enumerate(view.assignment.tasks):
-        active = statuses[who.active].task(number) if who.active in statuses else None
+    for task_id, who in view.assignment.tasks.items():
+        active = statuses[who.active].task(task_id) if who.active in statuses else None
         if active is not None and active.source_offset is not None:
-            offsets[number] = active.source_offset
+            offsets[task_id.partition] = active.source_offset
         if (
             active is None
             or active.role is not Role.ACTIVE
@@ -48,13 +48,13 @@ def health(view: ControlView, silent_for_s: Mapping[str, float], names: Collecti
             or active.generation != who.active_since
         ):
             seen = f"{active.role.value}, {active.state.value}, {active.error}" if active else "not there"
-            lacking.append(f"task {number} is not run by {who.active} ({seen})")
+            lacking.append(f"task {task_id} is not run by {who.active} ({seen})")
         if len(who.standbys) < min(1, len(names) - 1):
-            lacking.append(f"task {number} has no standby")
+            lacking.append(f"task {task_id} has no standby")
         for name in who.standbys:
-            standby = statuses[name].task(number) if name in statuses else None
+            standby = statuses[name].task(task_id) if name in statuses else None
             if standby is None or not standby.warm or standby.error is not None:
-                lacking.append(f"task {number}'s standby on {name} is not warm ({standby.error if standby else '-'})")
+                lacking.append(f"task {task_id}'s standby on {name} is not warm ({standby.error if standby else '-'})")
             else:
                 lag = max(lag, standby.lag_records or 0)
     return Health(tuple(lacking), offsets, lag)

@@ -1,4 +1,4 @@
-"""Whether anything was lost, doubled, swapped or written by two: told from the topics and the stores alone.
+"""Whether anything was lost, doubled, swapped or written by two: judged from the topics and the stores alone.
 
 Shares no code with what it judges: it has decoders of its own for the formats of ``docs/formats.md``, and it computes
 what has to come out by its own arithmetic from the input topic.
@@ -12,6 +12,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
+
+from airflow_provider.common.task_id import TaskId
 
 COMMIT_KEY = b"\xff\xfestateful-streams/commit"
 RESERVED = b"\xff\xfestateful-streams/"
@@ -27,6 +31,7 @@ class Record:
     offset: int
     key: bytes
     value: bytes | None
+    headers: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,10 @@ class Copy:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything that is judged. Records are in the order of their offsets within a partition."""
+    """Everything that is judged. Records are in the order of their offsets within a partition.
+
+    `assignments` are those of every life of their topic, one after the other; `lost_at` says where another life begins.
+    """
 
     input_topic: str
     inputs: Sequence[Record]
@@ -50,22 +58,33 @@ class Evidence:
     changelog: Sequence[Record]
     assignments: Sequence[Record] = ()
     copies: Sequence[Copy] = ()
+    letters: Sequence[Record] = ()
+    lost_at: Sequence[int] = ()
 
 
 @dataclass
 class Truth:
-    """What has to come out: per partition the state by key and the number of records; per key every output."""
+    """What has to come out: per partition the state by key and the number of records; per key every output.
+
+    `bad` are the records that are to be left out, by partition and offset.
+    """
 
     state: dict[int, dict[bytes, dict[str, int]]] = field(default_factory=lambda: defaultdict(dict))
     outputs: dict[bytes, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
     records: Counter[int] = field(default_factory=Counter)
     next_offsets: dict[int, int] = field(default_factory=dict)
+    bad: dict[tuple[int, int], Record] = field(default_factory=dict)
 
     @classmethod
     def of(cls, inputs: Iterable[Record]) -> Truth:
         truth = cls()
         for record in inputs:
-            row = json.loads(record.value or b"null")
+            truth.records[record.partition] += 1
+            truth.next_offsets[record.partition] = record.offset + 1
+            row = _row(record)
+            if row is None or row.get("fault") is not None:
+                truth.bad[record.partition, record.offset] = record
+                continue
             accounts = truth.state[record.partition]
             before = accounts.get(record.key, {"count": 0, "sum": 0, "chain": 0})
             after = {
@@ -78,9 +97,15 @@ class Truth:
                 accounts.pop(record.key, None)
             else:
                 accounts[record.key] = after
-            truth.records[record.partition] += 1
-            truth.next_offsets[record.partition] = record.offset + 1
         return truth
+
+
+def _row(record: Record) -> dict[str, Any] | None:
+    try:
+        row: dict[str, Any] = json.loads(record.value or b"")
+    except ValueError:
+        return None
+    return row
 
 
 @dataclass
@@ -108,6 +133,7 @@ def judge(evidence: Evidence) -> Verdict:
     truth, verdict = Truth.of(evidence.inputs), Verdict()
     verdict.compared["records"] = sum(truth.records.values())
     _outputs(truth, evidence.outputs, verdict)
+    _letters(truth, evidence.letters, verdict)
     stored = newest(evidence.changelog)
     _state(truth, stored, verdict)
     _commits(truth, evidence, verdict)
@@ -159,21 +185,55 @@ def _compare_outputs(
         verdict.differences["order swapped"].append(f"{key}: output {at} is {got[at]}, needed {wanted[at]}")
 
 
+def _letters(truth: Truth, letters: Iterable[Record], verdict: Verdict) -> None:
+    """Each record that is to be left out lies among the dead letters once, as it was; and no other does."""
+    found: dict[tuple[int, int], list[Record]] = defaultdict(list)
+    number = 0
+    for number, letter in enumerate(letters, 1):  # noqa: B007 - counted
+        partition, offset = (int(letter.headers[f"__streams.errors.{name}"]) for name in ("partition", "offset"))
+        found[partition, offset].append(letter)
+    verdict.compared["dead letters"] = number
+    for place in sorted({*truth.bad, *found}):
+        record, got = truth.bad.get(place), found.get(place, [])
+        if record is None:
+            verdict.differences["dead letter of a good record"].append(f"{place}: {_cut(got[0].headers)}")
+        elif not got:
+            verdict.differences["dead letter missing"].append(f"{place}: {_cut(record)}")
+        elif len(got) > 1:
+            verdict.differences["dead letter doubled"].append(f"{place}: {len(got)} times, {_cut(record)}")
+        elif (got[0].key, got[0].value) != (record.key, record.value):
+            verdict.differences["dead letter changed"].append(f"{place}: {_cut(got[0])}, needed {_cut(record)}")
+
+
+def _cut(value: object) -> str:
+    return str(value)[:300]
+
+
 def _state(truth: Truth, stored: Mapping[int, Mapping[bytes, bytes]], verdict: Verdict) -> None:
     verdict.compared["keys"] = sum(len(accounts) for accounts in truth.state.values())
     for partition in sorted({*truth.state, *stored}):
         wanted, got = truth.state.get(partition, {}), stored.get(partition, {})
         for key in sorted({*wanted, *got}):
             value = got.get(key)
-            decoded = None if value is None else json.loads(value)
+            decoded = None if value is None else _state_value(value)
             if decoded != wanted.get(key):
                 verdict.differences["state wrong"].append(
                     f"task {partition}, {key!r}: {decoded}, needed {wanted.get(key)}"
                 )
 
 
+def _state_value(stored: bytes) -> Any:
+    """As docs/formats.md says it; the judge shares no code with what wrote it."""
+    return msgspec.msgpack.decode(stored[1:]) if stored[:1] == b"\xc1" else json.loads(stored)
+
+
+def _reached(commit: dict[str, Any], evidence: Evidence) -> int:
+    return int(commit["sources"][evidence.input_topic]["offset"])
+
+
 def _commits(truth: Truth, evidence: Evidence, verdict: Verdict) -> None:
-    given = _given(evidence.assignments, verdict)
+    given = _given(evidence, verdict)
+    bad = Counter(partition for partition, _ in truth.bad)
     last: dict[int, dict[str, Any]] = {}
     owners: dict[tuple[int, int], str] = {}
     number = 0
@@ -184,22 +244,24 @@ def _commits(truth: Truth, evidence: Evidence, verdict: Verdict) -> None:
         task, where = record.partition, f"task {record.partition} at {record.offset}"
         commit = json.loads(record.value or b"null")
         generation, instance = commit["generation"], commit["instance"]
-        if commit["task"] != task:
+        if commit["task"] != f"0_{task}":
             verdict.differences["commit of another task"].append(f"{where}: {commit}")
         owner = owners.setdefault((task, generation), instance)
         if owner != instance:
             verdict.differences["two owners"].append(f"{where}: {instance} in generation {generation} of {owner}")
-        if given and given.get((task, generation)) != instance:
+        if given and instance not in given.get((task, generation), ()):
             verdict.differences["commit by who was not assigned"].append(
                 f"{where}: {instance} in generation {generation}, assigned {given.get((task, generation))}"
             )
         before = last.get(task)
         if before is not None:
+            if commit["sequence"] <= before["sequence"]:
+                verdict.differences["sequence went back"].append(f"{where}: {commit} after {before}")
             if generation < before["generation"]:
                 verdict.differences["generation went back"].append(
                     f"{where}: {generation} of {instance} after {before['generation']} of {before['instance']}"
                 )
-            if commit["source_offsets"][evidence.input_topic] <= before["source_offsets"][evidence.input_topic]:
+            if _reached(commit, evidence) <= _reached(before, evidence):
                 verdict.differences["source offset went back"].append(f"{where}: {commit} after {before}")
             if commit["processed"] <= before["processed"]:
                 verdict.differences["count went back"].append(f"{where}: {commit} after {before}")
@@ -207,10 +269,14 @@ def _commits(truth: Truth, evidence: Evidence, verdict: Verdict) -> None:
     verdict.compared["commits"] = number
     for task in sorted({*truth.next_offsets, *last}):
         final = last.get(task)
-        reached = final["source_offsets"][evidence.input_topic] if final else 0
+        reached = _reached(final, evidence) if final else 0
         if reached != truth.next_offsets.get(task, 0):
             verdict.differences["not processed to the end"].append(
                 f"task {task}: up to {reached}, needed {truth.next_offsets.get(task, 0)}"
+            )
+        if (final["failed"] if final else 0) != bad[task]:
+            verdict.differences["failures miscounted"].append(
+                f"task {task}: {final['failed'] if final else 0} left out, needed {bad[task]}"
             )
         if (final["processed"] if final else 0) != truth.records[task]:
             verdict.differences["miscounted"].append(
@@ -218,25 +284,35 @@ def _commits(truth: Truth, evidence: Evidence, verdict: Verdict) -> None:
             )
 
 
-def _given(assignments: Iterable[Record], verdict: Verdict) -> dict[tuple[int, int], str]:
-    """By task and generation who got the task in it, over all that was ever published."""
-    given: dict[tuple[int, int], str] = {}
-    newest_generation = 0
-    for record in assignments:
+def _given(evidence: Evidence, verdict: Verdict) -> dict[tuple[int, int], set[str]]:
+    """By task and generation who got the task in it, over all that was ever published.
+
+    Within one life of the topic it is one. After a loss early generations come again; that none of them commits is what
+    the generations and owners of the commits are compared for.
+    """
+    given: dict[tuple[int, int], set[str]] = defaultdict(set)
+    life: dict[tuple[int, int], str] = {}
+    newest_generation = highest = 0
+    for number, record in enumerate(evidence.assignments):
+        if number in evidence.lost_at:
+            life, newest_generation = {}, 0
         if record.key != b"assignment" or record.value is None:
             continue
         assignment = json.loads(record.value)
         if assignment["generation"] <= newest_generation:
             verdict.differences["assignment went back"].append(f"{assignment['generation']} after {newest_generation}")
         newest_generation = assignment["generation"]
-        for task, who in enumerate(assignment["tasks"]):
+        highest = max(highest, newest_generation)
+        for text, who in assignment["tasks"].items():
+            task = TaskId.parse(text).partition
             if who["active"] is not None:
-                before = given.setdefault((task, who["active_since"]), who["active"])
+                before = life.setdefault((task, who["active_since"]), who["active"])
+                given[task, who["active_since"]].add(who["active"])
                 if before != who["active"]:
                     verdict.differences["generation given twice"].append(
                         f"task {task}: {who['active_since']} to {before} and to {who['active']}"
                     )
-    verdict.compared["generations"] = newest_generation
+    verdict.compared["generations"] = highest
     return given
 
 

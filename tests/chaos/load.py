@@ -7,7 +7,8 @@ import random
 import threading
 import time
 import zlib
-from collections import Counter
+from collections import Counter, deque
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -17,7 +18,7 @@ _CLOSED = 0.01
 
 
 class Load:
-    """Produces until it is told to stop, through every outage of the broker.
+    """Produces until it is asked to stop, through every outage of the broker.
 
     Args:
         bootstrap_servers: of the broker.
@@ -34,6 +35,7 @@ class Load:
         self._bootstrap, self._topic, self._partitions, self._rate = bootstrap_servers, topic, partitions, rate
         self._random, self._accounts = random.Random(f"load {seed}"), accounts
         self._seq: Counter[str] = Counter()
+        self._asked: deque[tuple[str, int]] = deque()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="load", daemon=True)
         self.committed: dict[int, int] = {}
@@ -42,6 +44,10 @@ class Load:
 
     def start(self) -> None:
         self._thread.start()
+
+    def ask(self, fault: str, chars: int) -> None:
+        """Have a record in the next transaction that asks for a fault; see `record_of`."""
+        self._asked.append((fault, chars))
 
     def stop(self) -> None:
         """Returns once the last transaction is ended."""
@@ -66,6 +72,7 @@ class Load:
                 "transaction.timeout.ms": 20_000,
                 "message.timeout.ms": 15_000,
                 "linger.ms": 0,
+                "message.max.bytes": 4 << 20,
                 "reconnect.backoff.max.ms": 1000,
             }
         )
@@ -79,20 +86,39 @@ class Load:
                 if error is None:
                     stored[int(message.partition() or 0)] = int(message.offset() or 0) + 1
 
-            number = max(1, round(self._rate * _INTERVAL_S))
-            for _ in range(number):
+            number, asked = max(1, round(self._rate * _INTERVAL_S)), list(self._asked)
+            for at in range(number + len(asked)):
                 account = f"account-{self._random.randrange(self._accounts)}"
                 self._seq[account] += 1
                 amount = 0 if self._random.random() < _CLOSED else self._random.randrange(1, 1000)
-                value = json.dumps({"account": account, "seq": self._seq[account], "amount": amount})
+                row = {"account": account, "seq": self._seq[account], "amount": amount}
+                value = record_of(row, *asked[at - number]) if at >= number else json.dumps(row)
                 partition = zlib.crc32(account.encode()) % self._partitions
                 producer.produce(self._topic, value, account, partition=partition, on_delivery=note)
                 producer.poll(0)
-            if self._random.random() < _ABORTED:
+            if self._random.random() < _ABORTED and not asked:
                 producer.abort_transaction(20)
             else:
                 producer.commit_transaction(20)
                 self.committed.update(stored)
-                self.records += number
+                self.records += number + len(asked)
+                for _ in asked:
+                    self._asked.popleft()
             due = max(due + _INTERVAL_S, time.monotonic() - 1.0)
             self._stop.wait(max(0.0, due - time.monotonic()))
+
+
+def record_of(row: dict[str, Any], fault: str, chars: int) -> str:
+    """The value of a record that asks for a fault.
+
+    Args:
+        row: of a good record.
+        fault: ``malformed`` is no JSON; ``long`` is a good record with a field that the schema lacks; others are faults
+            of the job's function.
+        chars: how many characters that has.
+    """
+    if fault == "malformed":
+        return "{" + "x" * chars
+    if fault == "long":
+        return json.dumps(row | {"note": "x" * chars})
+    return json.dumps(row | {"fault": fault, "chars": chars})

@@ -9,6 +9,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -76,12 +77,12 @@ class Outcome:
     folder: Path
     faults: list[Injected] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
-    troubles: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
     verdict: Verdict = field(default_factory=Verdict)
 
     @property
     def right(self) -> bool:
-        return self.verdict.right and not self.troubles
+        return self.verdict.right and not self.problems
 
     def lines(self) -> list[str]:
         healed = sorted(f.healed_s for f in self.faults if f.healed_s is not None)
@@ -92,7 +93,7 @@ class Outcome:
         found.append("supervisor: " + ", ".join(f"{number} {what}" for what, number in sorted(self.counts.items())))
         if healed:
             found.append(f"healed within {healed[len(healed) // 2]:.1f} s (median), {healed[-1]:.1f} s (longest)")
-        found += [f"trouble: {line}" for line in self.troubles]
+        found += [f"problem: {line}" for line in self.problems]
         return [
             *found,
             *self.verdict.lines(),
@@ -101,24 +102,26 @@ class Outcome:
 
 
 def run(options: Options) -> Outcome:
-    """Inject faults for as long as asked, let everything catch up, judge."""
+    """Inject faults for as long as asked, let everything catch up, judge. SIGUSR1 ends the first of these early."""
     folder = Path(tempfile.mkdtemp(prefix="chaos-"))
     outcome = Outcome(folder)
     with (
+        _told_to_end(signal.SIGUSR1) as told,
         _bounded(options.deadline_s, folder),
         _clients_tell(folder / "clients.log"),
-        Cluster(folder, options.instances, options.tasks, options.rate, options.seed) as cluster,
+        Cluster(folder, options.instances, options.tasks, options.rate, options.seed, options.heal_s) as cluster,
     ):
         try:
-            cluster.start()
-            _inject(cluster, options, outcome)
+            cluster.start(options.heal_s + 30.0)
+            _inject(cluster, options, outcome, told)
             _settle(cluster, options, outcome)
             _judge(cluster, outcome)
         except Exception as error:
-            outcome.troubles.append(f"{type(error).__name__}: {error}")
+            outcome.problems.append(f"{type(error).__name__}: {error}")
             raise
         finally:
             outcome.counts = cluster.supervisor.counts
+            outcome.problems += cluster.problems
             (folder / "outcome.txt").write_text("\n".join(outcome.lines()) + "\n")
     if outcome.right and not options.keep:
         shutil.rmtree(folder, ignore_errors=True)
@@ -145,6 +148,17 @@ def _bounded(deadline_s: float | None, folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def _told_to_end(number: signal.Signals) -> Iterator[threading.Event]:
+    """Set once a signal of this number came."""
+    told = threading.Event()
+    before = signal.signal(number, lambda *_: told.set())
+    try:
+        yield told
+    finally:
+        signal.signal(number, before)
+
+
+@contextlib.contextmanager
 def _clients_tell(file: Path) -> Iterator[None]:
     """What Kafka's clients of this process write to standard error goes to a file: a lost broker fills a screen."""
     sys.stderr.flush()
@@ -158,11 +172,12 @@ def _clients_tell(file: Path) -> Iterator[None]:
         os.close(kept)
 
 
-def _inject(cluster: Cluster, options: Options, outcome: Outcome) -> None:
+def _inject(cluster: Cluster, options: Options, outcome: Outcome, told: threading.Event) -> None:
     began, number = time.monotonic(), 0
     names = list(options.faults)
     weights = [FAULTS[name].weight for name in names]
-    while time.monotonic() - began < options.duration_s and len(outcome.faults) != options.max_faults:
+    ends_at = began + options.duration_s
+    while time.monotonic() < ends_at and len(outcome.faults) != options.max_faults and not told.is_set():
         # Each fault has chance of its own, so that the next one is the same however long this one took.
         chance = random.Random(f"{options.seed} {number}")
         number += 1
@@ -183,7 +198,7 @@ def _inject(cluster: Cluster, options: Options, outcome: Outcome) -> None:
         if _wait_until_healed(cluster, options.heal_s if wait else gap_s, dict(cluster.load.committed)):
             injected.healed_s = time.monotonic() - over
         elif wait:
-            outcome.troubles.append(f"after {fault.name} {what}: {_lacking(cluster)} for {options.heal_s:g} s")
+            outcome.problems.append(f"after {fault.name} {what}: {_lacking(cluster)} for {options.heal_s:g} s")
             return
 
 
@@ -209,19 +224,19 @@ def _settle(cluster: Cluster, options: Options, outcome: Outcome) -> None:
             break
         time.sleep(_POLL_S)
     else:
-        outcome.troubles.append(f"not caught up within {options.heal_s:g} s: {_lacking(cluster)}; needed {ends}")
+        outcome.problems.append(f"not caught up within {options.heal_s:g} s: {_lacking(cluster)}; needed {ends}")
     time.sleep(2.0)
     left = cluster.stop_instances()
     if left:
-        outcome.troubles.append(f"{', '.join(left)} did not stop when asked")
+        outcome.problems.append(f"{', '.join(left)} did not stop when asked")
     cluster.kill_all()
 
 
 def _judge(cluster: Cluster, outcome: Outcome) -> None:
-    state_dirs = {name: cluster.state_dir(name) for name in cluster.names}
-    evidence = gather(cluster.connection.bootstrap_servers, APPLICATION, state_dirs)
+    state_dirs = {name: cluster.state_dir(name) for name in cluster.everyone}
+    evidence = gather(cluster.connection.bootstrap_servers, APPLICATION, state_dirs, cluster.lost_assignments)
     outcome.verdict = judge(evidence)
-    # What was damaged on the disk and never read since is found by whoever reads it, as it was here.
+    # What was damaged on the disk and never read since is found by the next reader, as it was here.
     for sort in ("active unreadable", "standby unreadable"):
         lines = outcome.verdict.differences.get(sort, [])
         found = [line for line in lines if not any(str(path) in line for path in cluster.tampered)]

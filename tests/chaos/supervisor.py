@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections import Counter
@@ -12,20 +13,28 @@ from typing import Final
 
 from confluent_kafka import KafkaException
 
-from airflow_provider.connection import KafkaConnection
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.assignor import assign
+from airflow_provider.control.conditions import StandbysWarm
+from airflow_provider.control.conditions.evaluation import Outcome
+from airflow_provider.control.detection import detect
+from airflow_provider.control.due import is_due
 from airflow_provider.control.failover import decide
 from airflow_provider.control.follower import ControlFollower
-from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord, detect
+from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
+from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.observation import Observation
 from airflow_provider.control.publisher import AssignmentPublisher
 from airflow_provider.control.status import InstanceState
+from airflow_provider.control.tasks import tasks_of
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import BrokerUnreachableError, FencedError, StatefulStreamsError
-from airflow_provider.names import changelog_topic
-from airflow_provider.topics import TopicAdmin
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.names import changelog_topic
+from airflow_provider.kafka.topic_admin import TopicAdmin
 
-INSTANCE_TIMEOUT_S: Final = 5.0
+# Busy with more than one run, a machine may take minutes to start an instance.
+TIMEOUTS: Final = Timeouts(start_s=300.0)
 _AFRESH_S: Final = 1.5
 
 
@@ -54,7 +63,11 @@ class Supervisor:
         self.counts: Counter[str] = Counter()
         """Incidents by kind, decisions by action, replacements, generations."""
         self.held: set[str] = set()
-        """Instances that nobody replaces for now."""
+        """Instances that are not replaced for now."""
+        self.balancing = False
+        """Whether it evens out the load, as the deploy DAG does at its end."""
+        self.quiet = threading.Lock()
+        """While it is held, nothing else publishes or launches."""
         self._follower: ControlFollower | None = None
         self._launch_at: dict[str, float] = {}
         self._launched: dict[str, int] = {}
@@ -69,6 +82,10 @@ class Supervisor:
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(60)
+
+    def deploy(self, name: str) -> None:
+        """Launch one that was not there before."""
+        self._launch_at[name] = time.monotonic()
 
     def silent_for_s(self) -> Mapping[str, float]:
         return {} if self._follower is None else self._follower.silent_for_s()
@@ -89,20 +106,25 @@ class Supervisor:
 
     async def _follow(self, follower: ControlFollower) -> None:
         while not self._stop.is_set():
+            follower.silence.expect(_expected(follower.view), time.monotonic())
             silence = follower.silence.longest_s(self._names, time.monotonic())
-            if (follower.hearing and silence <= INSTANCE_TIMEOUT_S / 2) or await follower.confirm():
+            if (follower.hearing and silence <= TIMEOUTS.instance_s / 2) or await follower.confirm():
                 self.view, self._follower = follower.view, follower
                 try:
-                    self._tick(follower.view, follower.silent_for_s())
+                    if self.quiet.acquire(blocking=False):
+                        with contextlib.ExitStack() as held:
+                            held.callback(self.quiet.release)
+                            self._tick(follower.view, follower.silent_for_s())
                 except (FencedError, BrokerUnreachableError, KafkaException) as error:
                     self.say(f"again: {error}")
             await follower.poll(0.2)
 
     def _tick(self, view: ControlView, silent_for_s: Mapping[str, float]) -> None:
-        found = detect(view.assignment, view.statuses, silent_for_s, INSTANCE_TIMEOUT_S)
-        due = [incident for incident in found if incident.id not in view.incidents]
+        found = detect(view.assignment, view.statuses, silent_for_s, TIMEOUTS, view.heard_at_ms)
+        running = [n for n in view.healthy(TIMEOUTS) if view.statuses[n].state is InstanceState.RUNNING]
+        due = [incident for incident in found if is_due(incident, view, running)]
         for incident in due:
-            self._answer(incident, {n for n, s in silent_for_s.items() if s > INSTANCE_TIMEOUT_S}, due)
+            self._answer(incident, {n for n, s in silent_for_s.items() if s > TIMEOUTS.instance_s}, due)
         self._mind_instances(view, silent_for_s)
         if not due:
             self._assign(view)
@@ -112,23 +134,33 @@ class Supervisor:
         detected_at_ms = time.time_ns() // 1_000_000
         with AssignmentPublisher(self._connection, self._application_id) as publisher:
             view = publisher.view
-            if view.assignment is None or incident.id in view.incidents:
+            if view.assignment is None:
                 return
-            gone = {i.instance for i in due if i.kind is not IncidentKind.TASK_FAILED} | silent
-            healthy = [name for name in view.healthy(INSTANCE_TIMEOUT_S) if name not in gone]
+            gone = {i.instance for i in due if i.kind.of_instance} | silent
+            healthy = [name for name in view.healthy(TIMEOUTS) if name not in gone]
             healthy = [n for n in healthy if view.statuses[n].state is InstanceState.RUNNING] or healthy
-            plan = decide(incident, view.assignment, view.statuses, healthy, answered=view.incidents)
+            if not is_due(incident, view, healthy):
+                return
+            plan = decide(
+                incident,
+                view.assignment,
+                view.statuses,
+                healthy,
+                answered=view.incidents,
+                heard_at_ms=view.heard_at_ms,
+            )
             if plan.assignment is None and not plan.decisions:
                 return
             publisher.publish(
                 plan.assignment,
                 IncidentRecord(
-                    incident,
-                    "chaos",
-                    detected_at_ms,
-                    time.time_ns() // 1_000_000,
-                    (plan.assignment or view.assignment).generation,
-                    tuple(map(str, plan.decisions)),
+                    incident=incident,
+                    answered_by="chaos",
+                    detected_at_ms=detected_at_ms,
+                    decided_at_ms=time.time_ns() // 1_000_000,
+                    generation=(plan.assignment or view.assignment).generation,
+                    plan=plan.decisions,
+                    no_candidate=plan.no_candidate,
                     failed_at_ms=view.heard_at_ms.get(incident.instance),
                 ),
             )
@@ -136,21 +168,24 @@ class Supervisor:
         self.counts.update(decision.action.value for decision in plan.decisions)
         generation = plan.assignment.generation if plan.assignment else "-"
         self.say(f"{incident.id}: {incident.evidence}; generation {generation}: {', '.join(map(str, plan.decisions))}")
-        if incident.kind is not IncidentKind.TASK_FAILED:
+        if incident.kind.needs_replacement and incident.instance in self._names:
             # One that was only silent may be heard again; one that ended is replaced at once.
             ended = incident.kind is IncidentKind.INSTANCE_ENDED
-            self._launch_at[incident.instance] = time.monotonic() + (0.0 if ended else INSTANCE_TIMEOUT_S)
+            self._launch_at[incident.instance] = time.monotonic() + (0.0 if ended else TIMEOUTS.instance_s)
 
     def _mind_instances(self, view: ControlView, silent_for_s: Mapping[str, float]) -> None:
         """As `DeployInstanceOperator` does: attach to the one that lives after all, else launch it again."""
         now = time.monotonic()
         for name, status in view.statuses.items():
-            # What is told of the one before the last launch says nothing of that one.
+            if name not in self._names:
+                continue
+            # What is reported of the one before the last launch says nothing of that one.
             if not status.state.alive and status.incarnation >= self._launched.get(name, 0):
                 self._launch_at.setdefault(name, now)
         for name in [n for n in self._launch_at if n not in self.held]:
-            status = view.statuses[name]
-            if status.state.alive and silent_for_s.get(name, 0.0) < _AFRESH_S:
+            known = view.statuses.get(name)
+            lives = known is not None and known.state.alive and silent_for_s.get(name, 0.0) < _AFRESH_S
+            if lives or name not in self._names:
                 del self._launch_at[name]
             elif now >= self._launch_at[name]:
                 del self._launch_at[name]
@@ -169,6 +204,12 @@ class Supervisor:
                 self.counts["assigned"] += 1
                 self.say(f"generation {wanted.generation}: {_places(wanted)}")
 
+    def _is_warm(self, view: ControlView, assignment: Assignment) -> bool:
+        """As `AssignTasksOperator` waits for it before each further step."""
+        warm = StandbysWarm(num_standby_replicas=None, generation=assignment.generation)
+        seen = Observation(view, silent_for_s=self.silent_for_s(), timeouts=TIMEOUTS)
+        return warm.evaluate(seen).outcome is Outcome.MET
+
     def _wanted(self, view: ControlView) -> Assignment | None:
         """The next generation; None when the newest is as it should be."""
         # By the clock of who listens: by the broker's, all but the first to speak after an outage were silent.
@@ -176,19 +217,39 @@ class Supervisor:
         running = sorted(
             name
             for name, status in view.statuses.items()
-            if status.state is InstanceState.RUNNING and silent.get(name, 0.0) <= INSTANCE_TIMEOUT_S
+            if name in self._names
+            and status.state is InstanceState.RUNNING
+            and silent.get(name, 0.0) <= TIMEOUTS.instance_s
         )
         previous = view.assignment
         if previous is None:
             if set(running) != set(self._names):
                 return None
-            tasks = TopicAdmin(self._connection).partitions(changelog_topic(self._application_id, "state"))
-            previous = Assignment.empty(self._application_id, tasks)
+            partitions = TopicAdmin(self._connection).partitions(changelog_topic(self._application_id, "state"))
+            previous = Assignment.empty(self._application_id, tasks_of({0: partitions}))
         elif not running:
             return None
-        following = previous.next(assign(previous, running), "as many standbys as there should be")
+        balance = self.balancing and self._is_warm(view, previous)
+        if self.balancing and not balance and not _lacks(previous, running):
+            return None  # what is too many may be on its way to be the active one
+        following = previous.next(
+            assign(previous, running, statuses=view.statuses, balance=balance), "as many standbys as there should be"
+        )
         return None if _places(following) == _places(previous) else following
 
 
+def _expected(view: ControlView) -> list[str]:
+    """Instances that are assigned and may speak, those among them of which nothing is known."""
+    named = view.assignment.instances if view.assignment else ()
+    return [name for name in named if name not in view.statuses or view.statuses[name].state.alive]
+
+
+def _lacks(assignment: Assignment, running: Collection[str]) -> bool:
+    """Whether a task has no active or no standby on the instances that run."""
+    return any(
+        task.active not in running or not set(task.standbys) & set(running) for task in assignment.tasks.values()
+    )
+
+
 def _places(assignment: Assignment) -> list[tuple[str | None, tuple[str, ...]]]:
-    return [(task.active, task.standbys) for task in assignment.tasks]
+    return [(task.active, task.standbys) for task in assignment.tasks.values()]

@@ -14,7 +14,6 @@ from typing import Any
 import psutil
 import pytest
 
-from airflow_provider.connection import KafkaConnection
 from airflow_provider.control.incident import IncidentKind
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import InstanceState
@@ -22,16 +21,18 @@ from airflow_provider.control.view import ControlView
 from airflow_provider.demo.airflow_client import AirflowClient
 from airflow_provider.demo.airflow_home import AirflowHome
 from airflow_provider.demo.airflow_service import AirflowService
-from airflow_provider.embedded.broker import EmbeddedBroker
-from airflow_provider.embedded.ports import free_ports
-from airflow_provider.embedded.settings import BrokerSettings
-from airflow_provider.topics import TopicAdmin, TopicSpec
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.topic_admin import TopicAdmin
+from airflow_provider.kafka.topic_spec import TopicSpec
+from airflow_provider.kit.broker import EmbeddedBroker
+from airflow_provider.kit.ports import free_ports
+from tests.brokers import settings_of_broker
 from tests.spark_submit_stub import spark_submit_stub
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 ID = "survivor"
-DEPLOY, FAILOVER = "stateful_streams_deploy", "stateful_streams_failover"
+DEPLOY, FAILOVER, REPAIR = "stateful_streams_deploy", "stateful_streams_failover", "stateful_streams_repair"
 
 JOB = """
 import runpy, sys, time
@@ -79,7 +80,7 @@ class Service(AirflowService):
         for process in below:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-        child.forget()
+        child.reap()
         self.children.remove(child)
 
     def kill_busy_workers(self) -> None:
@@ -114,41 +115,47 @@ class Stage:
             return reader.read_to_end()
 
     def kill_instance(self, name: str) -> None:
-        os.killpg(os.getpgid(self.view().statuses[name].pid), signal.SIGKILL)
+        os.killpg(os.getpgid(self.view().statuses[name].process.pid), signal.SIGKILL)
         wait_until(lambda: self.view().statuses[name].state is InstanceState.ENDED, 20, "the launcher to tell the end")
 
     def actives(self) -> set[str | None]:
         assignment = self.view().assignment
-        return {task.active for task in assignment.tasks} if assignment else set()
+        return {task.active for task in assignment.tasks.values()} if assignment else set()
 
-    def states(self, task_id: str) -> dict[str, str | None]:
-        """By run of the failover, the state of one of its tasks."""
+    def states(self, dag_id: str, task_id: str) -> dict[str, str | None]:
+        """By run of a DAG, the state of one of its tasks."""
         return {
             run["dag_run_id"]: task["state"]
-            for run in self.client.runs(FAILOVER)
-            for task in self.client.tasks(FAILOVER, run["dag_run_id"])
+            for run in self.client.runs(dag_id)
+            for task in self.client.tasks(dag_id, run["dag_run_id"])
             if task["task_id"] == task_id
         }
+
+    def run_states(self) -> list[str]:
+        """Of every failover and of every repair."""
+        return [run["state"] for dag_id in (FAILOVER, REPAIR) for run in self.client.runs(dag_id)]
 
     def wait_until_answered(self, instance: str, deadline_s: float = 150.0) -> None:
         """Every run ended well, one record answers the incident, and the application is whole."""
 
         def over() -> bool:
-            return all(run["state"] in ("success", "failed") for run in self.client.runs(FAILOVER))
+            return all(state in ("success", "failed") for state in self.run_states())
 
-        def whole() -> bool:
-            view = self.view()
-            return (
-                view.assignment is not None
-                and view.statuses[instance].state is InstanceState.RUNNING
-                and all(task.active and task.standbys for task in view.assignment.tasks)
-                and all(record.resolved_at_ms is not None for record in view.incidents.values())
-            )
+        wait_until(lambda: whole(self) and over(), deadline_s, f"the failover of {instance} to end", poll_s=0.5)
+        assert set(self.run_states()) == {"success"}
+        reported = [r for r in self.view().incidents.values() if r.incident.instance == instance]
+        assert [record.incident.kind for record in reported] == [IncidentKind.INSTANCE_ENDED]
 
-        wait_until(lambda: over() and whole(), deadline_s, f"the failover of {instance} to end", poll_s=0.5)
-        assert {run["state"] for run in self.client.runs(FAILOVER)} == {"success"}
-        told = [r for r in self.view().incidents.values() if r.incident.instance == instance]
-        assert [record.incident.kind for record in told] == [IncidentKind.INSTANCE_ENDED]
+
+def whole(stage: Stage) -> bool:
+    """Every instance runs, every task has its standbys, and every incident is resolved."""
+    view = stage.view()
+    return (
+        view.assignment is not None
+        and all(status.state is InstanceState.RUNNING for status in view.statuses.values())
+        and all(task.active and task.standbys for task in view.assignment.tasks.values())
+        and all(record.resolved_at_ms is not None for record in view.incidents.values())
+    )
 
 
 @pytest.fixture(scope="module")
@@ -160,20 +167,20 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         JOB.format(gate=str(gate), fake=str(ROOT / "tests" / "integration" / "airflow" / "fake_instance.py"))
     )
     with (
-        EmbeddedBroker(BrokerSettings.on_free_ports(folder / "kafka", die_with_parent=True)) as broker,
+        EmbeddedBroker(settings_of_broker(folder / "kafka")) as broker,
         pytest.MonkeyPatch.context() as monkeypatch,
         spark_submit_stub(folder, monkeypatch) as run_dir,
     ):
         monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
         connection = KafkaConnection(broker.bootstrap_servers)
-        TopicAdmin(connection).ensure([TopicSpec(f"{ID}-source", 2)])
+        TopicAdmin(connection).ensure([TopicSpec(name=f"{ID}-source", partitions=2)])
         home = Home(folder / "airflow", ROOT / "dags", port, broker.bootstrap_servers, "local[1]", ID)
         service = Service(home, folder / "logs")
         client = Client(home.address)
         try:
             service.prepare(180.0)
             service.start()
-            service.wait_until_ready([DEPLOY, FAILOVER], 240.0)
+            service.wait_until_ready([DEPLOY, FAILOVER, REPAIR], 240.0)
             conf = {
                 "application_id": ID,
                 "application": str(job),
@@ -197,17 +204,17 @@ def wait_for_deferred(stage: Stage, runs_before: set[str]) -> str:
     """The run that waits, without a worker, until the replacement is up."""
 
     def look() -> str | None:
-        waiting = {run for run, state in stage.states("deploy_replacement").items() if state == "deferred"}
+        waiting = {run for run, state in stage.states(REPAIR, "deploy_replacement").items() if state == "deferred"}
         return next(iter(waiting - runs_before), None)
 
-    run = wait_until(look, 90, "the failover to wait for the replacement", poll_s=0.3)
+    run = wait_until(look, 90, "the repair to wait for the replacement", poll_s=0.3)
     assert run is not None
     return run
 
 
 @pytest.mark.parametrize(("component", "instance", "other"), [("triggerer", "a", "b"), ("scheduler", "b", "a")])
 def test_run_goes_on_after_a_component_was_killed(stage: Stage, component: str, instance: str, other: str) -> None:
-    before = set(stage.states("fail_over"))
+    before = set(stage.states(REPAIR, "list_repairs"))
     stage.gate.touch()
     stage.kill_instance(instance)
     wait_for_deferred(stage, before)
@@ -224,12 +231,14 @@ def test_killed_worker_and_a_second_run_come_to_one_answer(stage: Stage) -> None
     tenant = stage.broker.folder.living_tenant()
     assert tenant is not None
     # Nobody can decide while the brokers stand still: so the task is sure to be in the middle.
-    pid = stage.view().statuses["a"].pid
+    pid = stage.view().statuses["a"].process.pid
     tenant.leader.signal_group(signal.SIGSTOP)
     try:
         os.killpg(os.getpgid(pid), signal.SIGKILL)
         stage.client.trigger(FAILOVER, "by-hand", {"application_id": ID})
-        wait_until(lambda: stage.states("fail_over").get("by-hand") == "running", 60, "the task to run", poll_s=0.2)
+        wait_until(
+            lambda: stage.states(FAILOVER, "fail_over").get("by-hand") == "running", 60, "the task to run", poll_s=0.2
+        )
         stage.service.kill_busy_workers()
     finally:
         tenant.leader.signal_group(signal.SIGCONT)
@@ -239,16 +248,16 @@ def test_killed_worker_and_a_second_run_come_to_one_answer(stage: Stage) -> None
 
     wait_until(watched, 90, "the second end of the instance to be answered", poll_s=0.5)
     wait_until(
-        lambda: all(run["state"] in ("success", "failed") for run in stage.client.runs(FAILOVER)),
+        lambda: all(state in ("success", "failed") for state in stage.run_states()) and whole(stage),
         150,
         "all runs to end",
         poll_s=0.5,
     )
-    assert {run["state"] for run in stage.client.runs(FAILOVER)} == {"success"}
+    assert set(stage.run_states()) == {"success"}
     tries = {t["task_id"]: t["try_number"] for t in stage.client.tasks(FAILOVER, "by-hand")}
     assert tries["fail_over"] > 1, "the worker was not lost"
     view = stage.view()
     assert view.assignment is not None
-    assert all(task.active and task.standbys for task in view.assignment.tasks)
+    assert all(task.active and task.standbys for task in view.assignment.tasks.values())
     answered = [r for r in view.incidents.values() if r.incident.instance == "a"]
     assert len({record.incident.incarnation for record in answered}) == 2, "one end was answered twice"

@@ -1,4 +1,4 @@
-"""One real broker for all integration tests; each test uses topics of its own on it."""
+"""One real broker for all integration tests of a process; each test uses topics of its own on it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_provider.embedded.broker import EmbeddedBroker
-from airflow_provider.embedded.settings import BrokerSettings
+from airflow_provider.kit.broker import EmbeddedBroker
+from tests.brokers import settings_of_broker
 
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
     """A broker that no test stops or kills: a test of faults starts its own."""
-    settings = BrokerSettings.on_free_ports(tmp_path_factory.mktemp("kafka"), die_with_parent=True)
-    with EmbeddedBroker(settings) as running:
+    with EmbeddedBroker(settings_of_broker(tmp_path_factory.mktemp("kafka"))) as running:
         yield running
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import os
 import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 
@@ -16,26 +17,57 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "airflow_provider"
-LINKS = ("operators", "sensors")
+LINKS = {"operators": "operators", "sensors": "sensors", "example_dags": "dags"}
 
 KAFKA, SPARK, AIRFLOW = "confluent_kafka", "pyspark", "airflow"
 
+# Its module names the whole of a job's language. What lies under it is judged by its own imports.
+FRONT_DOOR = "airflow_provider.streaming"
+
 # What a part must not import, itself or through what it imports.
+OURS = "airflow_provider."
 FORBIDDEN = {
     "state": {
         KAFKA,
         SPARK,
         AIRFLOW,
-        *(f"airflow_provider.{part}" for part in ("changelog", "control", "snapshot", "streaming")),
+        *(OURS + part for part in ("changelog", "control", "kafka", "snapshot", "streaming")),
     },
-    "changelog": {SPARK, AIRFLOW, *(f"airflow_provider.{part}" for part in ("control", "snapshot", "streaming"))},
-    "snapshot": {KAFKA, SPARK, AIRFLOW, "airflow_provider.control", "airflow_provider.streaming"},
-    "control": {SPARK, AIRFLOW, "airflow_provider.streaming"},
-    "streaming": {AIRFLOW, "airflow_provider.operators", "airflow_provider.sensors", "airflow_provider.embedded"},
+    "kafka": {SPARK, AIRFLOW, *(OURS + part for part in ("changelog", "control", "snapshot", "state", "streaming"))},
+    "changelog": {SPARK, AIRFLOW, *(OURS + part for part in ("control", "snapshot", "streaming"))},
+    "snapshot": {KAFKA, SPARK, AIRFLOW, OURS + "control", OURS + "streaming"},
+    "control": {SPARK, AIRFLOW, OURS + "streaming"},
+    "launch": {SPARK, AIRFLOW, "rocksdict", OURS + "streaming", OURS + "changelog", OURS + "state"},
+    "streaming": {AIRFLOW, *(OURS + part for part in ("operators", "sensors", "jars", "kit"))},
+    "streaming/operations": {KAFKA, *(OURS + "streaming." + part for part in ("driver", "job", "planner", "worker"))},
+    "streaming/planner": {KAFKA, SPARK, *(OURS + "streaming." + part for part in ("driver", "run", "worker"))},
+    "streaming/worker": {*(OURS + "streaming." + part for part in ("driver", "job", "run", "planner.compiled_job"))},
+    "streaming/driver": {OURS + "streaming.run"},
+    "testing": {
+        AIRFLOW,
+        *(OURS + part for part in ("operators", "sensors", "triggers", "hooks", "jars", "kit", "demo")),
+    },
+    "cli": {
+        SPARK,
+        "rocksdict",
+        *(OURS + part for part in ("streaming", "state", "changelog", "operators")),
+    },
+    "jars": {KAFKA, SPARK, AIRFLOW, OURS + "kit", OURS + "streaming"},
 }
 
 # What is imported while a DAG file is parsed, and what that must not load.
-AIRFLOW_SIDE = ("operators", "sensors", "triggers", "hooks", "plugin", "plugins", "get_provider_info")
+AIRFLOW_SIDE = (
+    "assets",
+    "dag_form",
+    "factory",
+    "operators",
+    "sensors",
+    "triggers",
+    "hooks",
+    "plugin",
+    "plugins",
+    "get_provider_info",
+)
 HEAVY = {KAFKA, SPARK, "rocksdict"}
 
 
@@ -85,7 +117,8 @@ def reached_from(module: str) -> dict[str, str]:
         for name in imported_names(source.read_text(encoding="utf-8")):
             reached.setdefault(name, current)
             if name.split(".")[0] == "airflow_provider":
-                pending += [name, *(name.rsplit(".", up)[0] for up in range(1, name.count(".") + 1))]
+                parents = (name.rsplit(".", up)[0] for up in range(1, name.count(".") + 1))
+                pending += [name, *(parent for parent in parents if parent != FRONT_DOOR)]
     return reached
 
 
@@ -101,19 +134,78 @@ def test_part_imports_only_what_lies_below_it(part: str) -> None:
     assert not offences
 
 
-def test_only_the_demo_and_the_tests_know_the_embedded_broker() -> None:
+# A job's language is spoken by the user and by the planner; who carries it out meets operations by their protocol.
+LANGUAGE = tuple(OURS + "streaming.operations." + operation for operation in ("aggregate", "process"))
+
+
+@pytest.mark.parametrize("part", ["streaming/driver", "streaming/planner", "streaming/worker"])
+def test_no_operation_is_known_by_name_where_jobs_are_planned_and_carried_out(part: str) -> None:
+    assert not [f"{module} imports {name}" for module in modules_of(part) for name in own_imports(module, LANGUAGE)]
+
+
+def own_imports(module: str, wanted: Collection[str]) -> list[str]:
+    """Those of the wanted modules that a module names in its own import statements."""
+    source = source_of(module)
+    assert source is not None
+    return [name for name in imported_names(source.read_text(encoding="utf-8")) if name in wanted]
+
+
+def all_modules() -> list[str]:
+    return sorted({*modules_of("."), *(module for name in LINKS for module in modules_of(name))})
+
+
+def import_circle(imports: Mapping[str, Collection[str]]) -> list[str]:
+    """Modules that import each other round and round, the first one twice; empty when there are none."""
+    try:
+        graphlib.TopologicalSorter(imports).prepare()
+    except graphlib.CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    modules = all_modules()
+    imports = {module: [name for name in own_imports(module, modules) if name != module] for module in modules}
+
+    assert len(modules) > 150
+    assert import_circle(imports) == []
+
+
+def test_circle_of_imports_is_found() -> None:
+    assert import_circle({"a": ["b"], "b": ["c"], "c": []}) == []
+    assert set(import_circle({"a": ["b"], "b": ["c"], "c": ["b"]})) == {"b", "c"}
+
+
+def test_only_users_come_through_the_front_door() -> None:
+    offences = [
+        module
+        for module in all_modules()
+        if module != FRONT_DOOR and not module.startswith(f"{OURS}demo.") and own_imports(module, (FRONT_DOOR,))
+    ]
+
+    assert not offences
+
+
+def test_only_the_demo_and_the_tests_know_the_kit() -> None:
     parts = [path.stem for path in PACKAGE.iterdir() if path.suffix in ("", ".py") and path.stem != "__pycache__"]
     offences = [
         f"{module} imports {name}"
         for part in parts
-        if part not in ("demo", "embedded")
+        if part not in ("demo", "kit")
         for module in modules_of(part)
         if (source := source_of(module)) is not None
         for name in imported_names(source.read_text(encoding="utf-8"))
-        if name.startswith("airflow_provider.embedded.broker")
+        if name.startswith("airflow_provider.kit.broker")
     ]
 
     assert not offences
+
+
+def test_only_users_know_the_tester() -> None:
+    tester = modules_of("testing")
+
+    assert tester
+    assert not [module for module in all_modules() if module not in tester and own_imports(module, tester)]
 
 
 def test_import_in_a_function_is_seen_and_one_for_types_is_not() -> None:
@@ -139,13 +231,13 @@ def test_parsing_a_dag_file_loads_nothing_heavy(tmp_path: Path) -> None:
     assert not HEAVY & set(done.stdout.splitlines()[-1].split())
 
 
-@pytest.mark.parametrize("name", LINKS)
-def test_link_is_a_relative_link_to_the_root_folder(name: str) -> None:
+@pytest.mark.parametrize(("name", "folder"), LINKS.items())
+def test_link_is_a_relative_link_to_the_root_folder(name: str, folder: str) -> None:
     link = PACKAGE / name
 
     assert link.is_symlink()
-    assert link.readlink() == Path("..") / name
-    assert (link / "__init__.py").is_file()
+    assert link.readlink() == Path("..") / folder
+    assert list(link.glob("*.py"))
 
 
 @pytest.fixture(scope="module")
@@ -157,9 +249,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def linked_files() -> set[str]:
     return {
-        f"airflow_provider/{path.relative_to(ROOT)}"
-        for name in LINKS
-        for path in (ROOT / name).rglob("*.py")
+        f"airflow_provider/{name}/{path.relative_to(ROOT / folder)}"
+        for name, folder in LINKS.items()
+        for path in (ROOT / folder).rglob("*.py")
         if "__pycache__" not in path.parts
     }
 
@@ -169,6 +261,7 @@ def test_wheel_holds_what_the_links_lead_to(built: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
 
     assert names >= linked_files() | {"airflow_provider/py.typed"}
+    assert not [name for name in names if name.startswith("airflow_provider/demo")]
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"airflow_provider"}
 
 

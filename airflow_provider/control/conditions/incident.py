@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from airflow_provider.control.conditions.verdict import Outcome, Verdict
-from airflow_provider.control.conditions.words import end_of
+from airflow_provider.control.conditions.evaluation import Condition, Evaluation, Outcome
+from airflow_provider.control.conditions.messages import end_of
 from airflow_provider.control.observation import Observation
 
 __all__ = ["IncidentResolved"]
 
 
-@dataclass(frozen=True)
-class IncidentResolved:
+class IncidentResolved(Condition, frozen=True):
     """The failure of one process of an instance was answered, and redundancy is back.
 
     Args:
@@ -27,7 +24,7 @@ class IncidentResolved:
         """What is waited for."""
         return f"the failure of {self.instance} (incarnation {self.incarnation}) to be answered and resolved"
 
-    def verdict(self, seen: Observation) -> Verdict:
+    def evaluate(self, seen: Observation) -> Evaluation:
         """Looks at the records of incidents alone."""
         # One that came back after a silence may have more than one.
         for record in sorted(seen.view.incidents.values(), key=lambda record: record.generation, reverse=True):
@@ -36,7 +33,7 @@ class IncidentResolved:
                 continue
             if record.resolved_at_ms is None:
                 line = f"answered by {record.answered_by} with generation {record.generation}, not resolved yet"
-                return Verdict(Outcome.WAITING, line)
-            return Verdict(Outcome.MET, "resolved", {"incident_id": incident.id, "generation": record.generation})
+                return Evaluation(Outcome.WAITING, line)
+            return Evaluation(Outcome.MET, "resolved", {"incident_id": incident.id, "generation": record.generation})
         status = seen.view.statuses.get(self.instance)
-        return Verdict(Outcome.WAITING, f"no record of it; {end_of(status, seen) if status else 'never heard of'}")
+        return Evaluation(Outcome.WAITING, f"no record of it; {end_of(status, seen) if status else 'no heartbeat'}")

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
 
-from airflow_provider.control.conditions.verdict import Outcome, Verdict
-from airflow_provider.control.conditions.words import either, end_of, handle, said
+from airflow_provider.common.json_codec import to_plain
+from airflow_provider.control.command import TASK_KILLED
+from airflow_provider.control.conditions.evaluation import Condition, Evaluation, Outcome
+from airflow_provider.control.conditions.messages import either, end_of, instance_line
+from airflow_provider.control.instance_handle import InstanceHandle
+from airflow_provider.control.liveness import Liveness
 from airflow_provider.control.observation import Observation
-from airflow_provider.control.status import InstanceState
+from airflow_provider.control.status import InstanceState, InstanceStatus
 
-__all__ = ["CommandObeyed", "InstanceEnded", "InstanceInState", "InstanceRunning"]
+__all__ = ["CommandDone", "FaultTaken", "InstanceEnded", "InstanceInState", "InstanceRunning"]
 
 
-@dataclass(frozen=True)
-class InstanceRunning:
-    """An instance is up: it sends heartbeats and obeys assignments.
+class InstanceRunning(Condition, frozen=True):
+    """An instance is up: it sends heartbeats and carries assignments out.
 
     Args:
         instance: its name.
@@ -28,50 +31,53 @@ class InstanceRunning:
         """What is waited for."""
         return f"instance {self.instance} to run"
 
-    def verdict(self, seen: Observation) -> Verdict:
-        """Fails when the process ended or was not heard of."""
+    def evaluate(self, seen: Observation) -> Evaluation:
+        """Fails when the process ended or sends no heartbeat."""
         status = seen.view.statuses.get(self.instance)
         if status is None or status.incarnation < self.incarnation:
-            return Verdict(Outcome.WAITING, "nothing was heard of it yet")
-        if not status.state.alive or seen.missed(status):
-            return Verdict(Outcome.FAILED, end_of(status, seen))
+            return Evaluation(Outcome.WAITING, "it has sent no heartbeat yet")
+        if seen.liveness(status) is not Liveness.ALIVE:
+            return Evaluation(Outcome.FAILED, end_of(status, seen))
         if status.state is InstanceState.RUNNING and seen.living(self.instance):
-            return Verdict(Outcome.MET, said(status), handle(status))
-        return Verdict(Outcome.WAITING, said(status))
+            return Evaluation(Outcome.MET, instance_line(status), _handle(status))
+        return Evaluation(Outcome.WAITING, instance_line(status))
 
 
-@dataclass(frozen=True)
-class InstanceEnded:
-    """An instance said goodbye.
+class InstanceEnded(Condition, frozen=True):
+    """An instance shut down cleanly.
 
     Args:
         instance: its name.
         incarnation: the process that is watched.
+        for_life: whether an Airflow task stands for the instance as long as that lives, not for one process: it goes on
+            with a replacement, and a stop because such a task was ended or cleared is no end that was meant.
     """
 
     instance: str
     incarnation: int
+    for_life: bool = False
 
     def __str__(self) -> str:
         """What is waited for."""
-        return f"instance {self.instance} to say goodbye"
+        return f"instance {self.instance} to shut down cleanly"
 
-    def verdict(self, seen: Observation) -> Verdict:
-        """Fails when the process ended without a goodbye, was not heard of, or a newer one took its name."""
+    def evaluate(self, seen: Observation) -> Evaluation:
+        """Fails when the process ended otherwise, sends no heartbeat, or a newer one took its name."""
         status = seen.view.statuses.get(self.instance)
         if status is None or status.incarnation < self.incarnation:
-            return Verdict(Outcome.WAITING, "nothing was heard of it yet")
-        if status.incarnation > self.incarnation:
-            return Verdict(Outcome.FAILED, f"incarnation {status.incarnation} runs under its name")
+            return Evaluation(Outcome.WAITING, "it has sent no heartbeat yet")
+        if status.incarnation > self.incarnation and not self.for_life:
+            return Evaluation(Outcome.FAILED, f"incarnation {status.incarnation} runs under its name")
+        if self.for_life and status.state is InstanceState.STOPPED and _task_was_killed(status):
+            return Evaluation(Outcome.FAILED, f"{self.instance} was stopped because its task was ended or cleared")
         if status.state is InstanceState.STOPPED:
-            return Verdict(Outcome.MET, said(status), handle(status))
-        if status.state is InstanceState.ENDED or seen.missed(status):
-            return Verdict(Outcome.FAILED, end_of(status, seen))
-        return Verdict(Outcome.WAITING, said(status))
+            return Evaluation(Outcome.MET, instance_line(status), _handle(status))
+        if seen.liveness(status) is not Liveness.ALIVE:
+            return Evaluation(Outcome.FAILED, end_of(status, seen))
+        return Evaluation(Outcome.WAITING, instance_line(status))
 
 
-@dataclass(frozen=True)
-class InstanceInState:
+class InstanceInState(Condition, frozen=True):
     """An instance is in one of some states.
 
     Args:
@@ -86,22 +92,23 @@ class InstanceInState:
         """What is waited for."""
         return f"instance {self.instance} to be {either(s.value for s in self.states)}"
 
-    def verdict(self, seen: Observation) -> Verdict:
+    def evaluate(self, seen: Observation) -> Evaluation:
         """A silent instance is in no state but ended."""
         status = seen.view.statuses.get(self.instance)
         if status is None:
-            return Verdict(Outcome.WAITING, "nothing was heard of it yet")
+            return Evaluation(Outcome.WAITING, "it has sent no heartbeat yet")
         state = status.state
-        if state.alive and seen.missed(status):
+        if seen.liveness(status) is Liveness.SILENT:
             state = InstanceState.ENDED
         known = not state.alive or seen.living(self.instance) is not None
         if known and state in self.states:
-            return Verdict(Outcome.MET, said(status), handle(status))
-        return Verdict(Outcome.WAITING, end_of(status, seen) if state is InstanceState.ENDED else said(status))
+            return Evaluation(Outcome.MET, instance_line(status), _handle(status))
+        return Evaluation(
+            Outcome.WAITING, end_of(status, seen) if state is InstanceState.ENDED else instance_line(status)
+        )
 
 
-@dataclass(frozen=True)
-class CommandObeyed:
+class CommandDone(Condition, frozen=True):
     """An instance reports that it carried a command out.
 
     Args:
@@ -114,15 +121,53 @@ class CommandObeyed:
 
     def __str__(self) -> str:
         """What is waited for."""
-        return f"instance {self.instance} to obey command {self.command}"
+        return f"instance {self.instance} to carry out command {self.command}"
 
-    def verdict(self, seen: Observation) -> Verdict:
+    def evaluate(self, seen: Observation) -> Evaluation:
         """Fails when the instance ends before."""
         status = seen.view.statuses.get(self.instance)
         if status is None:
-            return Verdict(Outcome.WAITING, "nothing was heard of it yet")
-        if status.last_command == self.command:
-            return Verdict(Outcome.MET, "it was obeyed", handle(status))
-        if not status.state.alive or seen.missed(status):
-            return Verdict(Outcome.FAILED, end_of(status, seen))
-        return Verdict(Outcome.WAITING, f"its last command is {status.last_command}")
+            return Evaluation(Outcome.WAITING, "it has sent no heartbeat yet")
+        if self.command in status.last_commands:
+            return Evaluation(Outcome.MET, "it was carried out", _handle(status))
+        if seen.liveness(status) is not Liveness.ALIVE:
+            return Evaluation(Outcome.FAILED, end_of(status, seen))
+        return Evaluation(Outcome.WAITING, f"its last commands are {', '.join(status.last_commands) or 'none'}")
+
+
+class FaultTaken(Condition, frozen=True):
+    """A process of an instance is gone, as a drill's fault asked.
+
+    Args:
+        instance: its name.
+        incarnation: the process.
+        command: the id of the fault's command.
+    """
+
+    instance: str
+    incarnation: int
+    command: str
+
+    def __str__(self) -> str:
+        """What is waited for."""
+        return f"instance {self.instance} to be killed"
+
+    def evaluate(self, seen: Observation) -> Evaluation:
+        """Fails when the instance refuses."""
+        status = seen.view.statuses.get(self.instance)
+        if status is None or status.incarnation < self.incarnation:
+            return Evaluation(Outcome.WAITING, "it has sent no heartbeat yet")
+        if status.incarnation > self.incarnation or seen.liveness(status) is not Liveness.ALIVE:
+            return Evaluation(Outcome.MET, f"incarnation {self.incarnation} is gone", _handle(status))
+        if (why := status.refusals.get(self.command)) is not None:
+            return Evaluation(Outcome.FAILED, f"{self.instance} refuses: {why}")
+        return Evaluation(Outcome.WAITING, instance_line(status))
+
+
+def _task_was_killed(status: InstanceStatus) -> bool:
+    return any(command.startswith(TASK_KILLED) for command in status.last_commands[-1:])
+
+
+def _handle(status: InstanceStatus) -> dict[str, Any]:
+    plain: dict[str, Any] = to_plain(InstanceHandle.of(status))
+    return plain

@@ -2,59 +2,58 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from airflow_provider.control.conditions.instance import CommandObeyed
-from airflow_provider.control.conditions.verdict import Outcome, Verdict
-from airflow_provider.control.conditions.words import copy_line, end_of, task_list
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.conditions.evaluation import Condition, Evaluation, Outcome
+from airflow_provider.control.conditions.instance import CommandDone
+from airflow_provider.control.conditions.messages import copy_line, end_of, task_list
+from airflow_provider.control.liveness import Liveness
 from airflow_provider.control.observation import Observation
 from airflow_provider.control.status import TaskState
 
 __all__ = ["TasksReplayed"]
 
 
-@dataclass(frozen=True)
-class TasksReplayed:
+class TasksReplayed(Condition, frozen=True):
     """An instance took a replay on and its copies of the tasks are whole again.
 
     Args:
         instance: its name.
         command: the id of the command.
-        tasks: the tasks' numbers.
+        tasks: the tasks.
     """
 
     instance: str
     command: str
-    tasks: tuple[int, ...]
+    tasks: tuple[TaskId, ...]
 
     def __str__(self) -> str:
         """What is waited for."""
         return f"instance {self.instance} to replay {task_list(self.tasks)}"
 
-    def verdict(self, seen: Observation) -> Verdict:
+    def evaluate(self, seen: Observation) -> Evaluation:
         """Fails when the instance ends or a task fails."""
-        accepted = CommandObeyed(self.instance, self.command).verdict(seen)
+        accepted = CommandDone(self.instance, self.command).evaluate(seen)
         if accepted.outcome is not Outcome.MET:
             return accepted
         status = seen.living(self.instance)
         if status is None:
             last = seen.view.statuses[self.instance]
-            gone = not last.state.alive or seen.missed(last)
-            return Verdict(Outcome.FAILED if gone else Outcome.WAITING, end_of(last, seen))
+            gone = seen.liveness(last) is not Liveness.ALIVE
+            return Evaluation(Outcome.FAILED if gone else Outcome.WAITING, end_of(last, seen))
         waiting: list[str] = []
         restored: dict[str, int] = {}
         sizes: dict[str, int] = {}
         seconds: dict[str, float] = {}
-        for number in self.tasks:
-            task = status.task(number)
+        for task_id in self.tasks:
+            task = status.task(task_id)
             if task is not None and task.state is TaskState.FAILED:
-                return Verdict(Outcome.FAILED, f"task {number} failed: {task.error}")
-            if task is None or not (task.warm or task.state is TaskState.RUNNING):
-                waiting.append(f"task {number} {copy_line(task)}")
+                return Evaluation(Outcome.FAILED, f"task {task_id} failed: {task.error}")
+            if task is None or task.error is not None or not (task.warm or task.state is TaskState.RUNNING):
+                waiting.append(f"task {task_id} {copy_line(task)}")
             else:
-                restored[str(number)] = task.restored_records
-                sizes[str(number)], seconds[str(number)] = task.restored_bytes, task.restore_s
+                restored[str(task_id)] = task.restore.records
+                sizes[str(task_id)], seconds[str(task_id)] = task.restore.bytes, task.restore.took_s
         if waiting:
-            return Verdict(Outcome.WAITING, "; ".join(waiting))
+            return Evaluation(Outcome.WAITING, "; ".join(waiting))
         figures = {"restored_records": restored, "restored_bytes": sizes, "restore_s": seconds}
-        return Verdict(Outcome.MET, "all are whole", {"instance": self.instance, **figures})
+        return Evaluation(Outcome.MET, "all are whole", {"instance": self.instance, **figures})

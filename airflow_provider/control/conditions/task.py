@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
-from airflow_provider.control.conditions.verdict import Outcome, Verdict
-from airflow_provider.control.conditions.words import active_line, either, task_list
+from airflow_provider.control.conditions.evaluation import Condition, Evaluation, Outcome
+from airflow_provider.control.conditions.messages import active_line, either, task_list
 from airflow_provider.control.observation import Observation
 from airflow_provider.control.status import Role, TaskState, TaskStatus
 
-__all__ = ["TaskInState", "TasksRunning", "active_task", "numbers", "refuse_unknown"]
+__all__ = ["TaskInState", "TasksRunning", "active_task", "chosen_tasks", "refuse_unknown"]
 
 
-@dataclass(frozen=True)
-class TaskInState:
+class TaskInState(Condition, frozen=True):
     """A task is in one of some states, on the instance that is assigned or on a named one.
 
     Args:
-        task: its number.
+        task: which one.
         states: the states that are waited for.
         instance: where; None for the assigned active.
     """
 
-    task: int
+    task: TaskId
     states: tuple[TaskState, ...]
     instance: str | None = None
 
@@ -33,38 +32,37 @@ class TaskInState:
         where = f" on {self.instance}" if self.instance else ""
         return f"task {self.task}{where} to be {either(s.value for s in self.states)}"
 
-    def verdict(self, seen: Observation) -> Verdict:
+    def evaluate(self, seen: Observation) -> Evaluation:
         """A task on a silent instance is in no state."""
         assignment = seen.view.assignment
         where = self.instance
         if where is None:
-            if assignment is None or self.task >= len(assignment.tasks):
-                return Verdict(Outcome.WAITING, "it is not assigned yet")
+            if assignment is None or self.task not in assignment.tasks:
+                return Evaluation(Outcome.WAITING, "it is not assigned yet")
             where = assignment.tasks[self.task].active
             if where is None:
-                return Verdict(Outcome.WAITING, "it has no active instance")
+                return Evaluation(Outcome.WAITING, "it has no active instance")
         status = seen.living(where)
         task = status.task(self.task) if status else None
         if task is None:
-            return Verdict(Outcome.WAITING, f"{where} does not live" if status is None else f"{where} has no copy")
+            return Evaluation(Outcome.WAITING, f"{where} is not alive" if status is None else f"{where} has no copy")
         line = f"{task.state.value} on {where}"
         if task.state in self.states:
-            result = {"task": self.task, "instance": where, "state": task.state.value}
-            return Verdict(Outcome.MET, line, result)
-        return Verdict(Outcome.WAITING, line if task.error is None else f"{line}: {task.error}")
+            result = {"task": str(self.task), "instance": where, "state": task.state.value}
+            return Evaluation(Outcome.MET, line, result)
+        return Evaluation(Outcome.WAITING, line if task.error is None else f"{line}: {task.error}")
 
 
-@dataclass(frozen=True)
-class TasksRunning:
-    """Tasks are processed by the instance that is assigned.
+class TasksRunning(Condition, frozen=True):
+    """Tasks are processed by the instance that is assigned, without an error.
 
     Args:
-        tasks: their numbers; None for all.
-        on: the instance that has to be their active one; None for whichever is.
+        tasks: which; None for all.
+        on: the instance that has to be their active one; None for any.
         generation: the assignment that is waited for, or a newer one.
     """
 
-    tasks: tuple[int, ...] | None = None
+    tasks: tuple[TaskId, ...] | None = None
     on: str | None = None
     generation: int = 1
 
@@ -73,50 +71,50 @@ class TasksRunning:
         which = "every task" if self.tasks is None else f"{task_list(self.tasks)}"
         return f"{which} to run{f' on {self.on}' if self.on else ''} (generation {self.generation} or newer)"
 
-    def verdict(self, seen: Observation) -> Verdict:
+    def evaluate(self, seen: Observation) -> Evaluation:
         """Fails when a task failed, or a newer generation gave it to another instance than `on`."""
         assignment = seen.view.assignment
         if assignment is None or assignment.generation < self.generation:
-            return Verdict(Outcome.WAITING, "the generation was not published yet")
+            return Evaluation(Outcome.WAITING, "this generation was not published yet")
         if (refusal := refuse_unknown(assignment, self.tasks)) is not None:
             return refusal
         waiting, owners = [], {}
-        for number in numbers(assignment, self.tasks):
-            owner = assignment.tasks[number].active
+        for task_id in chosen_tasks(assignment, self.tasks):
+            owner = assignment.tasks[task_id].active
             if self.on is not None and owner != self.on:
-                moved = f"generation {assignment.generation} gave task {number} to {owner or 'nobody'}"
-                return Verdict(Outcome.FAILED, f"{moved}: {assignment.reason}")
-            task = active_task(seen, assignment, number)
+                moved = f"generation {assignment.generation} gave task {task_id} to {owner or 'no instance'}"
+                return Evaluation(Outcome.FAILED, f"{moved}: {assignment.reason}")
+            task = active_task(seen, assignment, task_id)
             if task is not None and task.state is TaskState.FAILED:
-                return Verdict(Outcome.FAILED, f"task {number} failed on {owner}: {task.error}")
-            if task is None or task.state is not TaskState.RUNNING:
-                waiting.append(active_line(assignment, number, task))
+                return Evaluation(Outcome.FAILED, f"task {task_id} failed on {owner}: {task.error}")
+            if task is None or task.state is not TaskState.RUNNING or task.error is not None:
+                waiting.append(active_line(assignment, task_id, task))
             else:
-                owners[str(number)] = owner
+                owners[str(task_id)] = owner
         if waiting:
-            return Verdict(Outcome.WAITING, "; ".join(waiting))
+            return Evaluation(Outcome.WAITING, "; ".join(waiting))
         result = {"generation": assignment.generation, "active": owners}
-        return Verdict(Outcome.MET, f"generation {assignment.generation} is obeyed", result)
+        return Evaluation(Outcome.MET, f"generation {assignment.generation} is in effect", result)
 
 
-def numbers(assignment: Assignment, tasks: tuple[int, ...] | None) -> Iterable[int]:
-    """The numbers of the tasks that are meant."""
-    return range(len(assignment.tasks)) if tasks is None else tasks
+def chosen_tasks(assignment: Assignment, tasks: tuple[TaskId, ...] | None) -> Iterable[TaskId]:
+    """The tasks that are meant."""
+    return assignment.tasks if tasks is None else tasks
 
 
-def refuse_unknown(assignment: Assignment, tasks: tuple[int, ...] | None) -> Verdict | None:
+def refuse_unknown(assignment: Assignment, tasks: tuple[TaskId, ...] | None) -> Evaluation | None:
     """A failure when a task is named that the application does not have; None otherwise."""
-    last = len(assignment.tasks) - 1
-    absent = [number for number in tasks or () if not 0 <= number <= last]
+    absent = [task_id for task_id in tasks or () if task_id not in assignment.tasks]
     if not absent:
         return None
-    return Verdict(Outcome.FAILED, f"{task_list(absent)} of {assignment.application_id} do not exist, only 0 to {last}")
+    known = ", ".join(map(str, assignment.tasks)) or "none"
+    return Evaluation(Outcome.FAILED, f"{task_list(absent)} of {assignment.application_id} do not exist, only {known}")
 
 
-def active_task(seen: Observation, assignment: Assignment, number: int) -> TaskStatus | None:
-    """The assigned active's word on a task, when it lives and speaks of the present assignment."""
-    given = assignment.tasks[number]
+def active_task(seen: Observation, assignment: Assignment, task_id: TaskId) -> TaskStatus | None:
+    """The assigned active's status of a task, when it lives and reports on the present assignment."""
+    given = assignment.tasks[task_id]
     status = seen.living(given.active) if given.active else None
-    task = status.task(number) if status else None
+    task = status.task(task_id) if status else None
     current = task is not None and task.role is Role.ACTIVE and task.generation >= given.active_since
     return task if current else None

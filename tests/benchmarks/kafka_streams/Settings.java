@@ -13,7 +13,7 @@ final class Settings {
         return properties;
     }
 
-    /** What is ours, not Kafka Streams': taken out, so that it is not told of as unknown. */
+    /** What is ours, not Kafka Streams': taken out, so that it is not reported as unknown. */
     static String take(Properties properties, String name) {
         Object value = properties.remove(name);
         if (value == null) {
@@ -28,7 +28,7 @@ final class Settings {
                 .withTimeout(java.time.Duration.ofSeconds(30)));
     }
 
-    /** A failed stream thread ends the process: a benchmark without it would wait for ever. */
+    /** A failed stream thread ends the process: a benchmark without it would wait without end. */
     static void start(KafkaStreams streams) {
         streams.setUncaughtExceptionHandler(error -> {
             error.printStackTrace();

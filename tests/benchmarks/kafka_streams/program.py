@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from airflow_provider.embedded.ivy import Coordinate, resolve
-from airflow_provider.embedded.java import find_java
+from airflow_provider.jars.ivy import Coordinate, resolve
+from airflow_provider.jars.java import find_java
 from tests.benchmarks.figures import Figures
 
 __all__ = ["Program", "kafka_streams_jars"]

@@ -11,8 +11,9 @@ import msgspec
 import numpy as np
 from confluent_kafka import Producer
 
-from airflow_provider.connection import KafkaConnection
-from airflow_provider.topics import TopicAdmin, TopicSpec
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.topic_admin import TopicAdmin
+from airflow_provider.kafka.topic_spec import TopicSpec
 from tests.benchmarks.figures import Figures
 
 __all__ = ["fill", "interpreter", "restore"]
@@ -40,7 +41,7 @@ def fill(connection: KafkaConnection, group: str, source: str, records: int, key
     """
     topic = f"changelog__{group}--{source}--default"
     config = {"cleanup.policy": "compact"}
-    TopicAdmin(connection).ensure([TopicSpec(topic, 1, config=config, required=frozenset())])
+    TopicAdmin(connection).ensure([TopicSpec(name=topic, partitions=1, config=config, required=frozenset())])
     producer = Producer(connection.to_client_config() | {"linger.ms": 50, "queue.buffering.max.messages": 4 * _CHUNK})
     random = np.random.default_rng(7)
     order = random.permutation(records) % keys

@@ -1,60 +1,31 @@
-"""An Airflow without processes, and an application with topics of its own on the real broker."""
+"""An Airflow without processes, and a connection of it to an application on the real broker."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider.connection import KafkaConnection
-from airflow_provider.control.publisher import AssignmentPublisher
-from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.records import Value
-from airflow_provider.control.view import ControlView
-from airflow_provider.control.writer import ControlWriter
-from airflow_provider.topics import TopicAdmin, TopicSpec, control_specs
 from tests.airflow_home import use_temporary_airflow_home
+from tests.integration.launch.application import FAKE_INSTANCE, Application
 from tests.spark_submit_stub import spark_submit_stub
 
+if TYPE_CHECKING:
+    from airflow_provider.operators.instance_deployment import DeployInstanceOperator
+
+# Before anything imports Airflow: so the fixtures below import its operators themselves.
 use_temporary_airflow_home()
-
-FAKE_INSTANCE = Path(__file__).with_name("fake_instance.py")
-
-
-@dataclass
-class Application:
-    """An application's topics, and short ways to write into them."""
-
-    id: str
-    connection: KafkaConnection
-
-    def write(self, *values: Value) -> None:
-        writer = ControlWriter(self.connection, self.id)
-        for value in values:
-            writer.write(value)
-
-    def publish(self, assignment: Any, *explaining: Value) -> None:
-        AssignmentPublisher(self.connection, self.id).publish(assignment, *explaining)
-
-    def view(self) -> ControlView:
-        with ControlReader(self.connection, self.id) as reader:
-            return reader.read_to_end()
 
 
 @pytest.fixture
 def application(bootstrap_servers: str, application_id: str, monkeypatch: pytest.MonkeyPatch) -> Application:
-    connection = KafkaConnection(bootstrap_servers)
-    admin = TopicAdmin(connection)
-    source = TopicSpec(f"{application_id}-source", 2)
-    admin.ensure([source, *control_specs(application_id)])
     extra = {"bootstrap_servers": bootstrap_servers}
-    described = {"conn_type": "kafka_streams", "extra": extra}
+    described = {"conn_type": "kafkastreams", "extra": extra}
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_STREAMS_DEFAULT", json.dumps(described))
-    return Application(application_id, connection)
+    return Application.create(bootstrap_servers, application_id)
 
 
 @pytest.fixture
@@ -62,3 +33,44 @@ def spark_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
     """A folder for runs of instances that run no Spark."""
     with spark_submit_stub(tmp_path, monkeypatch) as run_dir:
         yield run_dir
+
+
+Deploy = Callable[..., "DeployInstanceOperator"]
+
+
+@pytest.fixture
+def deploy(application: Application, spark_submit: Path, tmp_path: Path) -> Deploy:
+    from airflow_provider.operators.instance_deployment import DeployInstanceOperator
+
+    def make(instance: str, **more: Any) -> DeployInstanceOperator:
+        arguments: dict[str, Any] = {
+            "application": str(FAKE_INSTANCE),
+            "state_dir": str(tmp_path / instance),
+            "run_dir": str(spark_submit),
+            "conf": {"spark.jars": "none.jar"},
+            "start_timeout_s": 30.0,
+        } | more
+        return DeployInstanceOperator(task_id="deploy", application_id=application.id, instance=instance, **arguments)
+
+    return make
+
+
+@pytest.fixture
+def pair(application: Application, deploy: Deploy) -> list[dict[str, Any]]:
+    """Topics, two running instances, and the first assignment."""
+    return make_pair(application, deploy)
+
+
+def make_pair(application: Application, deploy: Deploy, **more: Any) -> list[dict[str, Any]]:
+    """The same, with further arguments of the deployments."""
+    from airflow_provider.operators.changelog_topics import CreateChangelogTopicsOperator
+    from airflow_provider.operators.task_assignment import AssignTasksOperator
+    from airflow_provider.sensors.standby_lag import StandbyLagSensor
+    from tests.integration.airflow.running import context, run
+
+    create: dict[str, Any] = {"source_topics": f"{application.id}-source", "application_id": application.id}
+    CreateChangelogTopicsOperator(task_id="topics", **create).execute(context())
+    handles = [run(deploy(name, **more)) for name in ("a", "b")]
+    run(AssignTasksOperator(task_id="assign", application_id=application.id))
+    run(StandbyLagSensor(task_id="warm", application_id=application.id))
+    return handles

@@ -1,4 +1,4 @@
-"""An instance without Spark: sends heartbeats, obeys assignments and commands. Started by the real launcher."""
+"""An instance without Spark: sends heartbeats, follows assignments and commands. Started by the real launcher."""
 
 from __future__ import annotations
 
@@ -8,12 +8,24 @@ import sys
 import time
 from pathlib import Path
 
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.command import CommandKind
 from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.status import InstanceState, InstanceStatus, Role, TaskState, TaskStatus
+from airflow_provider.control.status import (
+    DiskStatus,
+    InstanceState,
+    InstanceStatus,
+    ProcessStatus,
+    RestoreStatus,
+    Role,
+    SnapshotStatus,
+    SourceStatus,
+    TaskState,
+    TaskStatus,
+)
 from airflow_provider.control.writer import ControlWriter
-from airflow_provider.streaming.settings import INSTANCE_FILE_VARIABLE, InstanceSettings
+from airflow_provider.launch.instance_settings import INSTANCE_FILE_VARIABLE, InstanceSettings
 
 HEARTBEAT_S = 0.5
 
@@ -23,28 +35,45 @@ def now_ms() -> int:
 
 
 def tasks_of(
-    instance: str, assignment: Assignment | None, owned_at_ms: dict[tuple[int, int], int]
+    instance: str,
+    assignment: Assignment | None,
+    owned_at_ms: dict[tuple[TaskId, int], int],
+    snapshots: dict[TaskId, SnapshotStatus],
 ) -> tuple[TaskStatus, ...]:
     """Its tasks, running or followed the moment they are assigned. Source offsets grow with the clock."""
     tasks = []
-    for number, given in enumerate(assignment.tasks if assignment else ()):
+    no_input = os.environ.get("NO_INPUT", "").split(",")
+    for task_id, given in assignment.tasks.items() if assignment else ():
         if given.active == instance:
-            owned = owned_at_ms.setdefault((number, given.active_since), now_ms())
+            owned = owned_at_ms.setdefault((task_id, given.active_since), now_ms())
             tasks.append(
                 TaskStatus(
-                    number,
-                    Role.ACTIVE,
-                    TaskState.RUNNING,
-                    given.active_since,
+                    task=task_id,
+                    role=Role.ACTIVE,
+                    state=TaskState.RUNNING,
+                    generation=given.active_since,
                     position=10,
                     source_offset=now_ms(),
-                    restored_records=3,
+                    # Each owner goes on where the one before was; one that lost commits goes on before that.
+                    resumed_offset=5 if "LOSE_COMMITS" in os.environ else owned,
+                    restore=RestoreStatus(records=3),
                     owned_at_ms=owned,
-                    first_commit_at_ms=owned + 5,
+                    first_commit_at_ms=None if str(task_id) in no_input else owned + 5,
+                    source=SourceStatus(end=0, lag_records=0),
                 )
             )
         elif instance in given.standbys:
-            tasks.append(TaskStatus(number, Role.STANDBY, TaskState.FOLLOWING, position=10, lag_records=0, lag_s=0.0))
+            tasks.append(
+                TaskStatus(
+                    task=task_id,
+                    role=Role.STANDBY,
+                    state=TaskState.FOLLOWING,
+                    position=10,
+                    lag_records=0,
+                    lag_s=0.0,
+                    snapshot=snapshots.get(task_id, SnapshotStatus()),
+                )
+            )
     return tuple(tasks)
 
 
@@ -53,37 +82,55 @@ def main() -> int:
     reader = ControlReader(settings.connection, settings.application_id)
     writer = ControlWriter(settings.connection, settings.application_id)
     view = reader.read_to_end()
-    obeyed: str | None = None
+    seen: tuple[str, ...] = ()
+    refusals: dict[str, str] = {}
+    hand_over: bool | None = None
+    paused = False
     sent_at, sent_generation = 0.0, -1
-    owned_at_ms: dict[tuple[int, int], int] = {}
+    owned_at_ms: dict[tuple[TaskId, int], int] = {}
+    snapshots: dict[TaskId, SnapshotStatus] = {}
     while True:
-        command = view.commands.get(settings.instance)
-        stopping = False
-        if command is not None and command.incarnation == settings.incarnation and command.id != obeyed:
-            obeyed, sent_at = command.id, 0.0
-            stopping = command.kind is CommandKind.STOP
-            if command.kind is CommandKind.KILL:
-                os.killpg(0, signal.SIGKILL)
+        done, stopping = [], False
+        for command in view.commands.get(settings.instance, {}).values():
+            done.append(command)
+            if command.incarnation == settings.incarnation and command.id not in seen:
+                seen, sent_at = (*seen, command.id), 0.0
+                if command.kind is CommandKind.STOP:
+                    stopping, hand_over = True, command.hand_over
+                if command.kind is CommandKind.SNAPSHOT and "NO_SNAPSHOTS" in os.environ:
+                    refusals[command.id] = "the job takes no snapshots"
+                elif command.kind is CommandKind.SNAPSHOT:
+                    snapshots |= dict.fromkeys(command.tasks, SnapshotStatus(10, now_ms()))
+                if command.kind in (CommandKind.PAUSE, CommandKind.RESUME):
+                    paused = command.kind is CommandKind.PAUSE
+                if command.kind is CommandKind.KILL and "REFUSE_FAULTS" in os.environ:
+                    refusals[command.id] = "the job allows no faults"
+                elif command.kind is CommandKind.KILL:
+                    os.killpg(0, signal.SIGKILL)
         generation = view.assignment.generation if view.assignment else 0
         if generation != sent_generation or time.monotonic() - sent_at > HEARTBEAT_S:
             sent_at, sent_generation = time.monotonic(), generation
             writer.write(
                 InstanceStatus(
-                    settings.application_id,
-                    settings.instance,
-                    settings.incarnation,
-                    InstanceState.STOPPED if stopping else InstanceState.RUNNING,
-                    generation,
-                    host=os.uname().nodename,
-                    pid=os.getpid(),
-                    state_dir=settings.state_dir,
+                    application_id=settings.application_id,
+                    instance=settings.instance,
+                    incarnation=settings.incarnation,
+                    state=InstanceState.STOPPED if stopping else InstanceState.RUNNING,
+                    generation=generation,
+                    process=ProcessStatus(host=os.uname().nodename, pid=os.getpid(), log_file=settings.log_file),
+                    disk=DiskStatus(settings.state_dir),
                     sent_at_ms=now_ms(),
-                    tasks=tasks_of(settings.instance, view.assignment, owned_at_ms),
-                    last_command=obeyed,
-                    log_file=settings.log_file,
+                    tasks=tasks_of(settings.instance, view.assignment, owned_at_ms, snapshots),
+                    paused=paused,
+                    last_commands=seen,
+                    refusals=refusals,
+                    stop_hand_over=hand_over,
                 )
             )
+        for command in done:
+            writer.forget(command)
         if stopping:
+            writer.close()
             return 0
         reader.poll(0.1)
 

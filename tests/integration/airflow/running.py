@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import os
+import signal
 from types import SimpleNamespace
 from typing import Any
 
 from airflow.sdk.exceptions import TaskDeferred
 
 from airflow_provider.triggers.control import ControlTrigger
+from airflow_provider.triggers.incident import IncidentTrigger
 
 
 def context(run_id: str = "run-1", **more: Any) -> Any:
@@ -38,12 +42,36 @@ def wait(deferred: TaskDeferred) -> dict[str, Any]:
 
 
 def run(operator: Any, given: Any | None = None) -> Any:
-    """To its end, through its deferral if there is one."""
+    """To its end, through its deferrals if there are any."""
     given = given or context()
-    try:
-        return operator.execute(given)
-    except TaskDeferred as deferred:
-        return getattr(operator, deferred.method_name)(given, wait(deferred))
+    act = functools.partial(operator.execute, given)
+    while True:
+        try:
+            return act()
+        except TaskDeferred as deferred:
+            act = functools.partial(getattr(operator, deferred.method_name), given, wait(deferred))
 
 
-__all__ = ["context", "deferral", "run", "wait"]
+def kill(handle: dict[str, Any]) -> None:
+    os.killpg(os.getpgid(handle["pid"]), signal.SIGKILL)
+
+
+def incident_of(application_id: str) -> dict[str, Any]:
+    """What the watcher of the application fires first."""
+
+    async def first() -> dict[str, Any]:
+        async for event in IncidentTrigger(application_id).run():
+            payload: dict[str, Any] = event.payload
+            return payload
+        raise AssertionError("the watch ended")
+
+    return asyncio.run(asyncio.wait_for(first(), 20.0))
+
+
+def caused_by(*payloads: dict[str, Any], run_id: str = "failover-1") -> Any:
+    """The context of a run that these events started."""
+    events = [SimpleNamespace(extra={"from_trigger": True, "payload": payload}) for payload in payloads]
+    return context(run_id, triggering_asset_events={"asset": events})
+
+
+__all__ = ["caused_by", "context", "deferral", "incident_of", "kill", "run", "wait"]

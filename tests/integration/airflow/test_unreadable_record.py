@@ -1,4 +1,4 @@
-"""A record of the control topics that nobody can read: seen by people, and blinding nobody to the others."""
+"""A record of the control topics that cannot be read: people see it, and the other records are read."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from airflow_provider.errors import AssignmentError, DeadlineError
 from airflow_provider.sensors.standby_lag import StandbyLagSensor
 from airflow_provider.triggers.incident import IncidentTrigger
 from tests.builders import active, assigned, instance, standby
-from tests.integration.airflow.conftest import Application
 from tests.integration.airflow.running import run
+from tests.integration.launch.application import Application
 
 
 def write_raw(application: Application, topic: str, key: bytes, value: bytes) -> None:
@@ -63,4 +63,4 @@ def test_sensor_says_which_record_it_could_not_read(application: Application) ->
     write_raw(application, "status", b"instance/b", b"{no json")
 
     with pytest.raises(DeadlineError, match=r"records that cannot be read: b'instance/b'"):
-        run(StandbyLagSensor(task_id="warm", application_id=application.id, deadline_s=1.0))
+        run(StandbyLagSensor(task_id="warm", application_id=application.id, timeout_s=1.0))

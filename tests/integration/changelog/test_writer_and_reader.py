@@ -13,13 +13,17 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from airflow_provider.changelog.batch import ChangelogBatch
-from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord
-from airflow_provider.changelog.reader import ChangelogReader, Source
-from airflow_provider.changelog.writer import Change, TransactionalWriter
-from airflow_provider.connection import KafkaConnection
-from airflow_provider.embedded.ports import free_ports
+from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord, SourcePosition
+from airflow_provider.changelog.producer_queue import Change
+from airflow_provider.changelog.reader import ChangelogPartition, ChangelogReader
+from airflow_provider.changelog.writer import TransactionalWriter
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import BrokerUnreachableError, FencedError, StoreOutdatedError, TopicMissingError
-from airflow_provider.topics import TopicAdmin, TopicSpec, changelog_spec
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.names import changelog_topic, commits_topic
+from airflow_provider.kafka.topic_admin import TopicAdmin
+from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec, commits_spec
+from airflow_provider.kit.ports import free_ports
 from tests.integration.streaming.committed import group_offset, records_of, wait_for_markers
 from tests.waiting import wait_until
 
@@ -51,7 +55,16 @@ class Topics:
         return TransactionalWriter(self.connection, f"{self.application_id}-{task}")
 
     def commit_record(self, source_offset: int, task: int = 0) -> CommitRecord:
-        return CommitRecord(self.application_id, task, 1, "i1", 1, 0, {self.source: source_offset})
+        return CommitRecord(
+            application_id=self.application_id,
+            task=TaskId(0, task),
+            sequence=1,
+            generation=1,
+            instance="i1",
+            incarnation=1,
+            committed_at_ms=0,
+            sources={self.source: SourcePosition(source_offset)},
+        )
 
     def committed(self, topic: str, settled: bool = True) -> list[tuple[bytes, bytes | None]]:
         return [(record.key, record.value) for record in records_of(self.bootstrap_servers, topic, settled)]
@@ -60,7 +73,13 @@ class Topics:
 @pytest.fixture
 def topics(bootstrap_servers: str, application_id: str) -> Topics:
     topics = Topics(bootstrap_servers, application_id)
-    specs = [changelog_spec(application_id, "state", 2), TopicSpec(topics.source, 2), TopicSpec(topics.sink, 3)]
+    specs = [
+        changelog_spec(application_id, "state", 2),
+        changelog_spec(application_id, "seen", 2),
+        commits_spec(application_id, 1, 2),
+        TopicSpec(name=topics.source, partitions=2),
+        TopicSpec(name=topics.sink, partitions=3),
+    ]
     TopicAdmin(topics.connection).ensure(specs)
     return topics
 
@@ -79,7 +98,7 @@ def reader(topics: Topics) -> Iterator[ChangelogReader]:
     reader.close()
 
 
-def read_to_end(reader: ChangelogReader, source: Source) -> ChangelogBatch:
+def read_to_end(reader: ChangelogReader, source: ChangelogPartition) -> ChangelogBatch:
     """All that one partition holds."""
     whole = ChangelogBatch()
 
@@ -109,12 +128,12 @@ def commit(
     task: int = 0,
 ) -> int:
     record = topics.commit_record(source_offset, task)
-    return writer.commit(topics.changelog, task, changes, outputs or {}, record, group)
+    return writer.commit({topics.changelog: changes}, outputs or {}, record, group)[topics.changelog]
 
 
 def test_commit_stores_changes_output_record_and_offsets_together(topics: Topics, group: Consumer) -> None:
     writer = topics.writer(1)
-    writer.own()
+    writer.fence()
     output: list[Change] = [(f"k{n}".encode(), b"v") for n in range(20)]
 
     position = commit(topics, writer, group, [(b"a", b"1"), (b"gone", None)], {topics.sink: output}, 42, task=1)
@@ -122,17 +141,50 @@ def test_commit_stores_changes_output_record_and_offsets_together(topics: Topics
     changelog = records_of(topics.bootstrap_servers, topics.changelog)
     assert [(r.partition, r.key, r.value) for r in changelog[:2]] == [(1, b"a", b"1"), (1, b"gone", None)]
     assert (changelog[2].partition, changelog[2].key, len(changelog)) == (1, COMMIT_KEY, 3)
-    assert json.loads(changelog[2].value or b"")["source_offsets"] == {topics.source: 42}
+    assert json.loads(changelog[2].value or b"")["sources"] == {topics.source: {"offset": 42, "topic_id": None}}
     assert position == changelog[2].offset + 1
     assert sorted(topics.committed(topics.sink)) == sorted(output)
     assert group_offset(topics.bootstrap_servers, topics.application_id, topics.source, 1) == 42
     assert group_offset(topics.bootstrap_servers, topics.application_id, topics.source, 0) < 0
 
 
+def test_commit_of_several_changelogs_is_one_and_its_record_the_last_in_each(topics: Topics, group: Consumer) -> None:
+    seen, sources = changelog_topic(topics.application_id, "seen"), {topics.source: SourcePosition(42)}
+    writer = topics.writer(1)
+    writer.fence()
+    record = dataclasses.replace(topics.commit_record(1, task=1), sources={**sources, topics.sink: SourcePosition(7)})
+    changes: dict[str, list[Change]] = {topics.changelog: [(b"a", b"1"), (b"b", b"1")], seen: [(b"a", b"2")]}
+
+    positions = writer.commit(changes, {}, record, group)
+
+    for topic, pairs in changes.items():
+        found = records_of(topics.bootstrap_servers, topic)
+        assert [(r.partition, r.key, r.value) for r in found] == [
+            *((1, key, value) for key, value in pairs),
+            (1, COMMIT_KEY, record.to_bytes()),
+        ]
+        assert positions[topic] == found[-1].offset + 1
+    assert positions.keys() == changes.keys()
+    for topic, offset in ((topics.source, 42), (topics.sink, 7)):
+        assert group_offset(topics.bootstrap_servers, topics.application_id, topic, 1) == offset
+
+
+def test_task_without_a_store_keeps_its_record_in_its_stages_topic(topics: Topics, group: Consumer) -> None:
+    commits, writer = commits_topic(topics.application_id, 1), topics.writer()
+    record = dataclasses.replace(topics.commit_record(42), task=TaskId(1, 0))
+    writer.fence()
+
+    positions = writer.commit({commits: []}, {topics.sink: [(b"k", b"v")]}, record, group)
+
+    assert topics.committed(commits) == [(COMMIT_KEY, record.to_bytes())]
+    assert positions == {commits: 1}
+    assert topics.committed(topics.sink) == [(b"k", b"v")]
+
+
 def test_output_lands_where_a_java_producer_would_put_it(topics: Topics, group: Consumer) -> None:
     keys = [b"N%05d" % n for n in range(60)]
     writer = topics.writer()
-    writer.own()
+    writer.fence()
     commit(topics, writer, group, [], {topics.sink: [(key, b"ours") for key in keys]})
     java = Producer({"bootstrap.servers": topics.bootstrap_servers, "partitioner": "murmur2"})
     for key in keys:
@@ -155,7 +207,7 @@ def test_nothing_is_seen_of_what_was_not_committed(topics: Topics, group: Consum
                 raise StopError
 
     writer = TransactionalWriter(topics.connection, f"{topics.application_id}-0", Stop())  # type: ignore[arg-type]
-    writer.own()
+    writer.fence()
     with pytest.raises(StopError):
         commit(topics, writer, group, [(b"a", b"1")], {topics.sink: [(b"a", b"1")]}, 42)
 
@@ -164,7 +216,7 @@ def test_nothing_is_seen_of_what_was_not_committed(topics: Topics, group: Consum
 
     # The next owner aborts it, so that readers get past at once.
     heir = topics.writer()
-    heir.own()
+    heir.fence()
     assert group_offset(topics.bootstrap_servers, topics.application_id, topics.source, 0) < 0
     commit(topics, heir, group, [(b"a", b"2")])
     assert topics.committed(topics.changelog)[0] == (b"a", b"2")
@@ -173,9 +225,9 @@ def test_nothing_is_seen_of_what_was_not_committed(topics: Topics, group: Consum
 
 def test_fenced_writer_writes_nothing(topics: Topics, group: Consumer) -> None:
     old, new = topics.writer(), topics.writer()
-    old.own()
+    old.fence()
     commit(topics, old, group, [(b"a", b"old")], source_offset=1)
-    new.own()
+    new.fence()
     commit(topics, new, group, [(b"a", b"new")], source_offset=2)
 
     for _ in range(2):
@@ -191,7 +243,7 @@ def test_fenced_writer_writes_nothing(topics: Topics, group: Consumer) -> None:
 def test_owners_of_different_tasks_do_not_fence_each_other(topics: Topics, group: Consumer) -> None:
     writers = [topics.writer(task) for task in (0, 1)]
     for writer in writers:
-        writer.own()
+        writer.fence()
     for task in (0, 1, 0, 1):
         commit(topics, writers[task], group, [(b"%d" % task, b"1")], task=task)
 
@@ -201,7 +253,7 @@ def test_owners_of_different_tasks_do_not_fence_each_other(topics: Topics, group
 
 def test_transaction_of_more_records_than_one_chunk_is_still_one(topics: Topics, group: Consumer) -> None:
     writer = topics.writer()
-    writer.own()
+    writer.fence()
     changes: list[Change] = [(b"%06d" % n, b"v") for n in range(60_000)]
 
     position = commit(topics, writer, group, changes)
@@ -216,7 +268,7 @@ def test_reader_gets_committed_records_their_end_and_later_ones(
 ) -> None:
     source = (topics.changelog, 0)
     writer = topics.writer()
-    writer.own()
+    writer.fence()
     commit(topics, writer, group, [(b"a", b"1"), (b"b", b"1"), (b"a", None)])
     wait_for_markers(topics.bootstrap_servers, topics.changelog)
     reader.add(source, 0)
@@ -231,16 +283,17 @@ def test_reader_gets_committed_records_their_end_and_later_ones(
 
     wait_until(read, 30, "what came later")
 
-    assert (first.newest[b"a"], first.newest[b"b"], first.records) == (None, b"1", 4)
+    newest = dict(zip(first.keys, first.values, strict=True))
+    assert (newest[b"a"], newest[b"b"], first.records) == (None, b"1", 4)
     assert first.next_offset == 5, "the end lies behind the transaction's marker"
     assert b"a" not in second
 
 
-def test_reader_begins_where_it_is_told_and_forgets_what_is_removed(
+def test_reader_begins_where_it_is_asked_to_and_forgets_what_is_removed(
     topics: Topics, group: Consumer, reader: ChangelogReader
 ) -> None:
     writer = topics.writer()
-    writer.own()
+    writer.fence()
     commit(topics, writer, group, [(b"%d" % n, b"1") for n in range(10)])
     wait_for_markers(topics.bootstrap_servers, topics.changelog)
     source = (topics.changelog, 0)
@@ -256,7 +309,7 @@ def test_reader_begins_where_it_is_told_and_forgets_what_is_removed(
     assert reader.read(100, 0.3) == {}
 
 
-def test_offset_that_the_log_has_no_more_is_told(topics: Topics, bootstrap_servers: str) -> None:
+def test_offset_that_the_log_has_no_more_is_reported(topics: Topics, bootstrap_servers: str) -> None:
     cut = dataclasses.replace(topics, application_id=f"{topics.application_id}-cut")
     spec = changelog_spec(cut.application_id, "state", 1)
     spec = dataclasses.replace(spec, config={**spec.config, "cleanup.policy": "compact,delete"})
@@ -295,22 +348,22 @@ def test_position_past_a_marker_that_is_on_its_way_lies_within_the_log(
     producer.abort_transaction(30)
 
 
-def test_missing_changelog_is_told(topics: Topics, reader: ChangelogReader) -> None:
+def test_missing_changelog_is_reported(topics: Topics, reader: ChangelogReader) -> None:
     for source in (("no-such-changelog", 0), (topics.changelog, 7)):
-        with pytest.raises(TopicMissingError, match="create-changelog-topics"):
+        with pytest.raises(TopicMissingError, match="CreateChangelogTopicsOperator"):
             reader.bounds(source)
 
 
 @pytest.fixture
-def nobody() -> KafkaConnection:
+def unreachable() -> KafkaConnection:
     return KafkaConnection(f"127.0.0.1:{free_ports(1)[0]}")
 
 
-def test_unreachable_broker_is_told_within_the_deadline(nobody: KafkaConnection) -> None:
+def test_unreachable_broker_is_reported_within_the_deadline(unreachable: KafkaConnection) -> None:
     began = time.monotonic()
     with pytest.raises(BrokerUnreachableError, match="check that the brokers answer"):
-        TransactionalWriter(nobody, "app-0", timeout_s=0.5).own()
-    reader = ChangelogReader(nobody, "app")
+        TransactionalWriter(unreachable, "app-0", timeout_s=0.5).fence()
+    reader = ChangelogReader(unreachable, "app")
     with pytest.raises(BrokerUnreachableError, match="check that the brokers answer"):
         reader.bounds(("app-state-changelog", 0), timeout_s=0.5)
     reader.close()

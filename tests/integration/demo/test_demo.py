@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-_DEADLINE_S = 330
+_DEADLINE_S = 900
 
 
 def processes_of(folder: Path) -> list[str]:
@@ -33,10 +33,12 @@ def demo(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_short_demo_fails_over_comes_out_right_and_leaves_nothing_behind(folder: Path) -> None:
-    done = demo(folder, "--flights", "30000", "--seconds", "20", "--kill-at", "0.4")
+    done = demo(folder, "--flights", "30000", "--seconds", "20", "--kill-at", "0.4", "--limit", "800")
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "kill -9 of instance i1 at 40%" in done.stdout
+    assert "DAG flights_drill_crash begins at 40%" in done.stdout
+    assert "kill -9 of instance i1 by the drill" in done.stdout
+    assert "DAG flights_drill_crash passed" in done.stdout
     assert "Right" in done.stdout
     assert processes_of(folder) == []
 

@@ -6,12 +6,13 @@ import time
 import pytest
 from confluent_kafka import Producer
 
-from airflow_provider.connection import KafkaConnection
 from airflow_provider.demo.aircraft import Aircraft
 from airflow_provider.demo.publisher import Publisher
 from airflow_provider.demo.results import read_outputs, read_state
 from airflow_provider.demo.state_row import COMMIT_KEY
-from airflow_provider.topics import TopicAdmin, TopicSpec
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.topic_admin import TopicAdmin
+from airflow_provider.kafka.topic_spec import TopicSpec
 from tests.waiting import wait_until
 
 
@@ -22,7 +23,9 @@ def connection(bootstrap_servers: str) -> KafkaConnection:
 
 @pytest.fixture
 def topic(connection: KafkaConnection, application_id: str) -> str:
-    TopicAdmin(connection).ensure([TopicSpec(application_id, 2, 1, {}, frozenset())])
+    TopicAdmin(connection).ensure(
+        [TopicSpec(name=application_id, partitions=2, replication_factor=1, config={}, required=frozenset())]
+    )
     return application_id
 
 
@@ -59,7 +62,7 @@ def test_commit_records_are_read_apart_from_the_state(connection: KafkaConnectio
     for partition in (0, 1):
         for offset in (5, 7):
             note = {
-                "source_offsets": {"flights": offset},
+                "sources": {"flights": {"offset": offset, "topic_id": None}},
                 "processed": offset,
                 "filtered": {},
                 "generation": 1,

@@ -17,25 +17,27 @@ from typing import Any, Final
 import psutil
 from confluent_kafka import KafkaError, Message, Producer
 
-from airflow_provider.connection import KafkaConnection
-from airflow_provider.control.assignment import Assignment, TaskAssignment
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.command import Command, CommandKind
 from airflow_provider.control.publisher import AssignmentPublisher
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import InstanceState, InstanceStatus, Role, TaskState
+from airflow_provider.control.tasks import tasks_of
 from airflow_provider.control.view import ControlView
 from airflow_provider.control.writer import ControlWriter
-from airflow_provider.embedded.jars import spark_kafka_jars
+from airflow_provider.jars.jar_sets import spark_kafka_jars
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.topic_admin import TopicAdmin
+from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec, control_specs
+from airflow_provider.launch.instance_settings import InstanceSettings
+from airflow_provider.launch.launcher import Launched, launch
 from airflow_provider.state.directory import StateDirectory
-from airflow_provider.streaming.launcher import Launched, launch
-from airflow_provider.streaming.settings import InstanceSettings
-from airflow_provider.topics import TopicAdmin, TopicSpec, changelog_spec, control_specs
+from airflow_provider.streaming.operations.state_codec import decode_state
 from tests.builders import assigned
 from tests.integration.streaming.committed import commits, newest_by_key, outputs_by_key, records_of
 from tests.waiting import wait_until
 
-ID: Final = "accounts"
-ORDERS, TOTALS, CHANGELOG = f"{ID}-orders", f"{ID}-totals", f"{ID}-state-changelog"
 JOB: Final = Path(__file__).parent / "accounts_job.py"
 ROOT: Final = Path(__file__).parents[3]
 
@@ -55,10 +57,11 @@ def environment() -> dict[str, str]:
 class Orders:
     """Writes orders and keeps what they should come to."""
 
-    def __init__(self, bootstrap_servers: str, seed: int) -> None:
+    def __init__(self, bootstrap_servers: str, topic: str, seed: int) -> None:
         print(f"orders with seed {seed}")
+        self.topic = topic
         self._chance = random.Random(seed)
-        self._producer = Producer({"bootstrap.servers": bootstrap_servers, "transactional.id": f"{ID}-producer"})
+        self._producer = Producer({"bootstrap.servers": bootstrap_servers, "transactional.id": f"{topic}-producer"})
         self._producer.init_transactions(30)
         self.outputs: dict[str, list[dict[str, Any]]] = defaultdict(list)
         self.state: dict[str, list[int]] = {}
@@ -80,7 +83,7 @@ class Orders:
             offsets.append(message.offset() or 0)
 
         self._producer.begin_transaction()
-        self._producer.produce(ORDERS, value, key, partition=partition, on_delivery=note)
+        self._producer.produce(self.topic, value, key, partition=partition, on_delivery=note)
         self._producer.commit_transaction(30)
         self._producer.poll(0)
         return offsets[0]
@@ -98,7 +101,7 @@ class Orders:
         self._producer.begin_transaction()
         for partition, account, amount in orders:
             value = json.dumps({"account": account, "amount": amount})
-            self._producer.produce(ORDERS, value, account, partition=partition)
+            self._producer.produce(self.topic, value, account, partition=partition)
         (self._producer.commit_transaction if commit else self._producer.abort_transaction)(30)
 
     def _book(self, order: Order) -> None:
@@ -117,20 +120,31 @@ class Orders:
 class Accounts:
     """The application. `close` leaves none of its processes."""
 
-    def __init__(self, bootstrap_servers: str, folder: Path, num_tasks: int, seed: int) -> None:
-        self.connection, self.folder, self.num_tasks = KafkaConnection(bootstrap_servers), folder, num_tasks
-        plain = [TopicSpec(ORDERS, num_tasks), TopicSpec(TOTALS, 3)]
-        TopicAdmin(self.connection).ensure([*plain, changelog_spec(ID, "state", num_tasks), *control_specs(ID)])
-        self.orders = Orders(bootstrap_servers, seed)
+    def __init__(self, bootstrap_servers: str, application_id: str, folder: Path, num_tasks: int, seed: int) -> None:
+        self.id, self.folder, self.num_tasks = application_id, folder, num_tasks
+        self.connection = KafkaConnection(bootstrap_servers)
+        self.totals, self.changelog = f"{application_id}-totals", f"{application_id}-state-changelog"
+        self.orders = Orders(bootstrap_servers, f"{application_id}-orders", seed)
+        self.job: tuple[str, ...] = (str(JOB), application_id)
+        """The file that is submitted and its arguments, behind further options of spark-submit."""
+        self.failed_tasks: set[int] = set()
+        """The tasks that a test has failed for good: `settled` does not look at them."""
+        plain = [
+            TopicSpec(name=self.orders.topic, partitions=num_tasks),
+            TopicSpec(name=self.totals, partitions=3),
+        ]
+        changelog = changelog_spec(application_id, "state", num_tasks)
+        TopicAdmin(self.connection).ensure([*plain, changelog, *control_specs(application_id)])
         self._launched: dict[str, Launched] = {}
+        self._incarnations: dict[str, int] = {}
         self._seen: dict[int, psutil.Process] = {}
-        self._reader = ControlReader(self.connection, ID)
+        self._reader = ControlReader(self.connection, application_id)
 
     def close(self) -> None:
         for name, launched in self._launched.items():
             with contextlib.suppress(psutil.NoSuchProcess):
                 launcher = psutil.Process(launched.launcher_pid)
-                if "airflow_provider.streaming.launcher" in launcher.cmdline():
+                if "airflow_provider.launch.launcher" in launcher.cmdline():
                     self.processes(name)
                     self._seen[launcher.pid] = launcher
         for process in self._seen.values():
@@ -143,16 +157,32 @@ class Accounts:
     def launch(self, name: str, master: str = "local[2]", **more: Any) -> None:
         """Start it; `more` are further fields of its settings."""
         incarnation = time.time_ns() // 1_000_000
-        run_dir, state_dir = self.folder / f"run-{name}", self.folder / name
-        settings = InstanceSettings(ID, name, incarnation, str(state_dir), str(run_dir), self.connection, **more)
+        run_dir, state_dir = self.folder / f"run-{name}-{incarnation}", self.folder / name
+        settings = InstanceSettings(
+            application_id=self.id,
+            instance=name,
+            incarnation=incarnation,
+            state_dir=str(state_dir),
+            run_dir=str(run_dir),
+            connection=self.connection,
+            **more,
+        )
         command = [
             str(Path(sys.executable).parent / "spark-submit"),
             *("--master", master, "--driver-memory", "512m", "--conf", "spark.ui.enabled=false"),
             *("--conf", "spark.driver.extraJavaOptions=-XX:+UseSerialGC"),
             *("--jars", ",".join(map(str, spark_kafka_jars()))),
-            str(JOB),
+            *self.job,
         ]
+        self._incarnations[name] = incarnation
         self._launched[name] = launch(settings, command, environment())
+
+    def runs(self, name: str) -> bool:
+        """Whether the instance that was launched last under this name is up."""
+        if name not in self._launched or not self.launcher_lives(name) or name not in self.view.statuses:
+            return False
+        status = self.status(name)
+        return (status.incarnation, status.state) == (self._incarnations[name], InstanceState.RUNNING)
 
     def processes(self, name: str) -> list[psutil.Process]:
         """All of an instance but its launcher."""
@@ -164,7 +194,7 @@ class Accounts:
 
     def worker_of(self, name: str, task: int) -> psutil.Process:
         """The Python worker that has a task's store open."""
-        store = str(self.directory(name).store(task, "state"))
+        store = str(self.directory(name).database(TaskId(0, task)))
         for process in self.processes(name):
             with contextlib.suppress(psutil.Error):
                 if any(file.path.startswith(store) for file in process.open_files()):
@@ -173,7 +203,7 @@ class Accounts:
 
     def signal(self, name: str, number: signal.Signals) -> None:
         """To the whole instance: driver, JVM and workers; its launcher is left alone and tells of an end."""
-        group = int((self.folder / f"run-{name}" / "process_group").read_text())
+        group = int((self.run_dir(name) / "process_group").read_text())
         os.killpg(group, number)
         for process in self.processes(name):
             # The workers' daemon makes itself the leader of a group of its own.
@@ -185,11 +215,14 @@ class Accounts:
             return psutil.Process(self._launched[name].launcher_pid).status() != psutil.STATUS_ZOMBIE
         return False
 
+    def run_dir(self, name: str) -> Path:
+        return Path(self._launched[name].run_dir)
+
     def log(self, name: str) -> str:
         return Path(self._launched[name].log_file).read_text()
 
     def directory(self, name: str) -> StateDirectory:
-        return StateDirectory(self.folder / name, ID)
+        return StateDirectory(self.folder / name, self.id)
 
     # -- the control plane ---------------------------------------------------------------------------------------
 
@@ -202,35 +235,42 @@ class Accounts:
         return self.view.statuses[name]
 
     def assign(self, *tasks: str) -> Assignment:
-        """Publish ``"active standby"`` by task."""
-        wanted: tuple[TaskAssignment, ...] = assigned(*tasks).tasks
-        with AssignmentPublisher(self.connection, ID) as publisher:
-            newest = publisher.view.assignment or Assignment.empty(ID, self.num_tasks)
+        """Publish ``"active standby"`` by task; nobody gets one that failed for good."""
+        left = ["-" if number in self.failed_tasks else words for number, words in enumerate(tasks)]
+        wanted = assigned(*left).tasks
+        with AssignmentPublisher(self.connection, self.id) as publisher:
+            newest = publisher.view.assignment or Assignment.empty(self.id, tasks_of({0: self.num_tasks}))
             publisher.publish(newest.next(wanted, "the test says so"))
             assert publisher.view.assignment is not None
             return publisher.view.assignment
 
     def command(self, kind: CommandKind, name: str, tasks: tuple[int, ...] = ()) -> None:
         """Give a command and wait until it is carried out; a stop is not waited for."""
-        command = Command(f"{kind.value}-{time.time_ns()}", kind, name, self.status(name).incarnation, tasks)
-        ControlWriter(self.connection, ID).write(command)
+        command = Command(
+            id=f"{kind.value}-{time.time_ns()}",
+            kind=kind,
+            instance=name,
+            incarnation=self.status(name).incarnation,
+            tasks=tuple(TaskId(0, task) for task in tasks),
+        )
+        ControlWriter(self.connection, self.id).write(command)
         if kind is not CommandKind.STOP:
-            self.wait(lambda: self.status(name).last_command == command.id, f"{name} to {kind.value}")
+            self.wait(lambda: command.id in self.status(name).last_commands, f"{name} to {kind.value}")
 
-    def settled(self, *, without: Sequence[int] = ()) -> bool:
-        """Whether every copy of every task is what the newest assignment says, and warm."""
+    def settled(self) -> bool:
+        """Whether every copy of every task is what the newest assignment says, and warm; but for `failed_tasks`."""
         view = self.view
-        for number, task in enumerate(view.assignment.tasks if view.assignment else ()):
+        for task_id, task in view.assignment.tasks.items() if view.assignment else ():
             for name in (task.active, *task.standbys):
-                told = view.statuses[name].task(number) if name in view.statuses else None
-                if number in without:
+                copy = view.statuses[name].task(task_id) if name in view.statuses else None
+                if task_id.partition in self.failed_tasks:
                     continue
-                if told is None or told.error is not None or told.lag_records != 0:
+                if copy is None or copy.error is not None or copy.lag_records != 0:
                     return False
                 if name == task.active:
-                    if (told.role, told.state, told.generation) != (Role.ACTIVE, TaskState.RUNNING, task.active_since):
+                    if (copy.role, copy.state, copy.generation) != (Role.ACTIVE, TaskState.RUNNING, task.active_since):
                         return False
-                elif (told.role, told.state) != (Role.STANDBY, TaskState.FOLLOWING):
+                elif (copy.role, copy.state) != (Role.STANDBY, TaskState.FOLLOWING):
                     return False
         return view.assignment is not None
 
@@ -244,31 +284,31 @@ class Accounts:
             raise AssertionError(f"{error}\n{self.view.assignment}\n{statuses}\n{logs}") from None
 
     def wait_for_state(self, name: str, state: InstanceState, deadline_s: float = 60.0) -> InstanceStatus:
-        def told() -> bool:
+        def reported() -> bool:
             return name in self.view.statuses and self.status(name).state is state
 
-        self.wait(told, f"{name} to be {state.value}", deadline_s)
+        self.wait(reported, f"{name} to be {state.value}", deadline_s)
         return self.status(name)
 
     # -- results -------------------------------------------------------------------------------------------------
 
     def processed(self) -> int:
-        """How many outputs can be seen."""
-        return len(records_of(self.connection.bootstrap_servers, TOTALS))
+        """How many outputs can be seen now: what a killed worker left open is not waited for."""
+        return len(records_of(self.connection.bootstrap_servers, self.totals, settled=False))
 
-    def check(self) -> None:
+    def check(self, deadline_s: float = 60.0) -> None:
         """Every committed order counted once, in output, in state, in the counts; nothing else did."""
         servers = self.connection.bootstrap_servers
-        self.wait(lambda: self.processed() >= self.orders.number, "all orders to be processed")
+        self.wait(lambda: self.processed() >= self.orders.number, "all orders to be processed", deadline_s)
         changelog: list[Any] = []
 
         def counted() -> bool:
-            changelog[:] = records_of(servers, CHANGELOG)
+            changelog[:] = records_of(servers, self.changelog)
             return self._filtered(changelog) >= self.orders.without_account
 
         self.wait(counted, "all orders without an account to be counted")
-        assert outputs_by_key(records_of(servers, TOTALS)) == self.orders.outputs
-        state = {key.decode(): json.loads(value) for key, value in newest_by_key(changelog).items()}
+        assert outputs_by_key(records_of(servers, self.totals)) == self.orders.outputs
+        state = {key.decode(): decode_state(value) for key, value in newest_by_key(changelog).items()}
         assert state == self.orders.state
         assert self._filtered(changelog) == self.orders.without_account
 

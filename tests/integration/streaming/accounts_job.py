@@ -1,11 +1,11 @@
 """The job that the instances of these tests run: one output for every order; an order of nothing closes the account."""
 
 import ctypes
+import sys
 from collections.abc import Iterator
 from typing import Any
 
-from airflow_provider.streaming.job import StatefulJob
-from airflow_provider.streaming.process import ValueState
+from airflow_provider.streaming import StatefulJob, ValueState, run
 
 
 def book(account: str, rows: list[dict[str, Any]], state: ValueState) -> Iterator[dict[str, Any]]:
@@ -24,15 +24,15 @@ def book(account: str, rows: list[dict[str, Any]], state: ValueState) -> Iterato
         state.clear()
 
 
-job = (
-    StatefulJob("accounts")
-    .source("accounts-orders", schema="account STRING, amount BIGINT", max_offsets_per_trigger=400)
-    .filter("account IS NOT NULL", name="no_account")
-    .with_column("cents", "amount * 100")
-    .group_by("account")
-    .process(book, columns=["cents"])
-    .sink("accounts-totals")
-)
-
 if __name__ == "__main__":
-    job.run()
+    application_id = sys.argv[1]
+    job = (
+        StatefulJob(application_id)
+        .source(f"{application_id}-orders", schema="account STRING, amount BIGINT", max_offsets_per_trigger=400)
+        .filter("account IS NOT NULL", name="no_account")
+        .with_column("cents", "amount * 100")
+        .group_by("account", trust_partitioning=True)  # its records are spread by hand
+        .process(book, columns=["cents"])
+        .sink(f"{application_id}-totals")
+    )
+    run(job)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import multiprocessing
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -14,18 +13,22 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_provider.connection import KafkaConnection
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import Role, TaskState, TaskStatus
-from airflow_provider.names import changelog_topic
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.names import changelog_topic
+from airflow_provider.kafka.topic_admin import TopicAdmin
+from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec
+from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.state.store import Store
-from airflow_provider.streaming.operation import Operation
-from airflow_provider.streaming.plan import JobSpec, SlotPlan, TaskPlan
-from airflow_provider.streaming.process import Process
-from airflow_provider.streaming.settings import InstanceSettings
-from airflow_provider.streaming.slot import Slot
-from airflow_provider.topics import TopicAdmin, TopicSpec, changelog_spec
+from airflow_provider.streaming.operations.operation import Operation
+from airflow_provider.streaming.operations.process import Process
+from airflow_provider.streaming.operations.state_codec import decode_state
+from airflow_provider.streaming.planner.job_spec import InputSpec, JobSpec, StoreSpec
+from airflow_provider.streaming.worker.plan import SlotPlan, TaskPlan
+from airflow_provider.streaming.worker.slot import Slot
 from tests.integration.streaming.committed import wait_for_markers
 from tests.integration.streaming.orders import running_totals
 
@@ -37,11 +40,11 @@ _SMALL = RocksDBOptions(block_cache_bytes=4 << 20, write_buffer_bytes=4 << 20)
 
 
 def active(task: int, generation: int = 1, replay: str | None = None) -> TaskPlan:
-    return TaskPlan(task, ACTIVE, generation, replay)
+    return TaskPlan(task=TaskId(0, task), role=ACTIVE, generation=generation, replay=replay)
 
 
 def standby(task: int, generation: int = 1, replay: str | None = None) -> TaskPlan:
-    return TaskPlan(task, STANDBY, generation, replay)
+    return TaskPlan(task=TaskId(0, task), role=STANDBY, generation=generation, replay=replay)
 
 
 @dataclass(frozen=True)
@@ -67,41 +70,42 @@ class Application:
         connection = KafkaConnection(bootstrap_servers)
         changelog = changelog_spec(application_id, "state", num_tasks)
         changelog = dataclasses.replace(changelog, config={**changelog.config, **(changelog_config or {})})
-        plain = [TopicSpec(f"{application_id}-{name}", num_tasks) for name in ("source", "sink")]
-        TopicAdmin(connection).ensure([changelog, *plain])
+        plain = [TopicSpec(name=f"{application_id}-{name}", partitions=num_tasks) for name in ("source", "sink")]
+        admin = TopicAdmin(connection)
+        admin.ensure([changelog, *plain])
         spec = JobSpec(
-            application_id,
-            f"{application_id}-source",
-            f"{application_id}-sink",
-            "state",
-            "customer",
-            operation or Process(running_totals, ("amount",)),
-            filters,
-            num_tasks,
-            _SMALL,
-            24 * 3_600_000,
-            60_000,
+            application_id=application_id,
+            input=InputSpec(topic=f"{application_id}-source", key_name="customer", filters=filters),
+            operation=operation or Process(running_totals, ("amount",)),
+            store=StoreSpec(name="state", rocksdb=_SMALL, delete_retention_ms=24 * 3_600_000),
+            sink_topic=f"{application_id}-sink",
+            topic_ids=admin.ids([changelog.name, f"{application_id}-source"]),
         )
         return cls(connection, folder, spec)
 
+    def started_again(self) -> Application:
+        """As instances know it that start now: a topic that was created again has another id."""
+        ids = TopicAdmin(self.connection).ids(list(self.spec.topic_ids))
+        return dataclasses.replace(self, spec=dataclasses.replace(self.spec, topic_ids=ids))
+
     @property
     def changelog(self) -> str:
-        return changelog_topic(self.spec.application_id, self.spec.store)
+        return changelog_topic(self.spec.application_id, self.spec.store.name)
 
     def settle(self) -> None:
-        """Wait until whoever follows the changelog can see all that was committed."""
+        """Wait until a reader of the changelog can see all that was committed."""
         wait_for_markers(self.connection.bootstrap_servers, self.changelog)
 
     def instance(self, name: str, fail_points: tuple[str, ...] = (), state_dir: str | None = None) -> InstancePlans:
         run_dir = self.folder / f"run-{name}"
         run_dir.mkdir(parents=True, exist_ok=True)
         settings = InstanceSettings(
-            self.spec.application_id,
-            name,
-            1,
-            str(self.folder / (state_dir or f"state-{name}")),
-            str(run_dir),
-            self.connection,
+            application_id=self.spec.application_id,
+            instance=name,
+            incarnation=1,
+            state_dir=str(self.folder / (state_dir or f"state-{name}")),
+            run_dir=str(run_dir),
+            connection=self.connection,
             fail_points=fail_points,
         )
         return InstancePlans(self.spec, settings)
@@ -116,7 +120,7 @@ class InstancePlans:
 
     def plan(self, *tasks: TaskPlan, budget_s: float = RESTORE_S) -> SlotPlan:
         rows_of = tuple(t.task for t in tasks if t.role is ACTIVE)
-        return SlotPlan(self.settings, self.spec, 0, tasks, budget_s, rows_of)
+        return SlotPlan(settings=self.settings, job=self.spec, slot=0, tasks=tasks, budget_s=budget_s, rows_of=rows_of)
 
     @property
     def directory(self) -> StateDirectory:
@@ -128,9 +132,10 @@ class InstancePlans:
 
     def stored(self, task: int = 0) -> dict[bytes, bytes]:
         """What lies in the store of a task that no worker holds."""
-        store = Store(self.directory.store(task, self.spec.store), self.spec.rocksdb)
+        name = self.spec.store.name
+        store = Store(self.directory.database(TaskId(0, task)), [name], self.spec.store.rocksdb)
         try:
-            return dict(store.items())
+            return dict(store.items(name))
         finally:
             store.close()
 
@@ -156,7 +161,9 @@ class WorkerProcess:
         self._process.start()
         theirs.close()
 
-    def call(self, plan: SlotPlan, rows: pa.Table | None, attempts_left: bool = False) -> tuple[TaskStatus, ...]:
+    def call(
+        self, plan: SlotPlan, rows: Iterable[pa.RecordBatch], attempts_left: bool = False
+    ) -> tuple[TaskStatus, ...]:
         """As `Slot.call`.
 
         Raises:
@@ -208,9 +215,14 @@ def the_only(statuses: Sequence[TaskStatus]) -> TaskStatus:
     return status
 
 
+def with_store(spec: JobSpec, **changes: Any) -> JobSpec:
+    """The same job with other settings of its store."""
+    return dataclasses.replace(spec, store=dataclasses.replace(spec.store, **changes))
+
+
 def state_of(statuses: Sequence[TaskStatus]) -> dict[int, TaskState]:
-    return {status.task: status.state for status in statuses}
+    return {status.task.partition: status.state for status in statuses}
 
 
 def json_state(stored: Mapping[bytes, bytes]) -> dict[str, Any]:
-    return {key.decode(): json.loads(value) for key, value in stored.items()}
+    return {key.decode(): decode_state(value) for key, value in stored.items()}

@@ -1,4 +1,4 @@
-"""What anybody sees of a topic: an ordinary consumer under ``read_committed`` that shares no code with the product."""
+"""What is seen of a topic: an ordinary consumer under ``read_committed`` that shares no code with the product."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from tests.waiting import wait_until
 
@@ -38,12 +38,30 @@ def consumer_of(bootstrap_servers: str, isolation_level: str) -> Consumer:
     )
 
 
+def _end(consumer: Consumer, partition: TopicPartition) -> int:
+    """A partition's end; a broker that has just started may not lead it yet."""
+
+    ends: list[int] = []
+
+    def asked() -> bool:
+        try:
+            ends.append(consumer.get_watermark_offsets(partition, timeout=30)[1])
+            return True
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION:
+                raise
+            return False
+
+    wait_until(asked, 30, "the partition's leader")
+    return ends[-1]
+
+
 def ends_of(bootstrap_servers: str, topic: str, isolation_level: str = "read_uncommitted") -> dict[int, int]:
     """By partition, the end of all that lies there, of an open transaction too; or of what is committed."""
     consumer = consumer_of(bootstrap_servers, isolation_level)
     try:
         numbers = consumer.list_topics(topic, timeout=30).topics[topic].partitions
-        return {n: consumer.get_watermark_offsets(TopicPartition(topic, n), timeout=30)[1] for n in numbers}
+        return {n: _end(consumer, TopicPartition(topic, n)) for n in numbers}
     finally:
         consumer.close()
 
@@ -52,7 +70,7 @@ def wait_for_markers(bootstrap_servers: str, topic: str) -> None:
     """A commit returns before the markers are written that show it to readers: wait for them."""
 
     def no_transaction_is_open() -> bool:
-        # Both anew: a marker that is on its way is itself a record.
+        # Both again: a marker that is on its way is itself a record.
         return ends_of(bootstrap_servers, topic, "read_committed") == ends_of(bootstrap_servers, topic)
 
     wait_until(no_transaction_is_open, 30, f"the last markers of {topic}")

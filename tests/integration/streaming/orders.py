@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_provider.streaming.process import ValueState
+from airflow_provider.streaming.operations.process import ValueState
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,18 @@ def table(*parts: tuple[int, Sequence[Order]]) -> pa.Table:
     keys = pa.array([None if o.customer is None else o.customer.encode() for _, o in rows], pa.binary())
     return pa.table(
         {
-            "__task": pa.array([task for task, _ in rows], pa.int32()),
+            "__partition": pa.array([task for task, _ in rows], pa.int32()),
             "__offset": pa.array([o.offset for _, o in rows], pa.int64()),
             "__source_key": keys,
-            "__filtered": pa.nulls(len(rows), pa.int8()),
+            "__filtered": pa.nulls(len(rows), pa.int32()),
             "__corrupt": pa.array(["not JSON" if o.corrupt else None for _, o in rows], pa.string()),
             "__key": keys,
             "amount": pa.array([o.amount for _, o in rows], pa.int64()),
         }
     )
+
+
+def record_batches(*parts: tuple[int, Sequence[Order]]) -> list[pa.RecordBatch]:
+    """`table`, in pieces."""
+    batches: list[pa.RecordBatch] = table(*parts).to_batches()
+    return batches

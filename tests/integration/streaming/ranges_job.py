@@ -5,9 +5,8 @@ The rate keeps the slot from being done with it all before anybody can share.
 
 import sys
 
-from airflow_provider.changelog.restore_settings import RestoreSettings
+from airflow_provider.streaming import RestoreSettings, StatefulJob, run
 from airflow_provider.streaming import functions as F
-from airflow_provider.streaming.job import StatefulJob
 
 job = (
     StatefulJob(sys.argv[1])
@@ -20,4 +19,4 @@ job = (
 )
 
 if __name__ == "__main__":
-    job.run()
+    run(job)

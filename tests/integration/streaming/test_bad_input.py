@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -11,21 +12,24 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_provider.changelog.reader import ChangelogReader
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import TaskState, TaskStatus
 from airflow_provider.errors import DecodeError, ProcessError, RecordError
 from airflow_provider.state.position import RESERVED_PREFIX
 from airflow_provider.streaming import functions as F
-from airflow_provider.streaming.aggregate import Aggregation
-from airflow_provider.streaming.operation import Operation
-from airflow_provider.streaming.process import Process, ValueState
-from airflow_provider.streaming.slot import Slot
-from tests.integration.streaming.application import Application, active, json_state
+from airflow_provider.streaming.operations.aggregate import Aggregation
+from airflow_provider.streaming.operations.operation import Operation
+from airflow_provider.streaming.operations.process import Process, ValueState
+from airflow_provider.streaming.worker.slot import Slot
+from tests.integration.streaming.application import Application, active, json_state, with_store
 from tests.integration.streaming.committed import commits, newest_by_key, outputs_by_key, records_of
 from tests.integration.streaming.orders import (
     Order,
     batches_of,
     expected_outputs,
     random_orders,
+    record_batches,
     running_totals,
     table,
 )
@@ -40,8 +44,8 @@ def refusing_poison(key: str, rows: list[dict[str, Any]], state: ValueState) -> 
 
 
 def by_task(statuses: tuple[TaskStatus, ...]) -> dict[int, TaskStatus]:
-    assert len({status.task for status in statuses}) == len(statuses), "a task is told of twice"
-    return {status.task: status for status in statuses}
+    assert len({status.task for status in statuses}) == len(statuses), "a task is reported twice"
+    return {status.task.partition: status for status in statuses}
 
 
 @pytest.fixture
@@ -80,10 +84,10 @@ def test_bad_record_fails_its_task_as_of_its_last_commit_while_others_go_on(
     plans = two_tasks.instance("i1")
     plan = plans.plan(active(0), active(1))
     with closing(Slot(plan)) as slot:
-        slot.call(plan, None, False)
-        slot.call(plan, table((0, bad_first), (1, good_first)), False)
-        failed = by_task(slot.call(plan, table((0, spoilt), (1, good_second)), False))
-        ignored = by_task(slot.call(plan, table((0, bad_second)), False))
+        slot.call(plan, (), False)
+        slot.call(plan, record_batches((0, bad_first), (1, good_first)), False)
+        failed = by_task(slot.call(plan, record_batches((0, spoilt), (1, good_second)), False))
+        ignored = by_task(slot.call(plan, record_batches((0, bad_second)), False))
 
         assert failed[0].state is ignored[0].state is TaskState.FAILED
         assert failed[0].error_kind == kind.__name__
@@ -91,15 +95,15 @@ def test_bad_record_fails_its_task_as_of_its_last_commit_while_others_go_on(
         of_key = next(o for o in bad_second if o.customer == bad_second[7].customer)
         named = of_key if kind is ProcessError else bad_second[7]
         key = None if spoil is without_key else bad_second[7].customer
-        told = str(failed[0].error)
-        assert f"{two_tasks.spec.source_topic}[0] at offset {named.offset}, key {key!r}" in told
+        reported = str(failed[0].error)
+        assert f"{two_tasks.spec.input.topic}[0] at offset {named.offset}, key {key!r}" in reported
         assert failed[0].source_offset == bad_first[-1].offset + 1
         assert (failed[1].state, failed[1].error) == (TaskState.RUNNING, None)
 
-        # Mended and assigned anew, it goes on where it stopped.
+        # Repaired and assigned again, it goes on where it stopped.
         mended = plans.plan(active(0, 2), active(1))
-        again = by_task(slot.call(mended, None, False))
-        slot.call(mended, table((0, bad_second)), False)
+        again = by_task(slot.call(mended, (), False))
+        slot.call(mended, record_batches((0, bad_second)), False)
         assert (again[0].state, again[0].error) == (TaskState.RUNNING, None)
 
     bootstrap_servers = two_tasks.connection.bootstrap_servers
@@ -117,13 +121,13 @@ def test_bad_record_raises_while_spark_would_try_again(two_tasks: Application) -
     plans = two_tasks.instance("i1")
     plan = plans.plan(active(0))
     with closing(Slot(plan)) as slot:
-        slot.call(plan, None, True)
+        slot.call(plan, (), True)
         with pytest.raises(DecodeError) as raised:
-            slot.call(plan, table((0, spoilt)), True)
+            slot.call(plan, record_batches((0, spoilt)), True)
         # Perhaps the first attempt had a bad read: the second does it.
-        assert by_task(slot.call(plan, table((0, orders)), True))[0].state is TaskState.RUNNING
+        assert by_task(slot.call(plan, record_batches((0, orders)), True))[0].state is TaskState.RUNNING
 
-    assert (raised.value.topic, raised.value.partition) == (two_tasks.spec.source_topic, 0)
+    assert (raised.value.topic, raised.value.partition) == (two_tasks.spec.input.topic, 0)
     assert (raised.value.offset, raised.value.key) == (orders[7].offset, orders[7].customer)
     sink = records_of(two_tasks.connection.bootstrap_servers, str(two_tasks.spec.sink_topic))
     assert outputs_by_key(sink) == expected_outputs(orders)
@@ -173,14 +177,14 @@ def test_what_no_further_attempt_mends_fails_the_task_while_others_go_on(
     plans = application.instance("i1")
     plan = plans.plan(active(0), active(1))
     with closing(Slot(plan)) as slot:
-        slot.call(plan, None, False)
-        slot.call(plan, table((0, first)), False)
+        slot.call(plan, (), False)
+        slot.call(plan, record_batches((0, first)), False)
     plan = changed.instance("i1").plan(active(0), active(1))
     with closing(Slot(plan)) as slot:
-        slot.call(plan, None, False)
+        slot.call(plan, (), False)
         bad = table((0, second)) if spoil is None else spoil(table((0, second)))
-        failed = by_task(slot.call(plan, bad, False))[0]
-        statuses = by_task(slot.call(plan, table((0, second), (1, others)), False))
+        failed = by_task(slot.call(plan, bad.to_batches(), False))[0]
+        statuses = by_task(slot.call(plan, record_batches((0, second), (1, others)), False))
 
         assert (failed.state, failed.error_kind) == (TaskState.FAILED, kind)
         assert failed.source_offset == first[-1].offset + 1
@@ -193,23 +197,25 @@ def test_what_no_further_attempt_mends_fails_the_task_while_others_go_on(
     assert len(stored) == len({order.customer for order in first})
 
 
-def test_owning_that_fails_is_told_once_and_spares_other_tasks(two_tasks: Application) -> None:
+def test_owning_that_fails_is_reported_once_and_spares_other_tasks(two_tasks: Application) -> None:
     # More than the brokers allow: refused when the task is owned, after its store was opened.
     impatient = dataclasses.replace(two_tasks.spec, transaction_timeout_ms=2**31 - 1)
     plans = dataclasses.replace(two_tasks, spec=impatient).instance("i1")
     with closing(Slot(plans.plan(active(0)))) as slot:
-        statuses = by_task(slot.call(plans.plan(active(0)), None, False))
+        statuses = by_task(slot.call(plans.plan(active(0)), (), False))
 
-    assert statuses[0].state is TaskState.OWNING
-    assert statuses[0].error_kind == "BrokerUnreachableError"
+    # No other owner could do it either: the task waits for a person.
+    assert statuses[0].state is TaskState.FAILED
+    assert statuses[0].error_kind == "ConfigurationError"
+    assert "INVALID_TRANSACTION_TIMEOUT" in str(statuses[0].error)
 
 
-def test_missing_changelog_is_told_by_every_task(two_tasks: Application) -> None:
-    elsewhere = dataclasses.replace(two_tasks.spec, store="other")
+def test_missing_changelog_is_reported_by_every_task(two_tasks: Application) -> None:
+    elsewhere = with_store(two_tasks.spec, name="other")
     plans = dataclasses.replace(two_tasks, spec=elsewhere).instance("i1")
     plan = plans.plan(active(0), active(1))
     with closing(Slot(plan)) as slot:
-        statuses = by_task(slot.call(plan, None, False))
+        statuses = by_task(slot.call(plan, (), False))
 
     assert {status.error_kind for status in statuses.values()} == {"TopicMissingError"}
     assert all(json_state(plans.stored(task)) == {} for task in (0, 1))
@@ -218,27 +224,29 @@ def test_missing_changelog_is_told_by_every_task(two_tasks: Application) -> None
 def test_rows_that_a_restoring_task_could_not_take_end_its_query(
     bootstrap_servers: str, application_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The driver goes on with a query as long as its tasks are told to be running: it must not, after rows were passed
-    # over, even though the task is restored a moment later.
-    monkeypatch.setattr("airflow_provider.streaming.processing._CATCH_UP_S", 0.0)
+    # The driver goes on with a query as long as its tasks are reported to be running: it must not, after rows were
+    # skipped, even though the task is restored a moment later. The one look before the rows finds nothing yet.
+    monkeypatch.setattr("airflow_provider.streaming.worker.batch_processor._CATCH_UP_S", 0.0)
     application = Application.create(bootstrap_servers, application_id, tmp_path)
     orders = random_orders(seed=6, number=120)
     first, second, third = batches_of(orders, 40)
     old = application.instance("i1")
     with closing(Slot(old.plan(active(0)))) as slot:
-        slot.call(old.plan(active(0)), None, False)
-        slot.call(old.plan(active(0)), table((0, first)), False)
+        slot.call(old.plan(active(0)), (), False)
+        slot.call(old.plan(active(0)), record_batches((0, first)), False)
+    read, looks = ChangelogReader.read, itertools.count()
+    monkeypatch.setattr(ChangelogReader, "read", lambda *args: read(*args) if next(looks) > 0 else {})
     new = application.instance("i2")
     plan = new.plan(active(0, 2))
     with closing(Slot(plan)) as slot:
-        passed_over = by_task(slot.call(plan, table((0, second)), False))[0]
-        assert passed_over.state is not TaskState.RUNNING
+        skipped = by_task(slot.call(plan, record_batches((0, second)), False))[0]
+        assert skipped.state is not TaskState.RUNNING
 
-        running = by_task(slot.call(plan, None, False))[0]
+        running = by_task(slot.call(plan, (), False))[0]
         assert running.state is TaskState.RUNNING
         assert running.source_offset == first[-1].offset + 1
-        slot.call(plan, table((0, second)), False)
-        slot.call(plan, table((0, third)), False)
+        slot.call(plan, record_batches((0, second)), False)
+        slot.call(plan, record_batches((0, third)), False)
 
     sink = records_of(bootstrap_servers, str(application.spec.sink_topic))
     assert outputs_by_key(sink) == expected_outputs(orders)
@@ -249,9 +257,9 @@ def test_rows_of_a_task_outside_the_call_are_left_alone(two_tasks: Application) 
     plans = two_tasks.instance("i1")
     plan = plans.plan(active(0), active(1))
     with closing(Slot(plan)) as slot:
-        slot.call(plan, None, False)
-        only_second = dataclasses.replace(plan, rows_of=(1,))
-        statuses = by_task(slot.call(only_second, table((0, orders), (1, orders)), False))
+        slot.call(plan, (), False)
+        only_second = dataclasses.replace(plan, rows_of=(TaskId(0, 1),))
+        statuses = by_task(slot.call(only_second, record_batches((0, orders), (1, orders)), False))
 
     assert statuses[0].source_offset is None
     assert statuses[1].source_offset == orders[-1].offset + 1

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.control.status import TaskState
-from airflow_provider.streaming.slot import Slot
+from airflow_provider.streaming.worker.slot import Slot
 from tests.integration.streaming.application import Application, active, standby, the_only
 from tests.integration.streaming.committed import newest_by_key, records_of
-from tests.integration.streaming.orders import batches_of, expected_outputs, random_orders, table
+from tests.integration.streaming.orders import batches_of, expected_outputs, random_orders, record_batches
 from tests.integration.streaming.test_ownership import sink_of
 
 HOUR_NS = 3_600_000_000_000
@@ -35,19 +35,19 @@ def jump(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Cal
 def test_promotion_after_a_jump_stays_warm(application: Application, jump: Callable[[], None]) -> None:
     old, new = application.instance("i1"), application.instance("i2")
     with closing(Slot(old.plan(active(0)))) as owner, closing(Slot(new.plan(standby(0)))) as follower:
-        owner.call(old.plan(active(0)), None, False)
-        owner.call(old.plan(active(0)), table((0, FIRST)), False)
+        owner.call(old.plan(active(0)), (), False)
+        owner.call(old.plan(active(0)), record_batches((0, FIRST)), False)
         application.settle()
-        assert the_only(follower.call(new.plan(standby(0)), None, False)).warm
+        assert the_only(follower.call(new.plan(standby(0)), (), False)).warm
 
         jump()
-        owner.call(old.plan(active(0)), table((0, SECOND)), False)
+        owner.call(old.plan(active(0)), record_batches((0, SECOND)), False)
         application.settle()
-        follower.call(new.plan(standby(0)), None, False)
-        promoted = the_only(follower.call(new.plan(active(0, 2)), None, False))
-        follower.call(new.plan(active(0, 2)), table((0, THIRD)), False)
+        follower.call(new.plan(standby(0)), (), False)
+        promoted = the_only(follower.call(new.plan(active(0, 2)), (), False))
+        follower.call(new.plan(active(0, 2)), record_batches((0, THIRD)), False)
 
-    assert (promoted.state, promoted.restored_records) == (TaskState.RUNNING, 0)
+    assert (promoted.state, promoted.restore.records) == (TaskState.RUNNING, 0)
     assert new.quarantined == []
     assert sink_of(application) == expected_outputs(ORDERS)
     changelog = records_of(application.connection.bootstrap_servers, application.changelog)
@@ -58,15 +58,15 @@ def test_restart_after_a_jump_resumes_the_store(application: Application, jump: 
     plans = application.instance("i1")
     plan = plans.plan(active(0))
     with closing(Slot(plan)) as slot:
-        slot.call(plan, None, False)
-        slot.call(plan, table((0, FIRST)), False)
+        slot.call(plan, (), False)
+        slot.call(plan, record_batches((0, FIRST)), False)
     application.settle()
 
     jump()
     with closing(Slot(plan)) as slot:
-        resumed = the_only(slot.call(plan, None, False))
-        slot.call(plan, table((0, SECOND)), False)
-        slot.call(plan, table((0, THIRD)), False)
+        resumed = the_only(slot.call(plan, (), False))
+        slot.call(plan, record_batches((0, SECOND)), False)
+        slot.call(plan, record_batches((0, THIRD)), False)
 
     assert (resumed.state, resumed.source_offset) == (TaskState.RUNNING, FIRST[-1].offset + 1)
     assert plans.quarantined == []
@@ -81,9 +81,9 @@ def test_task_whose_time_the_brokers_refuse_fails_so_that_another_host_takes_it(
     application = Application.create(bootstrap_servers, application_id, tmp_path, changelog_config=strict)
     plan = application.instance("i1").plan(active(0))
     with closing(Slot(plan)) as slot:
-        slot.call(plan, None, False)
-        refused = the_only(slot.call(plan, table((0, FIRST)), False))
+        slot.call(plan, (), False)
+        refused = the_only(slot.call(plan, record_batches((0, FIRST)), False))
 
     assert (refused.state, refused.error_kind) == (TaskState.FAILED, "InstanceError")
-    assert "Set the clock" in str(refused.error)
+    assert "Set this host's clock" in str(refused.error)
     assert sink_of(application) == {}

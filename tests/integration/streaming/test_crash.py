@@ -1,4 +1,4 @@
-"""A worker dies between any two steps of the protocol; whoever comes next ends with every record counted once."""
+"""A worker dies between any two steps of the protocol; the next one ends with every record counted once."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import airflow_provider
 from airflow_provider.control.status import TaskState
-from airflow_provider.streaming.plan import SlotPlan
-from airflow_provider.streaming.slot import Slot
+from airflow_provider.failpoint import FailPoint
+from airflow_provider.streaming.worker.plan import SlotPlan
+from airflow_provider.streaming.worker.slot import Slot
 from tests.integration.streaming.application import (
     Application,
     InstancePlans,
@@ -30,12 +32,12 @@ from tests.integration.streaming.committed import (
     outputs_by_key,
     records_of,
 )
-from tests.integration.streaming.orders import Order, batches_of, expected_outputs, random_orders, table
+from tests.integration.streaming.orders import Order, batches_of, expected_outputs, random_orders, record_batches
 
 # By fail point: how many of the first worker's batches are committed when it dies there.
 COMMITTED_BATCHES = {
-    "own.before": 2,
-    "own.done": 2,
+    "fence.before": 2,
+    "fence.done": 2,
     "commit.begun": 2,
     "commit.changes": 2,
     "commit.outputs": 2,
@@ -49,9 +51,9 @@ COMMITTED_BATCHES = {
 
 def test_every_fail_point_has_its_crash() -> None:
     sources = (file.read_text() for file in Path(airflow_provider.__file__).parent.rglob("*.py"))
-    named = {name for text in sources for name in re.findall(r'\b(?:hit|fail)\("([a-z.]+)"\)', text)}
+    passed = {name for text in sources for name in re.findall(r"\b(?:hit|fail)\(FailPoint\.([A-Z_]+)\)", text)}
 
-    assert named == set(COMMITTED_BATCHES)
+    assert {FailPoint[name] for name in passed} == set(FailPoint) == set(COMMITTED_BATCHES)
 
 
 class Successor:
@@ -92,7 +94,7 @@ class WarmStandby(Successor):
     def prepare(self) -> None:
         plan = self.plans.plan(standby(0))
         self.slot = self.slot or Slot(plan)
-        assert the_only(self.slot.call(plan, None, False)).lag_records == 0
+        assert the_only(self.slot.call(plan, (), False)).lag_records == 0
 
 
 @pytest.fixture(params=[SameStore, EmptyStore, WarmStandby], ids=["same-store", "empty-store", "warm-standby"])
@@ -110,21 +112,21 @@ def successor(successor_kind: type[Successor], application: Application) -> Iter
 
 
 def die_at(point: str, application: Application, batches: list[list[Order]], successor: Successor) -> None:
-    """Run a worker that dies at `point` in its third batch, or when it owns the task once more before it."""
-    count = 2 if point.startswith("own.") else 3
+    """Run a worker that dies at `point` in its third batch, or when it fences once more before it."""
+    count = 2 if point.startswith("fence.") else 3
     plans = application.instance("i1", fail_points=(f"{point}@{count}",))
     worker = WorkerProcess(plans.plan(active(0)))
     try:
         first = plans.plan(active(0))
-        assert the_only(worker.call(first, None)).state is TaskState.RUNNING
+        assert the_only(worker.call(first, ())).state is TaskState.RUNNING
         for batch in batches[:2]:
-            worker.call(first, table((0, batch)))
+            worker.call(first, record_batches((0, batch)))
         successor.prepare()
-        if point.startswith("own."):
-            worker.call(plans.plan(standby(0, 2)), None)
-            deadly = plans.plan(active(0, 3)), None
+        if point.startswith("fence."):
+            worker.call(plans.plan(standby(0, 2)), ())
+            deadly = plans.plan(active(0, 3)), list[pa.RecordBatch]()
         else:
-            deadly = first, table((0, batches[2]))
+            deadly = first, record_batches((0, batches[2]))
         with pytest.raises(WorkerDiedError):
             worker.call(*deadly)
         assert worker.exit_status == -signal.SIGKILL
@@ -142,14 +144,14 @@ def test_each_record_counts_once_when_its_worker_dies(
     done = 40 * COMMITTED_BATCHES[point]
 
     slot, plan = successor.promote()
-    owned = the_only(slot.call(plan, None, False))
+    owned = the_only(slot.call(plan, (), False))
 
     assert owned.state is TaskState.RUNNING
     assert owned.source_offset == orders[done - 1].offset + 1
 
     # Spark delivers some of it again, and cuts its batches elsewhere.
     for batch in batches_of(orders[done - 50 :], 33):
-        slot.call(plan, table((0, batch)), False)
+        slot.call(plan, record_batches((0, batch)), False)
     slot.close()
 
     changelog = records_of(bootstrap_servers, application.changelog)
@@ -162,8 +164,8 @@ def test_each_record_counts_once_when_its_worker_dies(
     last_commit = commits(changelog, 0)[-1]
     next_offset = orders[-1].offset + 1
     assert last_commit["processed"] == len(orders)
-    assert last_commit["source_offsets"] == {application.spec.source_topic: next_offset}
+    source = application.spec.input.topic
+    assert last_commit["sources"] == {source: {"offset": next_offset, "topic_id": application.spec.topic_ids[source]}}
     assert (
-        group_offset(bootstrap_servers, application.spec.application_id, application.spec.source_topic, 0)
-        == next_offset
+        group_offset(bootstrap_servers, application.spec.application_id, application.spec.input.topic, 0) == next_offset
     )

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider.control.status import TaskState
-from airflow_provider.streaming.process import Process, ValueState
+from airflow_provider.streaming.operations.process import Process, ValueState
 from tests.integration.streaming.application import Application, WorkerDiedError, WorkerProcess, active
 from tests.integration.streaming.committed import newest_by_key, records_of
-from tests.integration.streaming.orders import Order, batches_of, random_orders, running_totals, table
+from tests.integration.streaming.orders import Order, batches_of, random_orders, record_batches, running_totals
 
 DEADLY = -1
 
@@ -38,29 +38,29 @@ def test_batch_that_ends_its_worker_again_and_again_fails_its_task_and_no_other(
 
     def next_worker() -> WorkerProcess:
         workers.append(WorkerProcess(plan))
-        workers[-1].call(plan, None)
+        workers[-1].call(plan, ())
         return workers[-1]
 
     try:
         worker = next_worker()
-        worker.call(plan, table((0, first), (1, first)))
-        deaths = 0
+        worker.call(plan, record_batches((0, first), (1, first)))
+        crashes = 0
         while True:
             try:
-                spoilt, good = worker.call(plan, table((0, [*second, deadly]), (1, second)))
+                spoilt, good = worker.call(plan, record_batches((0, [*second, deadly]), (1, second)))
                 break
             except WorkerDiedError:
-                deaths += 1
+                crashes += 1
                 assert worker.exit_status == -signal.SIGKILL
-                assert deaths <= 3, "it would go on for ever"
+                assert crashes <= 3, "it would go on without end"
                 worker = next_worker()
-        spoilt, good = worker.call(plan, table((1, third)))
+        spoilt, good = worker.call(plan, record_batches((1, third)))
         worker.close()
     finally:
         for each in workers:
             each.kill()
 
-    assert deaths == 3
+    assert crashes == 3
     assert (spoilt.state, spoilt.error_kind) == (TaskState.FAILED, "WorkerError")
     assert f"that begins at offset {first[-1].offset + 1}" in str(spoilt.error)
     assert (good.state, good.source_offset) == (TaskState.RUNNING, third[-1].offset + 1)

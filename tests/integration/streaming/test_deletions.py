@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider.streaming.process import Process
-from airflow_provider.streaming.slot import Slot
-from tests.integration.streaming.application import Application, active, json_state, standby, the_only
+from airflow_provider.streaming.operations.process import Process
+from airflow_provider.streaming.operations.state_codec import encode_state
+from airflow_provider.streaming.worker.slot import Slot
+from tests.integration.streaming.application import Application, active, json_state, standby, the_only, with_store
 from tests.integration.streaming.committed import Record, newest_by_key, records_of
-from tests.integration.streaming.orders import Order, forget_on_zero, table
+from tests.integration.streaming.orders import Order, forget_on_zero, record_batches
 from tests.waiting import wait_until
 
 # The cleaner leaves the newest segment alone, so a segment ends soon.
@@ -28,12 +29,12 @@ class Writer:
     def __init__(self, application: Application) -> None:
         self.plan = application.instance("writer").plan(active(0))
         self.slot = Slot(self.plan)
-        self.slot.call(self.plan, None, False)
+        self.slot.call(self.plan, (), False)
         self._offsets = itertools.count()
 
     def write(self, *orders: tuple[str, int]) -> None:
         rows = [Order(next(self._offsets), customer, amount) for customer, amount in orders]
-        self.slot.call(self.plan, table((0, rows)), False)
+        self.slot.call(self.plan, record_batches((0, rows)), False)
 
 
 @pytest.fixture
@@ -70,9 +71,9 @@ def test_deleted_key_stays_deleted_through_a_restore(create: Callable[[dict[str,
         application.settle()
     restored = application.instance("other")
     with closing(Slot(restored.plan(standby(0)))) as slot:
-        slot.call(restored.plan(standby(0)), None, False)
+        slot.call(restored.plan(standby(0)), (), False)
 
-    assert left_of(application, b"gone") == [b"5", None]
+    assert left_of(application, b"gone") == [encode_state(5), None]
     assert left_of(application, b"never-was") == [], "nothing to delete, nothing to write"
     assert json_state(restored.stored()) == {"kept": 6}
     assert json_state(application.instance("writer").stored()) == {"kept": 6}
@@ -93,7 +94,7 @@ def test_deleted_key_stays_deleted_through_a_compaction(
         wait_for_compaction(application, writer, left)
     restored = application.instance("other")
     with closing(Slot(restored.plan(active(0, 2)))) as slot:
-        owned = the_only(slot.call(restored.plan(active(0, 2)), None, False))
+        owned = the_only(slot.call(restored.plan(active(0, 2)), (), False))
 
     # The commit record outlives every compaction.
     changelog: list[Record] = records_of(application.connection.bootstrap_servers, application.changelog)
@@ -112,7 +113,7 @@ def asleep(create: Callable[[dict[str, str]], Application]) -> Iterator[Applicat
         writer.write(("gone", 5), ("kept", 6))
         application.settle()
         with closing(Slot(sleeper.plan(standby(0)))) as slot:
-            slot.call(sleeper.plan(standby(0)), None, False)
+            slot.call(sleeper.plan(standby(0)), (), False)
         writer.write(("gone", 0))
         wait_for_compaction(application, writer, [])
         yield application
@@ -122,11 +123,11 @@ def asleep(create: Callable[[dict[str, str]], Application]) -> Iterator[Applicat
 def test_store_that_slept_longer_than_deletions_are_kept_does_not_bring_a_key_back(
     task: object, asleep: Application
 ) -> None:
-    spec = dataclasses.replace(asleep.spec, delete_retention_ms=0)
+    spec = with_store(asleep.spec, delete_retention_ms=0)
     plans = dataclasses.replace(asleep, spec=spec).instance("asleep")
     plan = plans.plan(task)  # type: ignore[arg-type]
     with closing(Slot(plan)) as slot:
-        slot.call(plan, None, False)
+        slot.call(plan, (), False)
 
     assert set(json_state(plans.stored())) == {"kept", "filler"}
     assert len(plans.quarantined) == 1

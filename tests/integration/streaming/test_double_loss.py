@@ -9,11 +9,11 @@ import pytest
 
 from airflow_provider.control.status import TaskState, TaskStatus
 from airflow_provider.streaming import functions as F
-from airflow_provider.streaming.aggregate import Aggregation
-from airflow_provider.streaming.plan import SlotPlan
+from airflow_provider.streaming.operations.aggregate import Aggregation
+from airflow_provider.streaming.worker.plan import SlotPlan
 from tests.integration.streaming.application import Application, WorkerProcess, active, standby, the_only
 from tests.integration.streaming.committed import accumulators, newest_by_key, records_of
-from tests.integration.streaming.orders import batches_of, expected_outputs, random_orders, table
+from tests.integration.streaming.orders import batches_of, expected_outputs, random_orders, record_batches
 from tests.integration.streaming.test_ownership import sink_of
 from tests.waiting import wait_until
 
@@ -48,26 +48,26 @@ def test_lost_active_and_standby_are_replayed_from_the_changelog(
     first, second, third, fourth, fifth = batches_of(orders, 40)
     one, two, three = (application.instance(name) for name in ("i1", "i2", "i3"))
     owner, follower = workers.start(one.plan(active(0))), workers.start(two.plan(standby(0)))
-    owner.call(one.plan(active(0)), None)
+    owner.call(one.plan(active(0)), ())
     for rows in (first, second):
-        owner.call(one.plan(active(0)), table((0, rows)))
+        owner.call(one.plan(active(0)), record_batches((0, rows)))
     application.settle()
-    assert the_only(follower.call(two.plan(standby(0)), None)).warm
+    assert the_only(follower.call(two.plan(standby(0)), ())).warm
 
     owner.kill()
     if not at_once:
         promoted = two.plan(active(0, 2))
-        assert the_only(follower.call(promoted, None)).state is TaskState.RUNNING
-        follower.call(promoted, table((0, third)))
+        assert the_only(follower.call(promoted, ())).state is TaskState.RUNNING
+        follower.call(promoted, record_batches((0, third)))
     follower.kill()
     done = 80 if at_once else 120
 
     last = three.plan(active(0, 3))
     heir = workers.start(last)
-    restored = the_only(heir.call(last, None))
+    restored = the_only(heir.call(last, ()))
     assert (restored.state, restored.source_offset) == (TaskState.RUNNING, orders[done - 1].offset + 1)
     for rows in (third, fourth, fifth):
-        heir.call(last, table((0, rows)))
+        heir.call(last, record_batches((0, rows)))
     heir.close()
 
     assert sink_of(application) == expected_outputs(orders)
@@ -85,9 +85,9 @@ def test_replacement_that_is_lost_while_it_restores_is_replaced_again(
     one, two = application.instance("i1"), application.instance("i2")
     plan = one.plan(active(0))
     owner = workers.start(plan)
-    owner.call(plan, None)
+    owner.call(plan, ())
     for rows in batches_of(orders[:30_000], 10_000):
-        owner.call(plan, table((0, rows)))
+        owner.call(plan, record_batches((0, rows)))
     owner.kill()
     application.settle()
 
@@ -96,8 +96,8 @@ def test_replacement_that_is_lost_while_it_restores_is_replaced_again(
     steps: list[TaskStatus] = []
 
     def in_the_middle() -> bool:
-        steps.append(the_only(replacement.call(begun, None)))
-        return bool(steps[-1].restored_records)
+        steps.append(the_only(replacement.call(begun, ())))
+        return bool(steps[-1].restore.records)
 
     wait_until(in_the_middle, 30, "the restore to begin")
     assert steps[-1].state is TaskState.RESTORING, "it was over too soon"
@@ -105,9 +105,9 @@ def test_replacement_that_is_lost_while_it_restores_is_replaced_again(
 
     heir_plan = two.plan(active(0, 2))
     heir = workers.start(heir_plan)
-    restored = the_only(heir.call(heir_plan, None))
+    restored = the_only(heir.call(heir_plan, ()))
     assert (restored.state, restored.source_offset) == (TaskState.RUNNING, orders[29_999].offset + 1)
-    heir.call(heir_plan, table((0, orders[30_000:])))
+    heir.call(heir_plan, record_batches((0, orders[30_000:])))
     heir.close()
 
     totals: dict[bytes, int] = {}

@@ -1,47 +1,114 @@
 """Two instances of one application on a real Spark, two slots each; what befalls them, and that nothing is lost.
 
-The instances are started once, because each costs a JVM. Every test finds all tasks settled and leaves them so; the
-last tests end the instances.
+Instances are dear, because each costs a JVM. So the tests share an application, and each is given it whole: what the
+one before ended is started again, and after a failure everything is made again.
 """
 
 from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.command import CommandKind
-from airflow_provider.control.status import InstanceState, TaskState
+from airflow_provider.control.status import InstanceState, TaskState, TaskStatus
 from airflow_provider.state.store import Store
-from tests.integration.streaming.accounts import CHANGELOG, ORDERS, Accounts
+from tests.integration.streaming.accounts import Accounts
 from tests.integration.streaming.committed import commits, newest_by_key, records_of
 
 LIVE = (0, 1, 2, 3)
 BAD = 4
-"""The partition that gets the record that nobody can read."""
+"""The partition that gets the record that no one can read."""
 DEAF = 5
 """The partition that gets the record at which the job's function never returns."""
 
 SHARED = ("i1 i2", "i2 i1", "i1 i2", "i2 i1", "i1 i2", "i1 i2")
-CALL_TIMEOUT_S = 20.0
+ALONE = ("i1",) * 6
+CALL_TIMEOUT_S = 40.0
+
+
+class Shared:
+    """Lends one application to test after test, whole each time.
+
+    Args:
+        bootstrap_servers: the broker's.
+        folders: makes a folder for each application.
+        session: knows whether a test failed since the last one was given the application.
+    """
+
+    def __init__(self, bootstrap_servers: str, folders: pytest.TempPathFactory, session: pytest.Session) -> None:
+        self._bootstrap_servers, self._folders, self._session = bootstrap_servers, folders, session
+        self._accounts: Accounts | None = None
+        self._failed = 0
+
+    def lend(self, tasks: Sequence[str]) -> Accounts:
+        """The application with its tasks placed like this, settled, and all orders so far counted."""
+        if self._session.testsfailed != self._failed:
+            self.close()
+        self._failed = self._session.testsfailed
+        if self._accounts is None:
+            id_ = f"accounts-{uuid.uuid4().hex[:8]}"
+            self._accounts = Accounts(self._bootstrap_servers, id_, self._folders.mktemp(id_), num_tasks=6, seed=31)
+        make_whole(self._accounts, tasks)
+        return self._accounts
+
+    def close(self) -> None:
+        if self._accounts is not None:
+            self._accounts.close()
+            self._accounts = None
+
+
+def make_whole(accounts: Accounts, tasks: Sequence[str]) -> None:
+    needed = sorted({name for words in tasks for name in words.split()})
+    for name in needed:
+        if not accounts.runs(name):
+            accounts.launch(name, call_timeout_s=CALL_TIMEOUT_S)
+    accounts.assign(*tasks)
+    accounts.wait(lambda: all(map(accounts.runs, needed)), "the instances to run", deadline_s=180)
+    accounts.orders.write(300, LIVE)
+    accounts.wait(accounts.settled, "all tasks to settle", deadline_s=180)
+    accounts.check(deadline_s=180)
 
 
 @pytest.fixture(scope="module")
-def accounts(bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Accounts]:
-    accounts = Accounts(bootstrap_servers, tmp_path_factory.mktemp("accounts"), num_tasks=6, seed=31)
-    try:
-        for name in ("i1", "i2"):
-            accounts.launch(name, call_timeout_s=CALL_TIMEOUT_S)
-        accounts.assign(*SHARED)
-        accounts.orders.write(300, LIVE)
-        accounts.wait(accounts.settled, "all tasks to settle", deadline_s=180)
-        yield accounts
-    finally:
-        accounts.close()
+def shared(
+    bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Shared]:
+    shared = Shared(bootstrap_servers, tmp_path_factory, request.session)
+    yield shared
+    shared.close()
+
+
+@pytest.fixture
+def accounts(shared: Shared) -> Accounts:
+    """Each instance has active tasks, and standbys for those of the other."""
+    return shared.lend(SHARED)
+
+
+@pytest.fixture
+def alone(shared: Shared) -> Accounts:
+    """One instance has all tasks."""
+    return shared.lend(ALONE)
+
+
+def failed_task(accounts: Accounts, number: int, deadline_s: float = 60.0) -> TaskStatus:
+    """The task's status once it is reported as failed."""
+
+    def look() -> TaskStatus | None:
+        task = accounts.status("i1").task(TaskId(0, number))
+        return task if task is not None and task.state is TaskState.FAILED else None
+
+    accounts.wait(lambda: look() is not None, "the task to be reported as failed", deadline_s)
+    task = look()
+    assert task is not None
+    return task
 
 
 def test_orders_count_once_whatever_instance_and_slot_they_meet(accounts: Accounts) -> None:
@@ -49,23 +116,23 @@ def test_orders_count_once_whatever_instance_and_slot_they_meet(accounts: Accoun
 
     accounts.check()
 
-    changelog = records_of(accounts.connection.bootstrap_servers, CHANGELOG)
+    changelog = records_of(accounts.connection.bootstrap_servers, accounts.changelog)
     assert [commits(changelog, task)[-1]["instance"] for task in LIVE] == ["i1", "i2", "i1", "i2"]
 
 
 def test_paused_instance_commits_nothing_until_it_resumes(accounts: Accounts) -> None:
     servers = accounts.connection.bootstrap_servers
-    accounts.check()
     accounts.command(CommandKind.PAUSE, "i1")
-    before = [len(commits(records_of(servers, CHANGELOG), task)) for task in LIVE]
-    accounts.orders.write(1_500, LIVE)
+    before = [len(commits(records_of(servers, accounts.changelog), task)) for task in LIVE]
+    # More than one micro-batch for each task, which may have a query of its own.
+    accounts.orders.write(3_000, LIVE)
 
     def others_went_on() -> bool:
-        changelog = records_of(servers, CHANGELOG)
+        changelog = records_of(servers, accounts.changelog)
         return all(len(commits(changelog, task)) > before[task] + 1 for task in (1, 3))
 
     accounts.wait(others_went_on, "the other instance to go on, for several micro-batches")
-    changelog = records_of(servers, CHANGELOG)
+    changelog = records_of(servers, accounts.changelog)
     assert [len(commits(changelog, task)) for task in (0, 2)] == [before[0], before[2]]
 
     accounts.command(CommandKind.RESUME, "i1")
@@ -73,19 +140,22 @@ def test_paused_instance_commits_nothing_until_it_resumes(accounts: Accounts) ->
 
 
 def test_replayed_active_and_standby_stores_come_back_whole(accounts: Accounts) -> None:
-    accounts.check()
-    accounts.command(CommandKind.REPLAY, "i1", tasks=(0, 1))
     aside = accounts.directory("i1").path / "quarantine"
-    accounts.wait(lambda: aside.exists() and len(list(aside.iterdir())) == 2, "both stores to be moved aside")
+    before = set(aside.glob("*"))
+
+    def moved() -> list[str]:
+        return sorted(folder.name.split("-", 2)[2] for folder in set(aside.glob("*")) - before)
+
+    accounts.command(CommandKind.REPLAY, "i1", tasks=(0, 1))
+    accounts.wait(lambda: len(moved()) == 2, "both stores to be moved aside")
     accounts.orders.write(300, LIVE)
     accounts.wait(accounts.settled, "the tasks to settle again")
 
     accounts.check()
-    assert sorted(folder.name.partition("-task-")[2] for folder in aside.iterdir()) == ["0-state", "1-state"]
+    assert moved() == ["0_0", "0_1"]
 
 
 def test_killed_worker_in_the_middle_of_the_stream_loses_and_doubles_nothing(accounts: Accounts) -> None:
-    accounts.check()
     done = accounts.orders.number
     accounts.orders.write(4_000, LIVE)
     accounts.wait(lambda: accounts.processed() > done + 400, "some orders to be processed")
@@ -98,7 +168,6 @@ def test_killed_worker_in_the_middle_of_the_stream_loses_and_doubles_nothing(acc
 
 
 def test_instance_that_hung_until_its_tasks_were_promoted_writes_nothing_and_follows(accounts: Accounts) -> None:
-    accounts.check()
     done = accounts.orders.number
     accounts.orders.write(2_000, LIVE)
     accounts.wait(lambda: accounts.processed() > done + 400, "some orders to be processed")
@@ -115,10 +184,10 @@ def test_instance_that_hung_until_its_tasks_were_promoted_writes_nothing_and_fol
 
     accounts.check()
     accounts.wait(accounts.settled, "the instance that hung to follow")
-    changelog = records_of(accounts.connection.bootstrap_servers, CHANGELOG)
+    changelog = records_of(accounts.connection.bootstrap_servers, accounts.changelog)
     for task in LIVE:
         owners = [(record["generation"], record["instance"]) for record in commits(changelog, task)]
-        assert owners == sorted(owners), "somebody committed after its successor"
+        assert owners == sorted(owners), "an owner committed after its successor"
         assert owners[-1][1] == "i2"
     for task in (0, 2):
         owners = [(record["generation"], record["instance"]) for record in commits(changelog, task)]
@@ -128,43 +197,32 @@ def test_instance_that_hung_until_its_tasks_were_promoted_writes_nothing_and_fol
 
 
 def test_undecodable_record_fails_its_task_and_no_other(accounts: Accounts) -> None:
-    accounts.check()
     offset = accounts.orders.write_raw(BAD, b"the key", b"{no json")
     accounts.orders.write(300, LIVE)
 
-    def told() -> bool:
-        task = accounts.status("i1").task(BAD)
-        return task is not None and task.state is TaskState.FAILED
+    task = failed_task(accounts, BAD)
+    accounts.failed_tasks.add(BAD)
 
-    accounts.wait(told, "the task to be told as failed")
-    task = accounts.status("i1").task(BAD)
-    assert task is not None
     assert task.error_kind == "DecodeError"
-    assert f"{ORDERS}[{BAD}] at offset {offset}, key 'the key'" in str(task.error)
+    assert f"{accounts.orders.topic}[{BAD}] at offset {offset}, key 'the key'" in str(task.error)
     accounts.check()
-    accounts.wait(lambda: accounts.settled(without=[BAD]), "the other tasks to stay settled")
+    accounts.wait(accounts.settled, "the other tasks to stay settled")
 
 
 def test_function_that_never_returns_to_python_fails_its_task_and_no_other(accounts: Accounts) -> None:
-    accounts.check()
     accounts.orders.write_raw(DEAF, b"deaf", b'{"account": "deaf", "amount": 1}')
     accounts.orders.write(300, LIVE)
 
-    def told() -> bool:
-        task = accounts.status("i1").task(DEAF)
-        return task is not None and task.state is TaskState.FAILED
+    task = failed_task(accounts, DEAF, deadline_s=CALL_TIMEOUT_S + 60)
+    accounts.failed_tasks.add(DEAF)
 
-    accounts.wait(told, "the task to be told as failed", deadline_s=CALL_TIMEOUT_S + 60)
-    task = accounts.status("i1").task(DEAF)
-    assert task is not None
     assert task.error_kind == "WorkerError"
-    assert "took longer than call_timeout_s (20 s)" in str(task.error)
+    assert f"took longer than call_timeout_s ({CALL_TIMEOUT_S:g} s)" in str(task.error)
     accounts.check()
-    accounts.wait(lambda: accounts.settled(without=[BAD, DEAF]), "the other tasks to settle")
+    accounts.wait(accounts.settled, "the other tasks to settle")
 
 
-def test_killed_instance_is_told_within_a_second_and_its_standbys_go_on(accounts: Accounts) -> None:
-    accounts.check()
+def test_killed_instance_is_reported_within_a_second_and_its_standbys_go_on(accounts: Accounts) -> None:
     done = accounts.orders.number
     accounts.orders.write(3_000, LIVE)
     accounts.wait(lambda: accounts.processed() > done + 400, "some orders to be processed")
@@ -172,45 +230,54 @@ def test_killed_instance_is_told_within_a_second_and_its_standbys_go_on(accounts
     killed_at_ms = time.time_ns() // 1_000_000
     accounts.signal("i2", signal.SIGKILL)
     ended = accounts.wait_for_state("i2", InstanceState.ENDED)
-    accounts.assign("i1", "i1", "i1", "i1", "-", "-")
+    accounts.assign(*["i1"] * 6)
 
-    assert ended.exit_code
+    assert ended.process.exit_code
     assert accounts.view.heard_at_ms["i2"] - killed_at_ms < 1_500
+    accounts.wait(accounts.settled, "the tasks to settle")
+    # The killed one may have been through with all that its tasks had.
+    accounts.orders.write(300, LIVE)
     accounts.check()
-    accounts.wait(lambda: accounts.settled(without=[BAD, DEAF]), "the tasks to settle")
-    changelog = records_of(accounts.connection.bootstrap_servers, CHANGELOG)
+    changelog = records_of(accounts.connection.bootstrap_servers, accounts.changelog)
     assert {commits(changelog, task)[-1]["instance"] for task in LIVE} == {"i1"}
 
 
-def test_stopped_instance_says_goodbye_in_time_and_leaves_whole_stores(accounts: Accounts) -> None:
-    accounts.orders.write(1_000, LIVE)
+def test_stopped_instance_shuts_down_in_time_and_leaves_whole_stores(alone: Accounts) -> None:
+    alone.orders.write(1_000, LIVE)
+    run_dir = alone.run_dir("i1")
+    temporary = {path.name.partition("-")[0] for path in (run_dir / "tmp").iterdir()}
     began = time.monotonic()
-    accounts.command(CommandKind.STOP, "i1")
+    alone.command(CommandKind.STOP, "i1")
 
-    accounts.wait_for_state("i1", InstanceState.STOPPED)
+    alone.wait_for_state("i1", InstanceState.STOPPED)
     assert time.monotonic() - began < 10
-    accounts.wait(lambda: not accounts.launcher_lives("i1"), "the launcher to end")
+    alone.wait(lambda: not alone.launcher_lives("i1"), "the launcher to end")
 
-    assert accounts.status("i1").state is InstanceState.STOPPED, "its exit status was not 0"
-    assert not [process for process in accounts.processes("i1") if process.is_running()]
-    changelog = records_of(accounts.connection.bootstrap_servers, CHANGELOG)
+    assert alone.status("i1").state is InstanceState.STOPPED, "its exit status was not 0"
+    assert not [process for process in alone.processes("i1") if process.is_running()]
+    changelog = records_of(alone.connection.bootstrap_servers, alone.changelog)
     for task in LIVE:
-        store = Store(accounts.directory("i1").store(task, "state"))
-        assert dict(store.items()) == newest_by_key(changelog, task)
+        store = Store(alone.directory("i1").database(TaskId(0, task)), ["state"])
+        assert dict(store.items("state")) == newest_by_key(changelog, task)
         store.close()
-    assert not (Path(accounts.folder) / "run-i1" / "checkpoint").exists()
+    assert {"spark", "blockmgr", "ss"} <= temporary
+    assert {path.name for path in run_dir.iterdir()} == {"command.json", "instance.log", "lock", "process_group"}
 
 
-def test_changed_cleanup_policy_of_a_living_changelog_ends_its_instance_with_a_typed_error(accounts: Accounts) -> None:
-    accounts.launch("i1", verify_interval_s=0.5)
-    accounts.wait_for_state("i1", InstanceState.RUNNING, deadline_s=120)
-    admin = AdminClient({"bootstrap.servers": accounts.connection.bootstrap_servers})
+def test_changed_cleanup_policy_of_a_living_changelog_ends_its_instance_with_a_typed_error(
+    bootstrap_servers: str, application_id: str, tmp_path: Path
+) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     entry = ConfigEntry("cleanup.policy", "delete", incremental_operation=AlterConfigOpType.SET)
-    changelog = ConfigResource(ResourceType.TOPIC, CHANGELOG, incremental_configs=[entry])
+    with closing(Accounts(bootstrap_servers, application_id, tmp_path, num_tasks=1, seed=37)) as accounts:
+        accounts.launch("i1", verify_interval_s=0.5)
+        accounts.assign("i1")
+        accounts.wait_for_state("i1", InstanceState.RUNNING, deadline_s=120)
+        changelog = ConfigResource(ResourceType.TOPIC, accounts.changelog, incremental_configs=[entry])
 
-    admin.incremental_alter_configs([changelog])[changelog].result(30)
+        admin.incremental_alter_configs([changelog])[changelog].result(30)
 
-    ended = accounts.wait_for_state("i1", InstanceState.ENDED)
-    assert str(ended.error).startswith("TopicMismatchError: ")
-    assert "cleanup.policy=delete, compact is needed" in str(ended.error)
-    accounts.wait(lambda: not accounts.launcher_lives("i1"), "the launcher to end")
+        ended = accounts.wait_for_state("i1", InstanceState.ENDED)
+        assert str(ended.error).startswith("TopicMismatchError: ")
+        assert "cleanup.policy=delete, compact is needed" in str(ended.error)
+        accounts.wait(lambda: not accounts.launcher_lives("i1"), "the launcher to end")

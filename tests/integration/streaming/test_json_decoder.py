@@ -8,7 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from airflow_provider.streaming.json_decoder import JsonDecoder
+import pyarrow as pa
+
+from airflow_provider.streaming.operations.json_decoder import JsonDecoder
 
 SCHEMA = "name STRING, amount DOUBLE, quantity INT, at BIGINT, paid BOOLEAN"
 # In a process of its own: a Spark context in the tests' process would be everybody's.
@@ -50,20 +52,20 @@ def test_worker_decodes_json_as_spark_does(tmp_path: Path) -> None:
     print(f"seed {seed}")
     choose = random.Random(seed)
     values = [random_value(choose) for _ in range(3000)]
-    given, told = tmp_path / "values.json", tmp_path / "by_spark.json"
+    given, answer = tmp_path / "values.json", tmp_path / "by_spark.json"
     given.write_text(json.dumps(values))
     subprocess.run(
-        [sys.executable, "-c", BY_SPARK, str(given), SCHEMA, str(told)],
+        [sys.executable, "-c", BY_SPARK, str(given), SCHEMA, str(answer)],
         check=True,
         env={"PATH": "/usr/bin:/bin", "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
         stderr=subprocess.DEVNULL,
     )
     decoder = JsonDecoder.of(SCHEMA)
     assert decoder is not None
-    decoded = decoder.decode([value.encode() for value in values])
+    decoded = decoder.decode(pa.chunked_array([[value.encode() for value in values]], pa.binary()))
     columns = [decoded.columns[field.name].to_pylist() for field in decoder.fields]
     ours = [None if at in decoded.bad else [repr(column[at]) for column in columns] for at in range(len(values))]
-    by_spark = json.loads(told.read_text())
+    by_spark = json.loads(answer.read_text())
     different = [(v, a, b) for v, a, b in zip(values, ours, by_spark, strict=True) if a != b]
     assert not different, different[:5]
     assert sum(row is None for row in by_spark) > 100

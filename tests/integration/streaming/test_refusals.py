@@ -12,13 +12,14 @@ import psutil
 import pytest
 from confluent_kafka import Producer
 
-from airflow_provider.connection import KafkaConnection
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import InstanceState, InstanceStatus
-from airflow_provider.embedded.ports import free_ports
-from airflow_provider.streaming.launcher import Launched, launch
-from airflow_provider.streaming.settings import InstanceSettings
-from airflow_provider.topics import TopicAdmin, TopicSpec, changelog_spec, control_specs
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.topic_admin import TopicAdmin
+from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec, control_specs
+from airflow_provider.kit.ports import free_ports
+from airflow_provider.launch.instance_settings import InstanceSettings
+from airflow_provider.launch.launcher import Launched, launch
 from tests.integration.streaming.accounts import environment
 from tests.integration.streaming.committed import records_of
 from tests.waiting import wait_until
@@ -26,12 +27,11 @@ from tests.waiting import wait_until
 # Without spark-submit: an instance that refuses does so before it starts a JVM.
 JOB = """
 import sys
-from airflow_provider.streaming import functions as F
-from airflow_provider.streaming.job import StatefulJob
+from airflow_provider.streaming import StatefulJob, functions as F, run
 
 app = sys.argv[1]
 job = StatefulJob(app).source(f"{app}-source").group_by("key").aggregate(F.count().alias("n")).sink(f"{app}-sink")
-job.run()
+run(job)
 """
 
 
@@ -45,8 +45,8 @@ class Case:
 
     def topics(self, *without: str, source_partitions: int = 2, **changelog_config: str) -> None:
         """Make all topics but those that are named."""
-        source = TopicSpec(f"{self.application_id}-source", source_partitions)
-        sink = TopicSpec(f"{self.application_id}-sink", 1)
+        source = TopicSpec(name=f"{self.application_id}-source", partitions=source_partitions)
+        sink = TopicSpec(name=f"{self.application_id}-sink", partitions=1)
         changelog = changelog_spec(self.application_id, "state", 2)
         config = {name.replace("_", "."): value for name, value in changelog_config.items()}
         changelog = dataclasses.replace(changelog, config={**changelog.config, **config})
@@ -56,25 +56,29 @@ class Case:
 
     def launch(self, connection: KafkaConnection | None = None) -> Launched:
         settings = InstanceSettings(
-            self.application_id, "i1", 1, str(self.folder / "state"), str(self.folder / "run"),
-            connection or self.connection,
-        )  # fmt: skip
+            application_id=self.application_id,
+            instance="i1",
+            incarnation=1,
+            state_dir=str(self.folder / "state"),
+            run_dir=str(self.folder / "run"),
+            connection=connection or self.connection,
+        )
         return launch(settings, [sys.executable, "-c", JOB, self.application_id], environment())
 
-    def ended(self) -> InstanceStatus:
+    def ended(self, launched: Launched) -> InstanceStatus:
         """The last word of the instance, after its launcher ended too."""
         with ControlReader(self.connection, self.application_id) as reader:
 
-            def look() -> InstanceStatus | None:
+            def has_ended() -> bool:
                 reader.poll(0.1)
                 status = reader.view.statuses.get("i1")
-                return status if status is not None and not status.state.alive else None
+                return status is not None and not status.state.alive
 
-            wait_until(look, 60, "the instance to end")
-            reader.poll(2.0)
-            status = look()
-            assert status is not None
-            return status
+            wait_until(has_ended, 60, "the instance to end")
+            wait_until(lambda: not lives(launched), 10, "the launcher to end")
+            status = reader.read_to_end().statuses["i1"]
+        assert not status.state.alive
+        return status
 
 
 @pytest.fixture
@@ -94,7 +98,7 @@ def case(bootstrap_servers: str, application_id: str, tmp_path: Path) -> Case:
         pytest.param(
             lambda case: case.topics("state-changelog"),
             "TopicMissingError",
-            ["-state-changelog' does not exist", "create-changelog-topics"],
+            ["-state-changelog' does not exist", "CreateChangelogTopicsOperator"],
             id="changelog-is-missing",
         ),
         pytest.param(
@@ -122,13 +126,12 @@ def test_instance_ends_with_its_typed_error_and_processes_nothing(
         assert producer.flush(30) == 0
 
     launched = case.launch()
-    ended = case.ended()
+    ended = case.ended(launched)
 
     assert ended.state is InstanceState.ENDED
     assert str(ended.error).startswith(f"{kind}: ")
     for word in words:
         assert word in str(ended.error)
-    wait_until(lambda: not lives(launched), 10, "the launcher to end")
     for name in ("sink", "state-changelog"):
         if TopicAdmin(case.connection).describe(f"{case.application_id}-{name}") is not None:
             assert records_of(servers, f"{case.application_id}-{name}") == []
@@ -151,10 +154,10 @@ def unreachable(case: Case) -> Iterator[Launched]:
             process.kill()
 
 
-def test_unreachable_broker_is_told_in_the_log(unreachable: Launched) -> None:
+def test_unreachable_broker_is_reported_in_the_log(unreachable: Launched) -> None:
     def text() -> str:
         return Path(unreachable.log_file).read_text()
 
     wait_until(lambda: "BrokerUnreachableError: " in text(), 60, "the error in the log")
 
-    assert "check the address, the credentials and that they answer" in text()
+    assert "check the address, the security protocol, the credentials, and that they answer" in text()

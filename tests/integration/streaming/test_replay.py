@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from airflow_provider.control.status import TaskState
-from airflow_provider.streaming.plan import SlotPlan, TaskPlan
+from airflow_provider.streaming.worker.plan import SlotPlan, TaskPlan
 from tests.integration.streaming.application import (
     Application,
     InstancePlans,
@@ -18,7 +18,7 @@ from tests.integration.streaming.application import (
     the_only,
 )
 from tests.integration.streaming.committed import newest_by_key, outputs_by_key, records_of
-from tests.integration.streaming.orders import batches_of, expected_outputs, random_orders, table
+from tests.integration.streaming.orders import batches_of, expected_outputs, random_orders, record_batches
 
 
 def with_replay(plan: SlotPlan, replay: str) -> SlotPlan:
@@ -36,21 +36,21 @@ def test_replayed_active_goes_on_where_it_was_and_a_later_worker_does_not_begin_
     worker = WorkerProcess(plan)
     later = WorkerProcess(plan)
     try:
-        worker.call(plan, None)
-        worker.call(plan, table((0, first)))
-        replayed = the_only(worker.call(asked, None))
-        worker.call(asked, table((0, second)))
+        worker.call(plan, ())
+        worker.call(plan, record_batches((0, first)))
+        replayed = the_only(worker.call(asked, ()))
+        worker.call(asked, record_batches((0, second)))
         worker.kill()
-        resumed = the_only(later.call(asked, None))
-        later.call(asked, table((0, third)))
+        resumed = the_only(later.call(asked, ()))
+        later.call(asked, record_batches((0, third)))
         later.close()
     finally:
         worker.kill()
         later.kill()
 
     assert replayed.state is resumed.state is TaskState.RUNNING
-    assert replayed.restored_records > 0
-    assert resumed.restored_records == 0
+    assert replayed.restore.records > 0
+    assert resumed.restore.records == 0
     assert replayed.source_offset == first[-1].offset + 1
     assert resumed.source_offset == second[-1].offset + 1
     bootstrap_servers = application.connection.bootstrap_servers
@@ -67,7 +67,7 @@ def test_each_replay_is_obeyed_once(kind: Callable[[int], TaskPlan], application
     try:
         # Of a store that nobody holds yet, too.
         for replay in ("replay-1", "replay-1", "replay-2", "replay-2"):
-            status = the_only(worker.call(with_replay(plan, replay), None))
+            status = the_only(worker.call(with_replay(plan, replay), ()))
             assert status.error is None
             assert status.lag_records == 0
         worker.close()

@@ -13,14 +13,15 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from airflow_provider.control.status import TaskState, TaskStatus
+from airflow_provider.kafka.topic_admin import TopicAdmin
+from airflow_provider.kafka.topic_spec import changelog_spec
 from airflow_provider.snapshot.settings import SnapshotSettings
-from airflow_provider.streaming.plan import TaskPlan
-from airflow_provider.streaming.process import Process
-from airflow_provider.streaming.slot import Slot
-from airflow_provider.topics import TopicAdmin, changelog_spec
-from tests.integration.streaming.application import Application, InstancePlans, active, standby, the_only
+from airflow_provider.streaming.operations.process import Process
+from airflow_provider.streaming.worker.plan import TaskPlan
+from airflow_provider.streaming.worker.slot import Slot
+from tests.integration.streaming.application import Application, InstancePlans, active, standby, the_only, with_store
 from tests.integration.streaming.committed import ends_of, newest_by_key, records_of
-from tests.integration.streaming.orders import Order, forget_on_zero, table
+from tests.integration.streaming.orders import Order, forget_on_zero, record_batches
 from tests.waiting import wait_until
 
 FIRST = [Order(n, f"c{n}", n + 1) for n in range(40)]
@@ -38,16 +39,16 @@ class Running:
     standby: Slot
 
     def process(self, orders: list[Order]) -> None:
-        self.active.call(self.application.instance("i1").plan(active(0)), table((0, orders)), False)
+        self.active.call(self.application.instance("i1").plan(active(0)), record_batches((0, orders)), False)
         self.application.settle()
 
     def follow(self) -> TaskStatus:
-        return the_only(self.standby.call(self.application.instance("i2").plan(standby(0), budget_s=0.0), None, False))
+        return the_only(self.standby.call(self.application.instance("i2").plan(standby(0), budget_s=0.0), (), False))
 
     def snapshot(self) -> TaskStatus:
         def at_the_end() -> TaskStatus | None:
             status = self.follow()
-            done = status.snapshot_position is not None and status.snapshot_position == status.position
+            done = status.snapshot.position is not None and status.snapshot.position == status.position
             return status if done and status.lag_records == 0 and status.position == self.end else None
 
         status = wait_until(at_the_end, 30, "a snapshot at the end")
@@ -77,7 +78,7 @@ def running(bootstrap_servers: str, application_id: str, tmp_path: Path) -> Iter
         for name, plan in (("i1", active(0)), ("i2", standby(0))):
             plans = application.instance(name).plan(plan)
             slots.append(stack.enter_context(closing(Slot(plans))))
-            slots[-1].call(plans, None, False)
+            slots[-1].call(plans, (), False)
         yield Running(application, stack, *slots)
 
 
@@ -85,7 +86,7 @@ def restore(plans: InstancePlans, plan: TaskPlan) -> TaskStatus:
     with closing(Slot(plans.plan(plan))) as slot:
 
         def ready() -> TaskStatus | None:
-            status = the_only(slot.call(plans.plan(plan), None, False))
+            status = the_only(slot.call(plans.plan(plan), (), False))
             return status if status.state is TaskState.RUNNING or status.lag_records == 0 else None
 
         status = wait_until(ready, 30, "a restored store")
@@ -105,11 +106,32 @@ def test_new_instance_takes_the_snapshot_and_the_tail_and_deleted_keys_stay_dele
     plans = running.application.instance("i3")
     status = restore(plans, task)
 
-    assert status.restored_from == f"the snapshot of i2 at {taken.snapshot_position}"
-    assert status.restored_records == len(SECOND) + 1
+    assert status.restore.source == f"the snapshot of i2 at {taken.snapshot.position}"
+    assert status.restore.records == len(SECOND) + 1
     stored = plans.stored()
     assert stored == running.truth()
     assert len(stored) == 21
+
+
+def test_snapshot_that_a_command_asks_for_does_not_wait_for_its_interval(running: Running) -> None:
+    spec = running.application.spec
+    assert spec.snapshots is not None
+    rare = dataclasses.replace(spec, snapshots=dataclasses.replace(spec.snapshots, interval_s=3600.0))
+    plans = dataclasses.replace(running.application, spec=rare).instance("i3")
+    asked = dataclasses.replace(standby(0), snapshot="c1")
+    running.process(FIRST)
+    with closing(Slot(plans.plan(standby(0)))) as slot:
+
+        def taken(plan: TaskPlan, position: int) -> TaskStatus | None:
+            status = the_only(slot.call(plans.plan(plan, budget_s=0.0), (), False))
+            return status if status.snapshot.position == position else None
+
+        first = running.end
+        wait_until(lambda: taken(standby(0), first), 30, "the first snapshot")
+        running.process(SECOND)
+        wait_until(lambda: taken(asked, running.end), 30, "the snapshot that was asked for")
+
+    assert running.end > first
 
 
 def test_lost_disk_is_restored_from_the_own_snapshot(running: Running) -> None:
@@ -121,7 +143,7 @@ def test_lost_disk_is_restored_from_the_own_snapshot(running: Running) -> None:
 
     status = restore(plans, standby(0))
 
-    assert str(status.restored_from).startswith("the snapshot of i2 at")
+    assert str(status.restore.source).startswith("the snapshot of i2 at")
     assert plans.stored() == running.truth()
 
 
@@ -140,7 +162,7 @@ def recreate_changelog(running: Running) -> None:
     wait_until(lambda: topics.describe(application.changelog) is None, 30, "the changelog to be gone")
     topics.ensure([changelog_spec(application.spec.application_id, "state", 1)])
     running.active = running.stack.enter_context(closing(Slot(application.instance("i1").plan(active(0)))))
-    running.active.call(application.instance("i1").plan(active(0)), None, False)
+    running.active.call(application.instance("i1").plan(active(0)), (), False)
     running.process([dataclasses.replace(order, amount=5) for order in FIRST])
     running.process([dataclasses.replace(order, offset=order.offset + 300, amount=6) for order in FIRST])
 
@@ -149,11 +171,11 @@ def recreate_changelog(running: Running) -> None:
     ("spoil", "delete_retention_ms", "why"),
     [
         pytest.param(damage, 24 * 3_600_000, "damaged", id="damaged-file"),
-        pytest.param(recreate_changelog, 24 * 3_600_000, "made anew", id="changelog-recreated"),
+        pytest.param(recreate_changelog, 24 * 3_600_000, "created again", id="changelog-recreated"),
         pytest.param(lambda _: None, 1, "delete.retention.ms", id="older-than-deletions-are-kept"),
     ],
 )
-def test_snapshot_that_is_no_good_is_passed_over_for_the_changelog(
+def test_snapshot_that_is_no_good_is_skipped_for_the_changelog(
     spoil: Callable[[Running], None], delete_retention_ms: int, why: str, running: Running
 ) -> None:
     running.process(FIRST)
@@ -162,11 +184,11 @@ def test_snapshot_that_is_no_good_is_passed_over_for_the_changelog(
     spoil(running)
 
     plans = running.application.instance("i3")
-    plans = dataclasses.replace(plans, spec=dataclasses.replace(plans.spec, delete_retention_ms=delete_retention_ms))
+    plans = dataclasses.replace(plans, spec=with_store(plans.spec, delete_retention_ms=delete_retention_ms))
     status = restore(plans, standby(0))
 
-    assert str(status.restored_from).startswith("the changelog (")
-    assert why in str(status.restored_from)
+    assert str(status.restore.source).startswith("the changelog (")
+    assert why in str(status.restore.source)
     assert plans.stored() == running.truth()
 
 
@@ -176,16 +198,16 @@ def test_replay_that_was_asked_for_reads_the_changelog_alone(running: Running) -
 
     status = restore(running.application.instance("i3"), standby(0, replay="r1"))
 
-    assert status.restored_from == "the changelog (a replay was asked for)"
-    assert status.restored_records == len(FIRST) + 1
+    assert status.restore.source == "the changelog (a replay was asked for)"
+    assert status.restore.records == len(FIRST) + 1
 
 
-def test_snapshots_that_cannot_be_sent_are_told_and_stop_nothing(running: Running) -> None:
+def test_snapshots_that_cannot_be_sent_are_reported_and_stop_nothing(running: Running) -> None:
     (running.application.folder / "snapshots").write_text("a file where the folder should be")
     running.process(FIRST)
 
-    status = wait_until(lambda: s if (s := running.follow()).snapshot_error else None, 30, "the trouble")
+    status = wait_until(lambda: s if (s := running.follow()).snapshot.error else None, 30, "the trouble")
 
     assert status is not None
-    assert "SnapshotError" in str(status.snapshot_error)
+    assert "SnapshotError" in str(status.snapshot.error)
     assert (status.state, status.lag_records, status.error) == (TaskState.FOLLOWING, 0, None)

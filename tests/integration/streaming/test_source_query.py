@@ -13,9 +13,10 @@ import pytest
 PLAN = """
 import datetime, json, sys
 from pyspark.sql import SparkSession
-from airflow_provider.streaming import functions as F
-from airflow_provider.streaming.job import StatefulJob
-from airflow_provider.streaming.source_query import rows_of_source
+from airflow_provider.streaming import StatefulJob, functions as F
+from airflow_provider.streaming.driver.source_query import rows_of_source
+from airflow_provider.streaming.planner.compiled_job import compile_job
+from airflow_provider.streaming.planner.topic_facts import TopicFacts
 
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 spark.conf.set("spark.sql.session.timeZone", "UTC")
@@ -31,17 +32,23 @@ stepped = (
     .with_column("cents", "CAST(amount * 100 AS BIGINT)")
     .filter("cents > 100", name="small")
 )
+many = plain
+for number in range(130):
+    many = many.filter(f"amount IS NULL OR amount != {number}", name=f"not_{number}")
+many = many.filter("amount != 1.5", name="last")
 jobs = {
+    "many filters": many.aggregate(F.count()),
     "in the worker": plain.aggregate(F.sum("amount")),
     "in the worker, with letters": plain.aggregate(F.sum("amount")).on_error("dead_letter", "letters"),
     "in Spark": stepped.aggregate(F.sum("cents")),
     "in Spark, with letters": stepped.aggregate(F.sum("cents")).on_error("dead_letter", "letters"),
     "raw": StatefulJob("app").source("orders").group_by("key").aggregate(F.count()),
 }
+facts = TopicFacts(source_partitions=4, delete_retention_ms=86_400_000)
 plans = {
     name: [
         {k: bytes(v).decode() if isinstance(v, (bytes, bytearray)) else v for k, v in row.asDict().items()}
-        for row in rows_of_source(raw, job).collect()
+        for row in rows_of_source(raw, compile_job(job, facts).source).collect()
     ]
     for name, job in jobs.items()
 }
@@ -51,26 +58,26 @@ json.dump(plans, open(sys.argv[1], "w"))
 
 @pytest.fixture(scope="module")
 def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
-    told = tmp_path_factory.mktemp("plans") / "plans.json"
+    answer = tmp_path_factory.mktemp("plans") / "plans.json"
     subprocess.run(
-        [sys.executable, "-c", PLAN, str(told)],
+        [sys.executable, "-c", PLAN, str(answer)],
         check=True,
         env={"PATH": "/usr/bin:/bin", "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
         stderr=subprocess.DEVNULL,
     )
-    read: dict[str, list[dict[str, Any]]] = json.loads(told.read_text())
+    read: dict[str, list[dict[str, Any]]] = json.loads(answer.read_text())
     return read
 
 
 def test_every_record_comes_out_with_its_place(plans: dict[str, list[dict[str, Any]]]) -> None:
     for rows in plans.values():
-        assert [(row["__task"], row["__offset"], row["__source_key"]) for row in rows] == [
+        assert [(row["__partition"], row["__offset"], row["__source_key"]) for row in rows] == [
             (3, offset, "key") for offset in range(10, 15)
         ]
 
 
 def test_worker_gets_the_records_as_they_are(plans: dict[str, list[dict[str, Any]]]) -> None:
-    assert set(plans["in the worker"][0]) == {"__task", "__offset", "__source_key", "__value"}
+    assert set(plans["in the worker"][0]) == {"__partition", "__offset", "__source_key", "__value"}
     assert [row["__value"] for row in plans["in the worker"]][2:4] == ["nonsense", None]
 
 
@@ -82,6 +89,10 @@ def test_filters_mark_rows_in_their_order_and_never_what_does_not_decode(
     assert [row["__corrupt"] is not None for row in rows] == [False, False, True, False, False]
     assert [row["__key"] for row in rows] == ["a", "b", None, None, None]
     assert [row["cents"] for row in rows] == [150, None, None, None, 200]
+
+
+def test_filters_may_be_more_than_a_byte_counts(plans: dict[str, list[dict[str, Any]]]) -> None:
+    assert [row["__filtered"] for row in plans["many filters"]] == [130, 130, None, 130, 2]
 
 
 @pytest.mark.parametrize("name", ["in the worker, with letters", "in Spark, with letters"])

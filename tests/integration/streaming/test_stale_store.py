@@ -13,16 +13,18 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord
+from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord, SourcePosition
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import Role, TaskState, TaskStatus
-from airflow_provider.state.position import Position
+from airflow_provider.kafka.topic_admin import TopicAdmin
+from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec
+from airflow_provider.state.position import ChangelogPosition, Position
 from airflow_provider.state.store import Store
-from airflow_provider.streaming.plan import TaskPlan
-from airflow_provider.streaming.slot import Slot
-from airflow_provider.topics import TopicAdmin, changelog_spec
+from airflow_provider.streaming.worker.plan import TaskPlan
+from airflow_provider.streaming.worker.slot import Slot
 from tests.integration.streaming.application import Application, InstancePlans, active, standby, the_only
 from tests.integration.streaming.committed import commits, newest_by_key, records_of
-from tests.integration.streaming.orders import batches_of, random_orders, table
+from tests.integration.streaming.orders import batches_of, random_orders, record_batches
 from tests.waiting import wait_until
 
 ORDERS = random_orders(seed=11, number=80)
@@ -38,30 +40,40 @@ def process_first(application: Application) -> InstancePlans:
     plans = application.instance("i1")
     plan = plans.plan(active(0))
     with closing(Slot(plan)) as slot:
-        slot.call(plan, None, False)
-        slot.call(plan, table((0, FIRST)), False)
+        slot.call(plan, (), False)
+        slot.call(plan, record_batches((0, FIRST)), False)
     application.settle()
     return plans
 
 
 def tamper(plans: InstancePlans, change: Callable[[Position], Position]) -> None:
     """Give the store a key that its changelog never had, and another position."""
-    store = Store(plans.directory.store(0, "state"))
+    store = Store(plans.directory.database(TaskId(0, 0)), ["state"])
     assert store.position is not None
-    store.write([(b"bogus", b"1")], change(store.position))
+    store.write({"state": [(b"bogus", b"1")]}, change(store.position))
     store.close()
 
 
+def applied(position: Position) -> ChangelogPosition:
+    (at,) = position.changelogs.values()
+    return at
+
+
+def moved(position: Position, **change: int) -> Position:
+    ((changelog, at),) = position.changelogs.items()
+    return position.moved(changelog, dataclasses.replace(at, **change), position.commit)  # type: ignore[arg-type]
+
+
 def slept(position: Position) -> Position:
-    return dataclasses.replace(position, applied_at_ms=now_ms() - 25 * 3_600_000)
+    return moved(position, complete_at_ms=now_ms() - 25 * 3_600_000)
 
 
 def past_the_end(position: Position) -> Position:
-    return dataclasses.replace(position, offset=position.offset + 1_000_000)
+    return moved(position, offset=applied(position).offset + 1_000_000)
 
 
 def of_another_changelog(position: Position) -> Position:
-    return dataclasses.replace(position, changelog="other-state-changelog")
+    return dataclasses.replace(position, changelogs={"other-state-changelog": applied(position)})
 
 
 def delete_records(application: Application, before: int) -> None:
@@ -70,12 +82,13 @@ def delete_records(application: Application, before: int) -> None:
     done.result(30)
 
 
-def recreate_changelog(application: Application) -> None:
+def recreate(application: Application, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": application.connection.bootstrap_servers})
-    admin.delete_topics([application.changelog])[application.changelog].result(30)
+    admin.delete_topics([topic])[topic].result(30)
     topics = TopicAdmin(application.connection)
-    wait_until(lambda: topics.describe(application.changelog) is None, 30, "the changelog to be gone")
-    topics.ensure([changelog_spec(application.spec.application_id, "state", application.spec.num_tasks)])
+    wait_until(lambda: topics.describe(topic) is None, 30, f"{topic} to be gone")
+    changelog = changelog_spec(application.spec.application_id, "state", 1)
+    topics.ensure([changelog if topic == changelog.name else TopicSpec(name=topic, partitions=1)])
 
 
 @pytest.fixture(params=[active, standby], ids=["active", "standby"])
@@ -103,14 +116,14 @@ def test_store_that_must_not_be_resumed_is_moved_aside_and_restored(
     tamper(plans, change)
 
     with closing(Slot(plans.plan(task))) as slot:
-        status = the_only(slot.call(plans.plan(task), None, False))
+        status = the_only(slot.call(plans.plan(task), (), False))
 
     assert is_ready(status)
     changelog = records_of(application.connection.bootstrap_servers, application.changelog)
     assert plans.stored() == newest_by_key(changelog)
     (aside,) = plans.quarantined
-    found = Store(aside)
-    assert found.get_many([b"bogus"]) == [b"1"]
+    found = Store(aside, ["state"])
+    assert found.get_many("state", [b"bogus"]) == [b"1"]
     found.close()
 
 
@@ -138,10 +151,10 @@ def test_corrupted_store_is_moved_aside_and_restored(
     damage: Callable[[Path], None], task: TaskPlan, application: Application
 ) -> None:
     plans = process_first(application)
-    damage(plans.directory.store(0, "state"))
+    damage(plans.directory.database(TaskId(0, 0)))
 
     with closing(Slot(plans.plan(task))) as slot:
-        status = the_only(slot.call(plans.plan(task), None, False))
+        status = the_only(slot.call(plans.plan(task), (), False))
 
     assert is_ready(status)
     changelog = records_of(application.connection.bootstrap_servers, application.changelog)
@@ -154,7 +167,7 @@ def test_lost_state_folder_is_restored_from_the_changelog(task: TaskPlan, applic
     shutil.rmtree(plans.settings.state_dir)
 
     with closing(Slot(plans.plan(task))) as slot:
-        status = the_only(slot.call(plans.plan(task), None, False))
+        status = the_only(slot.call(plans.plan(task), (), False))
 
     assert is_ready(status)
     changelog = records_of(application.connection.bootstrap_servers, application.changelog)
@@ -174,13 +187,13 @@ def test_store_before_the_start_of_a_cut_changelog_is_restored(task: TaskPlan, t
     plans = process_first(application)
     other = application.instance("i2")
     with closing(Slot(other.plan(active(0)))) as slot:
-        slot.call(other.plan(active(0)), None, False)
-        slot.call(other.plan(active(0)), table((0, SECOND)), False)
+        slot.call(other.plan(active(0)), (), False)
+        slot.call(other.plan(active(0)), record_batches((0, SECOND)), False)
     end = records_of(application.connection.bootstrap_servers, application.changelog)[-1].offset
     delete_records(application, end - 1)
 
     with closing(Slot(plans.plan(task))) as slot:
-        status = the_only(slot.call(plans.plan(task), None, False))
+        status = the_only(slot.call(plans.plan(task), (), False))
 
     assert is_ready(status)
     assert plans.stored() == newest_by_key(records_of(application.connection.bootstrap_servers, application.changelog))
@@ -191,15 +204,15 @@ def test_store_before_the_start_of_a_cut_changelog_is_restored(task: TaskPlan, t
 def test_held_store_is_restored_when_its_changelog_was_cut_meanwhile(task: TaskPlan, truncated: Application) -> None:
     old, new = truncated.instance("i1"), truncated.instance("i2")
     with closing(Slot(old.plan(active(0)))) as held, closing(Slot(new.plan(active(0, 2)))) as owner:
-        held.call(old.plan(active(0)), None, False)
-        held.call(old.plan(active(0)), table((0, FIRST)), False)
-        owner.call(new.plan(active(0, 2)), None, False)
-        owner.call(new.plan(active(0, 2)), table((0, SECOND)), False)
+        held.call(old.plan(active(0)), (), False)
+        held.call(old.plan(active(0)), record_batches((0, FIRST)), False)
+        owner.call(new.plan(active(0, 2)), (), False)
+        owner.call(new.plan(active(0, 2)), record_batches((0, SECOND)), False)
         end = records_of(truncated.connection.bootstrap_servers, truncated.changelog)[-1].offset
         delete_records(truncated, end - 1)
 
-        outdated = the_only(held.call(old.plan(task), None, False))
-        restored = the_only(held.call(old.plan(task), None, False))
+        outdated = the_only(held.call(old.plan(task), (), False))
+        restored = the_only(held.call(old.plan(task), (), False))
 
     assert outdated.error_kind == "StoreOutdatedError"
     assert is_ready(restored)
@@ -208,22 +221,56 @@ def test_held_store_is_restored_when_its_changelog_was_cut_meanwhile(task: TaskP
     assert len(old.quarantined) == 1
 
 
-def test_changelog_that_was_recreated_while_an_owner_paused_empties_its_store(application: Application) -> None:
+def test_store_whose_changelog_was_created_again_is_kept_until_a_replay_is_asked_for(
+    task: TaskPlan, application: Application
+) -> None:
     plans = process_first(application)
-    recreate_changelog(application)
+    state = plans.stored()
+    recreate(application, application.changelog)
+    again = application.started_again().instance("i1")
 
-    with closing(Slot(plans.plan(active(0)))) as slot:
-        status = the_only(slot.call(plans.plan(active(0)), None, False))
+    with closing(Slot(again.plan(task))) as slot:
+        refused = the_only(slot.call(again.plan(task), (), False))
+    assert (plans.stored(), plans.quarantined) == (state, [])
+    replay = dataclasses.replace(task, replay="the-state-may-be-lost")
+    with closing(Slot(again.plan(replay))) as slot:
+        replayed = the_only(slot.call(again.plan(replay), (), False))
 
-    assert (status.state, status.source_offset) == (TaskState.RUNNING, None)
+    assert (refused.error_kind, is_ready(refused)) == ("TopicMismatchError", False)
+    assert "deleted and created again" in str(refused.error)
+    assert (is_ready(replayed), replayed.source_offset) == (True, None)
     assert plans.stored() == {}
     assert len(plans.quarantined) == 1
+
+
+def test_source_that_was_created_again_and_has_grown_past_the_old_offset_is_refused(application: Application) -> None:
+    process_first(application)
+    recreate(application, application.spec.input.topic)
+    plans = application.started_again().instance("i2")
+
+    with closing(Slot(plans.plan(active(0, 2)))) as slot:
+        refused = the_only(slot.call(plans.plan(active(0, 2)), (), False))
+        slot.call(plans.plan(active(0, 2)), record_batches((0, SECOND)), False)
+
+    assert (refused.state, refused.error_kind) == (TaskState.FAILED, "TopicMismatchError")
+    assert f"up to offset {FIRST[-1].offset + 1}," in str(refused.error)
+    records = records_of(application.connection.bootstrap_servers, application.changelog)
+    assert len(commits(records, 0)) == 1
 
 
 @pytest.fixture
 def foreign(application: Application) -> Application:
     """The changelog holds another application's commit."""
-    theirs = CommitRecord("other-application", 0, 1, "i9", 1, now_ms(), {"orders": 5})
+    theirs = CommitRecord(
+        application_id="other-application",
+        task=TaskId(0, 0),
+        sequence=1,
+        generation=1,
+        instance="i9",
+        incarnation=1,
+        committed_at_ms=now_ms(),
+        sources={"orders": SourcePosition(5)},
+    )
     producer = Producer({"bootstrap.servers": application.connection.bootstrap_servers})
     producer.produce(application.changelog, b"1", b"theirs", partition=0)
     producer.produce(application.changelog, theirs.to_bytes(), COMMIT_KEY, partition=0)
@@ -235,8 +282,8 @@ def test_another_applications_changelog_is_refused(task: TaskPlan, foreign: Appl
     plans = foreign.instance("i1")
     plan = plans.plan(task)
     with closing(Slot(plan)) as slot:
-        statuses = [the_only(slot.call(plan, None, False)) for _ in range(2)]
-        slot.call(plan, table((0, FIRST)), False)
+        statuses = [the_only(slot.call(plan, (), False)) for _ in range(2)]
+        slot.call(plan, record_batches((0, FIRST)), False)
 
     for status in statuses:
         assert status.error_kind == "TopicMismatchError"
@@ -250,46 +297,46 @@ def test_another_applications_changelog_is_refused(task: TaskPlan, foreign: Appl
 def test_quiet_store_is_never_taken_for_one_that_slept(
     task: TaskPlan, application: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_provider.changelog.replica._REFRESH_MS", 50)
+    monkeypatch.setattr("airflow_provider.changelog.replica._TOUCH_MS", 50)
     plans = process_first(application)
     plan = plans.plan(task, budget_s=0.0)
     slot = Slot(plan)
-    wait_until(lambda: is_ready(the_only(slot.call(plan, None, False))), 30, "the end of the changelog")
+    wait_until(lambda: is_ready(the_only(slot.call(plan, (), False))), 30, "the end of the changelog")
     if task.role is Role.ACTIVE:
-        slot.call(plan, table((0, SECOND)), False)
+        slot.call(plan, record_batches((0, SECOND)), False)
     ready_ms = now_ms()
 
     # Nothing comes, for as many rounds as it takes the clock to move on.
-    wait_until(lambda: slot.call(plan, None, False) and now_ms() > ready_ms + 500, 30, "quiet rounds")
+    wait_until(lambda: slot.call(plan, (), False) and now_ms() > ready_ms + 500, 30, "quiet rounds")
     slot.close()
 
-    store = Store(plans.directory.store(0, "state"))
+    store = Store(plans.directory.database(TaskId(0, 0)), ["state"])
     position = store.position
     store.close()
     assert position is not None
-    assert position.applied_at_ms > ready_ms
+    assert applied(position).complete_at_ms > ready_ms
 
 
 def test_owner_that_was_followed_by_another_is_not_kept_fresh(
     application: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_provider.changelog.replica._REFRESH_MS", 0)
+    monkeypatch.setattr("airflow_provider.changelog.replica._TOUCH_MS", 0)
     old, new = application.instance("i1"), application.instance("i2")
     with closing(Slot(old.plan(active(0)))) as zombie, closing(Slot(new.plan(active(0, 2)))) as owner:
-        zombie.call(old.plan(active(0)), None, False)
-        zombie.call(old.plan(active(0)), table((0, FIRST)), False)
-        owner.call(new.plan(active(0, 2)), None, False)
-        owner.call(new.plan(active(0, 2)), table((0, SECOND)), False)
+        zombie.call(old.plan(active(0)), (), False)
+        zombie.call(old.plan(active(0)), record_batches((0, FIRST)), False)
+        owner.call(new.plan(active(0, 2)), (), False)
+        owner.call(new.plan(active(0, 2)), record_batches((0, SECOND)), False)
         # A commit returns before its marker is written; until then nobody can know that something followed.
         servers = application.connection.bootstrap_servers
         wait_until(
             lambda: commits(records_of(servers, application.changelog), 0)[-1]["generation"] == 2, 30, "the commit"
         )
         taken_over_ms = now_ms()
-        assert the_only(zombie.call(old.plan(active(0)), None, False)).state is TaskState.RUNNING
+        assert the_only(zombie.call(old.plan(active(0)), (), False)).state is TaskState.RUNNING
 
-    store = Store(old.directory.store(0, "state"))
+    store = Store(old.directory.database(TaskId(0, 0)), ["state"])
     position = store.position
     store.close()
     assert position is not None
-    assert position.applied_at_ms <= taken_over_ms
+    assert applied(position).complete_at_ms <= taken_over_ms

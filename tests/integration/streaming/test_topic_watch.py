@@ -1,4 +1,4 @@
-"""What somebody does to the topics of a living application is found, and said in a typed error."""
+"""What is done to the topics of a living application is found, and said in a typed error."""
 
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from airflow_provider.connection import KafkaConnection
-from airflow_provider.errors import TopicError
-from airflow_provider.streaming.topic_watch import TopicWatch
-from airflow_provider.topics import TopicAdmin, TopicSpec, changelog_spec
+from airflow_provider.errors import ConfigurationError, TopicError, TopicMismatchError
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.topic_admin import TopicAdmin
+from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec, control_specs
+from airflow_provider.streaming import StatefulJob
+from airflow_provider.streaming import functions as F
+from airflow_provider.streaming.driver.topic_verification import verify_topics
+from airflow_provider.streaming.driver.topic_watch import TopicWatch
 from tests.waiting import wait_until
 
 INTERVAL_S = 0.2
@@ -39,8 +43,9 @@ def delete(admin: AdminClient, topic: str) -> None:
 
 @pytest.fixture
 def specs(application_id: str) -> list[TopicSpec]:
-    source = TopicSpec(f"{application_id}-source", 2, required=frozenset())
-    return [source, changelog_spec(application_id, "state", 2)]
+    source = TopicSpec(name=f"{application_id}-source", partitions=2, required=frozenset())
+    sink = TopicSpec(name=f"{application_id}-sink", partitions=None, required=frozenset())
+    return [source, changelog_spec(application_id, "state", 2), sink]
 
 
 @pytest.fixture
@@ -77,7 +82,9 @@ def found(watch: TopicWatch) -> TopicError:
         pytest.param(set_policy, 1, "TopicMismatchError", "cleanup.policy=delete, compact is needed", id="policy"),
         pytest.param(add_partitions, 0, "TopicMismatchError", "4 partitions, 2 are needed", id="source-partitions"),
         pytest.param(add_partitions, 1, "TopicMismatchError", "4 partitions, 2 are needed", id="changelog-partitions"),
+        pytest.param(delete, 0, "TopicMissingError", "does not exist", id="source-deleted"),
         pytest.param(delete, 1, "TopicMissingError", "does not exist", id="deleted"),
+        pytest.param(delete, 2, "TopicMissingError", "does not exist", id="sink-deleted"),
     ],
 )
 def test_change_of_a_living_topic_is_found(
@@ -98,6 +105,32 @@ def test_change_of_a_living_topic_is_found(
     assert words in str(error)
 
 
+@pytest.mark.parametrize("written", ["sink", "dead-letters"])
+def test_topic_that_a_job_writes_is_missed_by_its_instance_when_it_is_deleted(
+    written: str, topics: TopicAdmin, application_id: str, bootstrap_servers: str
+) -> None:
+    letters = TopicSpec(name=f"{application_id}-dead-letters", partitions=None, required=frozenset())
+    topics.ensure([letters, *control_specs(application_id)])
+    job = (
+        StatefulJob(application_id)
+        .source(f"{application_id}-source")
+        .group_by("key")
+        .aggregate(F.count().alias("n"))
+        .on_error("dead_letter", topic=letters.name)
+        .sink(f"{application_id}-sink")
+    )
+    _, watch = verify_topics(job, topics, INTERVAL_S)
+    watch.start()
+    watch.check()
+
+    delete(AdminClient({"bootstrap.servers": bootstrap_servers}), f"{application_id}-{written}")
+
+    error = found(watch)
+    watch.stop()
+    assert type(error).__name__ == "TopicMissingError"
+    assert f"{application_id}-{written}" in str(error)
+
+
 def test_recreated_topic_is_not_taken_for_the_one_before(
     topics: TopicAdmin, specs: list[TopicSpec], bootstrap_servers: str
 ) -> None:
@@ -111,3 +144,19 @@ def test_recreated_topic_is_not_taken_for_the_one_before(
     watch.stop()
 
     assert "was deleted and created again" in str(error)
+
+
+def test_topic_whose_name_collides_is_not_taken_for_an_absent_broker(topics: TopicAdmin, application_id: str) -> None:
+    topics.ensure([TopicSpec(name=f"{application_id}.v2", partitions=1, required=frozenset())])
+
+    with pytest.raises(TopicMismatchError, match=r"because of the topic's name .* collide"):
+        topics.ensure([TopicSpec(name=f"{application_id}_v2", partitions=1, required=frozenset())])
+
+
+def test_setting_that_the_brokers_refuse_is_not_taken_for_an_absent_broker(
+    topics: TopicAdmin, application_id: str
+) -> None:
+    wrong = TopicSpec(name=f"{application_id}-wrong", partitions=1, config={"retention.ms": "soon"})
+
+    with pytest.raises(ConfigurationError, match="refused by the brokers"):
+        topics.ensure([wrong])

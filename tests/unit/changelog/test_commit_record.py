@@ -1,17 +1,31 @@
 from __future__ import annotations
 
+import dataclasses
 import json
+from typing import Any
 
 import pytest
 
-from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord
+from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord, SourcePosition, newest_commit
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import TopicMismatchError
 from airflow_provider.state.position import RESERVED_PREFIX
 
-RECORD = CommitRecord("orders", 3, 7, "i1", 1_700_000_000_000, 1_700_000_000_500, {"in": 42}, 40, {"no_amount": 2})
+RECORD = CommitRecord(
+    application_id="orders",
+    task=TaskId(0, 3),
+    sequence=12,
+    generation=7,
+    instance="i1",
+    incarnation=1_700_000_000_000,
+    committed_at_ms=1_700_000_000_500,
+    sources={"in": SourcePosition(42, "topic-id"), "rates": SourcePosition(7)},
+    processed=40,
+    filtered={"no_amount": 2},
+)
 
 
-def read(data: bytes, application_id: str = "orders", task: int = 3) -> CommitRecord:
+def read(data: bytes, application_id: str = "orders", task: TaskId = RECORD.task) -> CommitRecord:
     return CommitRecord.from_bytes(data, application_id, task, "orders-state-changelog")
 
 
@@ -20,28 +34,102 @@ def test_reads_back_the_same() -> None:
 
 
 def test_is_json_that_people_can_read() -> None:
-    assert json.loads(RECORD.to_bytes())["source_offsets"] == {"in": 42}
+    found = json.loads(RECORD.to_bytes())
+
+    assert (found["format"], found["task"], found["sequence"]) == (1, "0_3", 12)
+    assert found["sources"] == {
+        "in": {"offset": 42, "topic_id": "topic-id"},
+        "rates": {"offset": 7, "topic_id": None},
+    }
+    assert (found["stream_time_ms"], found["signature"]) == (None, {})
+
+
+def test_source_offset_is_that_of_a_topic_that_was_read() -> None:
+    assert [RECORD.source_offset(topic) for topic in ("in", "rates", "never")] == [42, 7, None]
+
+
+@pytest.mark.parametrize(
+    ("topic", "topic_id", "refused"),
+    [
+        pytest.param("in", "topic-id", None, id="the-same"),
+        pytest.param("in", None, None, id="its-id-is-not-known-now"),
+        pytest.param("rates", "new-id", None, id="its-id-was-not-known-then"),
+        pytest.param(
+            "in", "new-id", "'in' with the id topic-id up to offset 42.*has the id new-id", id="created-again"
+        ),
+        pytest.param("others", "new-id", None, id="another-topic-which-is-a-change-of-the-job"),
+    ],
+)
+def test_source_that_was_created_again_is_refused(topic: str, topic_id: str | None, refused: str | None) -> None:
+    if refused is None:
+        RECORD.check_source(topic, topic_id)
+        return
+    with pytest.raises(TopicMismatchError, match=refused):
+        RECORD.check_source(topic, topic_id)
+
+
+def test_commit_without_a_source_goes_with_any() -> None:
+    dataclasses.replace(RECORD, sources={}).check_source("in", "topic-id")
 
 
 def test_lies_under_a_reserved_key() -> None:
     assert COMMIT_KEY.startswith(RESERVED_PREFIX)
 
 
-def test_fields_of_a_later_version_are_passed_over() -> None:
+def test_fields_of_a_later_version_are_skipped() -> None:
     assert read(json.dumps({**json.loads(RECORD.to_bytes()), "later": 1}).encode()) == RECORD
 
 
 @pytest.mark.parametrize(
     ("data", "application_id", "task", "message"),
     [
-        pytest.param(RECORD.to_bytes(), "payments", 3, "application 'orders', task 3", id="of-another-application"),
-        pytest.param(RECORD.to_bytes(), "orders", 4, "application 'orders', task 3", id="of-another-task"),
-        pytest.param(b"\x00", "orders", 3, "cannot be read", id="no-json"),
-        pytest.param(b"{}", "orders", 3, "cannot be read", id="of-another-shape"),
+        pytest.param(
+            RECORD.to_bytes(), "payments", TaskId(0, 3), "application 'orders', task 0_3", id="of-another-application"
+        ),
+        pytest.param(RECORD.to_bytes(), "orders", TaskId(0, 4), "application 'orders', task 0_3", id="of-another-task"),
+        pytest.param(RECORD.to_bytes(), "orders", TaskId(1, 3), "expected task 1_3", id="of-another-stage"),
+        pytest.param(b"\x00", "orders", TaskId(0, 3), "cannot be read", id="no-json"),
+        pytest.param(b'{"format": 1, "later": ' + b"[" * 100_000, "orders", TaskId(0, 3), "cannot be read", id="deep"),
+        pytest.param(
+            RECORD.to_bytes().replace(b"i1", b"i\xff"), "orders", TaskId(0, 3), "cannot be read", id="no-text"
+        ),
+        pytest.param(b"{}", "orders", TaskId(0, 3), "cannot be read", id="of-another-shape"),
+        pytest.param(
+            b'{"format": 2}', "orders", TaskId(0, 3), "format 2, this version reads up to 1.*Install it", id="newer"
+        ),
     ],
 )
-def test_record_that_is_not_this_tasks_is_refused(data: bytes, application_id: str, task: int, message: str) -> None:
+def test_record_that_is_not_this_tasks_is_refused(data: bytes, application_id: str, task: TaskId, message: str) -> None:
     with pytest.raises(TopicMismatchError, match=message) as caught:
         read(data, application_id, task)
 
-    assert f"orders-state-changelog[{task}]" in str(caught.value)
+    assert f"orders-state-changelog[{task.partition}]" in str(caught.value)
+
+
+def bytes_of(sequence: int, **other: Any) -> bytes:
+    return dataclasses.replace(RECORD, sequence=sequence, **other).to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("known", "found", "newest"),
+    [
+        pytest.param(None, None, None, id="none"),
+        pytest.param(bytes_of(3), None, bytes_of(3), id="none-came"),
+        pytest.param(None, bytes_of(3), bytes_of(3), id="the-first"),
+        pytest.param(bytes_of(3), bytes_of(4), bytes_of(4), id="greater-sequence"),
+        pytest.param(bytes_of(10), bytes_of(9), bytes_of(10), id="of-a-changelog-that-is-behind"),
+        pytest.param(
+            bytes_of(10), bytes_of(1, application_id="other"), bytes_of(1, application_id="other"),
+            id="of-another-application-is-not-hidden",
+        ),
+        pytest.param(
+            bytes_of(10), bytes_of(1, task=TaskId(0, 4)), bytes_of(1, task=TaskId(0, 4)),
+            id="of-another-task-is-not-hidden",
+        ),
+        pytest.param(bytes_of(10), b"no json", b"no json", id="unreadable-is-not-hidden"),
+    ],
+)  # fmt: skip
+def test_newest_commit_is_that_with_the_greatest_sequence(
+    known: bytes | None, found: bytes | None, newest: bytes | None
+) -> None:
+    assert newest_commit(known, found) == newest

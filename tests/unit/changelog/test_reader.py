@@ -7,11 +7,12 @@ from typing import cast
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
+from airflow_provider.changelog import reader as reader_module
 from airflow_provider.changelog.batch import ChangelogBatch
 from airflow_provider.changelog.commit_record import COMMIT_KEY
 from airflow_provider.changelog.reader import ChangelogReader
-from airflow_provider.connection import KafkaConnection
 from airflow_provider.errors import StoreOutdatedError, TopicMismatchError, TopicMissingError
+from airflow_provider.kafka.connection import KafkaConnection
 
 
 @dataclass
@@ -46,7 +47,7 @@ class FakeMessage:
 
 
 class FakeConsumer:
-    """Gives what it is told to."""
+    """Gives what it was given."""
 
     def __init__(self, _: object) -> None:
         self.messages: Sequence[FakeMessage] = ()
@@ -75,7 +76,7 @@ def end(partition: int, offset: int) -> FakeMessage:
 
 @pytest.fixture
 def reader(monkeypatch: pytest.MonkeyPatch) -> ChangelogReader:
-    monkeypatch.setattr("airflow_provider.changelog.reader.Consumer", FakeConsumer)
+    monkeypatch.setattr(reader_module, "Consumer", FakeConsumer)
     return ChangelogReader(KafkaConnection("broker:9092"), "app")
 
 
@@ -86,15 +87,19 @@ def read(reader: ChangelogReader, partitions: Sequence[int], *messages: FakeMess
     return {partition: batch for (_, partition), batch in reader.read(100, 0.0).items()}
 
 
+def newest_of(batch: ChangelogBatch) -> dict[bytes, bytes | None]:
+    return dict(zip(batch.keys, batch.values, strict=True))
+
+
 def test_records_are_put_together_by_partition_and_the_newest_of_a_key_wins(reader: ChangelogReader) -> None:
     batches = read(
         reader, [0, 1],
         record(0, 5, b"a", b"1"), record(0, 6, b"b", b"1"), record(1, 3, b"a", b"9"), record(0, 9, b"a", None),
     )  # fmt: skip
 
-    assert batches[0].newest == {b"a": None, b"b": b"1"}
+    assert newest_of(batches[0]) == {b"a": None, b"b": b"1"}
     assert (batches[0].records, batches[0].next_offset, batches[0].timestamp_ms) == (3, 10, 1009)
-    assert batches[1].newest == {b"a": b"9"}
+    assert newest_of(batches[1]) == {b"a": b"9"}
     assert not batches[0].at_end
 
 
@@ -137,7 +142,7 @@ def test_event_of_no_partition_hides_no_record_of_the_only_one(reader: Changelog
     assert batches[0].records == 2
 
 
-def test_what_is_left_of_a_removed_partition_is_passed_over(reader: ChangelogReader) -> None:
+def test_what_is_left_of_a_removed_partition_is_skipped(reader: ChangelogReader) -> None:
     assert read(reader, [0], record(1, 5), record(0, 6)).keys() == {0}
 
 

@@ -24,21 +24,36 @@ def posting(offset: int, account: str, seq: int, amount: int) -> Record:
     return Record(0, offset, account.encode(), encoded({"account": account, "seq": seq, "amount": amount}))
 
 
-def commit(offset: int, generation: int, instance: str, source_offset: int, processed: int) -> Record:
+def commit(
+    offset: int,
+    generation: int,
+    instance: str,
+    source_offset: int,
+    processed: int,
+    sequence: int | None = None,
+    failed: int = 0,
+) -> Record:
     value = {
-        "task": 0,
+        "task": "0_0",
+        "sequence": offset if sequence is None else sequence,
         "generation": generation,
         "instance": instance,
         "incarnation": 1,
-        "source_offsets": {TOPIC: source_offset},
+        "sources": {TOPIC: {"offset": source_offset, "topic_id": None}},
         "processed": processed,
+        "failed": failed,
     }
     return Record(0, offset, COMMIT_KEY, encoded(value))
 
 
 def assignment(generation: int, active: str, since: int) -> Record:
     tasks = [{"active": active, "standbys": ["i3"], "active_since": since}]
-    return Record(0, generation, b"assignment", encoded({"generation": generation, "tasks": tasks}))
+    return Record(
+        0,
+        generation,
+        b"assignment",
+        encoded({"generation": generation, "tasks": {f"0_{number}": task for number, task in enumerate(tasks)}}),
+    )
 
 
 def good() -> Evidence:
@@ -102,8 +117,77 @@ def test_good_run_is_right() -> None:
     verdict = judge(good())
     assert verdict.right, verdict.lines()
     assert verdict.compared == {
-        "records": 6, "outputs": 6, "keys": 2, "generations": 2, "commits": 2, "stores": 2
+        "records": 6, "outputs": 6, "dead letters": 0, "keys": 2, "generations": 2, "commits": 2, "stores": 2
     }  # fmt: skip
+
+
+def letter(of: Record, offset: int = 0) -> Record:
+    headers = {"partition": str(of.partition).encode(), "offset": str(of.offset).encode()}
+    return dataclasses.replace(
+        of, offset=offset, headers={f"__streams.errors.{name}": value for name, value in headers.items()}
+    )
+
+
+def with_bad_records() -> Evidence:
+    """A record that is no JSON and one whose function raises, behind the good ones, left out and kept."""
+    right = good()
+    bad = [Record(0, 6, b"a", b"{"), Record(0, 7, b"c", encoded({"account": "c", "seq": 1, "fault": "error"}))]
+    return dataclasses.replace(
+        right,
+        inputs=[*right.inputs, *bad],
+        letters=[letter(bad[1]), letter(bad[0], 1)],
+        changelog=replaced(right.changelog, len(right.changelog) - 1, commit(6, 2, "i2", 8, 8, failed=2)),
+    )
+
+
+def after_a_loss() -> Evidence:
+    """The assignment topic was lost: generation 1 came again, for another, and committed nothing."""
+    right = good()
+    again = [assignment(1, "i3", 1), assignment(3, "i2", 3)]
+    return dataclasses.replace(right, assignments=[*right.assignments, *again], lost_at=[2])
+
+
+@pytest.mark.parametrize("right", [with_bad_records(), after_a_loss()], ids=["bad-records", "lost-assignments"])
+def test_what_is_to_be_so_is_right(right: Evidence) -> None:
+    verdict = judge(right)
+    assert verdict.right, verdict.lines()
+
+
+@pytest.mark.parametrize(
+    ("change", "sort"),
+    [
+        pytest.param(lambda e: dataclasses.replace(e, letters=e.letters[1:]), "dead letter missing", id="lost"),
+        pytest.param(
+            lambda e: dataclasses.replace(e, letters=[*e.letters, e.letters[0]]), "dead letter doubled", id="doubled"
+        ),
+        pytest.param(
+            lambda e: dataclasses.replace(e, letters=[*e.letters, letter(e.inputs[0])]),
+            "dead letter of a good record",
+            id="of-a-good-record",
+        ),
+        pytest.param(
+            lambda e: dataclasses.replace(
+                e, letters=[e.letters[0], dataclasses.replace(e.letters[1], value=b"another")]
+            ),
+            "dead letter changed",
+            id="changed",
+        ),
+        pytest.param(
+            lambda e: dataclasses.replace(
+                e, changelog=replaced(e.changelog, len(e.changelog) - 1, commit(6, 2, "i2", 8, 8, failed=1))
+            ),
+            "failures miscounted",
+            id="miscounted",
+        ),
+    ],
+)
+def test_difference_in_what_is_left_out_is_found(change: Callable[[Evidence], Evidence], sort: str) -> None:
+    verdict = judge(change(with_bad_records()))
+    assert verdict.differences[sort], verdict.lines()
+
+
+def test_generations_that_come_again_are_wrong_where_nothing_was_lost() -> None:
+    assert judge(dataclasses.replace(after_a_loss(), lost_at=[])).differences["assignment went back"]
 
 
 def test_closed_account_begins_anew() -> None:
@@ -151,6 +235,7 @@ def test_closed_account_begins_anew() -> None:
         pytest.param(other_commit(5, commit(6, 1, "i2", 6, 6)), "two owners", id="two-owners-in-one-generation"),
         pytest.param(other_commit(2, commit(2, 3, "i1", 3, 3)), "generation went back", id="zombie-committed-late"),
         pytest.param(other_commit(5, commit(6, 2, "i2", 3, 6)), "source offset went back", id="offset-went-back"),
+        pytest.param(other_commit(5, commit(6, 2, "i2", 6, 6, 2)), "sequence went back", id="sequence-came-again"),
         pytest.param(other_commit(5, commit(6, 2, "i2", 6, 7)), "miscounted", id="counted-twice"),
         pytest.param(
             lambda g: dataclasses.replace(g, assignments=[assignment(1, "i1", 1), assignment(2, "i3", 2)]),

@@ -2,57 +2,79 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_provider.common.json_codec import to_plain
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.command import TASK_KILLED
 from airflow_provider.control.conditions import (
-    CommandObeyed,
+    CommandDone,
     Condition,
+    FaultTaken,
     IncidentResolved,
     InstanceEnded,
     InstanceInState,
     InstanceRunning,
     Outcome,
+    PredictedRtoWithin,
+    ProcessingPaused,
+    SnapshotsTaken,
     StandbysWarm,
     TaskInState,
     TasksReplayed,
     TasksRunning,
     from_plain,
-    to_plain,
 )
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.observation import Observation
-from airflow_provider.control.status import InstanceState, TaskState
+from airflow_provider.control.rto_basis import rto_basis
+from airflow_provider.control.status import InstanceState, InstanceStatus, SnapshotStatus, TaskState
 from airflow_provider.errors import ConfigurationError
 from tests.builders import APPLICATION, active, assigned, instance, seen, standby
+from tests.unit.control.test_phase_times import failover
+from tests.unit.control.test_restore_rate import restored
 
 CONDITIONS: list[Condition] = [
     InstanceRunning("a", 3),
     InstanceEnded("a", 3),
     InstanceInState("a", (InstanceState.STOPPED, InstanceState.ENDED)),
-    TaskInState(1, (TaskState.RUNNING,), "a"),
-    TasksRunning((0, 1), "a", 4),
-    StandbysWarm(2, None, 10, 1.5, 4, certified=True),
-    CommandObeyed("a", "c1"),
-    TasksReplayed("a", "c1", (0,)),
+    TaskInState(TaskId(0, 1), (TaskState.RUNNING,), "a"),
+    TasksRunning((TaskId(0, 0), TaskId(0, 1)), "a", 4),
+    StandbysWarm(num_standby_replicas=2, tasks=None, max_lag_records=10, max_lag_s=1.5, generation=4, certified=True),
+    CommandDone("a", "c1"),
+    FaultTaken("a", 1, "f"),
+    ProcessingPaused({"a": 3, "b": 4}),
+    TasksReplayed("a", "c1", (TaskId(0, 0),)),
     IncidentResolved("a", 3),
+    PredictedRtoWithin(max_rto_s=1.5, basis=rto_basis([failover(), restored("b")], {})),
+    SnapshotsTaken("a", "c1", {TaskId(0, 1): SnapshotStatus(7, 1_000)}),
 ]
 A, B = instance("a", active(0), standby(1)), instance("b", active(1), standby(0))
 PAIR = assigned("a b", "b a")
 
 
 def outcome(condition: Condition, observation: Observation) -> Outcome:
-    return condition.verdict(observation).outcome
+    return condition.evaluate(observation).outcome
 
 
 @pytest.mark.parametrize("condition", CONDITIONS, ids=lambda condition: type(condition).__name__)
 def test_condition_travels_as_plain_values(condition: Condition) -> None:
-    assert from_plain(to_plain(condition)) == condition
+    plain = to_plain(condition)
+
+    assert plain["kind"] == type(condition).__name__
+    assert from_plain(plain) == condition
+
+
+def test_every_condition_is_among_the_cases() -> None:
+    conditions = {kind for kind in Condition.__subclasses__() if kind.__module__.startswith("airflow_provider.")}
+
+    assert {type(condition) for condition in CONDITIONS} == conditions
 
 
 @pytest.mark.parametrize("condition", CONDITIONS, ids=lambda condition: type(condition).__name__)
 def test_nothing_is_met_by_nothing(condition: Condition) -> None:
-    verdict = condition.verdict(seen(None))
+    evaluation = condition.evaluate(seen(None))
 
-    assert verdict.outcome is Outcome.WAITING
-    assert verdict.seen
+    assert evaluation.outcome is Outcome.WAITING
+    assert evaluation.seen
     assert str(condition)
 
 
@@ -66,10 +88,10 @@ class TestInstanceRunning:
     def test_handle_is_the_result(self) -> None:
         running = instance("a", incarnation=3, pid=12, host="h", log_file="/l")
 
-        verdict = InstanceRunning("a", 3).verdict(seen(None, running))
+        evaluation = InstanceRunning("a", 3).evaluate(seen(None, running))
 
-        assert verdict.outcome is Outcome.MET
-        assert verdict.result["pid"] == 12
+        assert evaluation.outcome is Outcome.MET
+        assert evaluation.result["pid"] == 12
 
     @pytest.mark.parametrize(
         ("status", "expected"),
@@ -91,7 +113,7 @@ class TestInstanceRunning:
     def test_end_says_where_the_log_is(self) -> None:
         ended = instance("a", state=InstanceState.ENDED, error="exit status 1", log_file="/l", host="h")
 
-        assert "/l on h" in InstanceRunning("a", 1).verdict(seen(None, ended)).seen
+        assert "/l on h" in InstanceRunning("a", 1).evaluate(seen(None, ended)).seen
 
 
 class TestInstanceEnded:
@@ -105,7 +127,7 @@ class TestInstanceEnded:
             (instance("a", state=InstanceState.STARTING), 60.0, Outcome.WAITING),
             (instance("a", incarnation=2), 0.0, Outcome.FAILED),
         ],
-        ids=["runs", "goodbye", "ended", "silent", "starts", "replaced"],
+        ids=["runs", "stopped", "ended", "silent", "starts", "replaced"],
     )
     def test_state_decides(self, status: object, silent_s: float, expected: Outcome) -> None:
         observation = seen(None, status, silent_for_s={"a": silent_s})  # type: ignore[arg-type]
@@ -129,20 +151,23 @@ class TestInstanceInState:
 
 class TestTaskInState:
     def test_assigned_active_is_asked(self) -> None:
-        assert TaskInState(1, (TaskState.RUNNING,)).verdict(seen(PAIR, A, B)).result["instance"] == "b"
+        assert TaskInState(TaskId(0, 1), (TaskState.RUNNING,)).evaluate(seen(PAIR, A, B)).result["instance"] == "b"
 
     def test_named_instance_is_asked(self) -> None:
-        assert outcome(TaskInState(1, (TaskState.FOLLOWING,), "a"), seen(PAIR, A, B)) is Outcome.MET
+        assert outcome(TaskInState(TaskId(0, 1), (TaskState.FOLLOWING,), "a"), seen(PAIR, A, B)) is Outcome.MET
 
     def test_task_of_a_dead_instance_is_in_no_state(self) -> None:
-        assert outcome(TaskInState(0, (TaskState.RUNNING,)), seen(PAIR, A, silent_for_s={"a": 6.0})) is Outcome.WAITING
+        assert (
+            outcome(TaskInState(TaskId(0, 0), (TaskState.RUNNING,)), seen(PAIR, A, silent_for_s={"a": 6.0}))
+            is Outcome.WAITING
+        )
 
 
 class TestTasksRunning:
     def test_all_run(self) -> None:
-        verdict = TasksRunning().verdict(seen(PAIR, A, B))
+        evaluation = TasksRunning().evaluate(seen(PAIR, A, B))
 
-        assert verdict.result == {"generation": 1, "active": {"0": "a", "1": "b"}}
+        assert evaluation.result == {"generation": 1, "active": {"0_0": "a", "0_1": "b"}}
 
     def test_older_generation_does_not_count(self) -> None:
         assert outcome(TasksRunning(generation=2), seen(PAIR, A, B)) is Outcome.WAITING
@@ -153,22 +178,22 @@ class TestTasksRunning:
         assert outcome(TasksRunning(), seen(moved, instance("b", active(0, generation=1)))) is Outcome.WAITING
 
     def test_other_owner_than_wanted_is_a_failure(self) -> None:
-        assert outcome(TasksRunning((0,), "b"), seen(PAIR, A, B)) is Outcome.FAILED
+        assert outcome(TasksRunning((TaskId(0, 0),), "b"), seen(PAIR, A, B)) is Outcome.FAILED
 
     def test_failed_task_is_a_failure(self) -> None:
         failed = instance("a", active(0, TaskState.FAILED, error="boom"))
 
-        assert "boom" in TasksRunning().verdict(seen(PAIR, failed, B)).seen
+        assert "boom" in TasksRunning().evaluate(seen(PAIR, failed, B)).seen
 
     def test_task_that_does_not_exist_is_a_failure(self) -> None:
-        assert outcome(TasksRunning((7,)), seen(PAIR, A, B)) is Outcome.FAILED
+        assert outcome(TasksRunning((TaskId(0, 7),)), seen(PAIR, A, B)) is Outcome.FAILED
 
 
 class TestStandbysWarm:
     def test_every_task_has_one(self) -> None:
-        verdict = StandbysWarm().verdict(seen(PAIR, A, B))
+        evaluation = StandbysWarm().evaluate(seen(PAIR, A, B))
 
-        assert verdict.result == {"generation": 1, "lag_records": {"0": {"b": 0}, "1": {"a": 0}}}
+        assert evaluation.result == {"generation": 1, "lag_records": {"0_0": {"b": 0}, "0_1": {"a": 0}}}
 
     @pytest.mark.parametrize(
         "copy",
@@ -177,19 +202,20 @@ class TestStandbysWarm:
             standby(0, lag_records=11),
             standby(0, lag_records=1, lag_s=2.1),
             standby(0, lag_records=1, lag_s=None),
+            standby(0, error="no room"),
         ],
-        ids=["cold", "too many records", "too many seconds", "seconds unknown"],
+        ids=["cold", "too many records", "too many seconds", "seconds unknown", "with an error"],
     )
     def test_copy_outside_the_bounds_does_not_count(self, copy: object) -> None:
         observation = seen(PAIR, A, instance("b", active(1), copy))  # type: ignore[arg-type]
 
-        verdict = StandbysWarm(max_lag_records=10, max_lag_s=2.0).verdict(observation)
+        evaluation = StandbysWarm(max_lag_records=10, max_lag_s=2.0).evaluate(observation)
 
-        assert verdict.outcome is Outcome.WAITING
-        assert "task 0 has 0 of 1 standbys" in verdict.seen
+        assert evaluation.outcome is Outcome.WAITING
+        assert "task 0_0 has 0 of 1 standbys" in evaluation.seen
 
     def test_only_the_named_tasks_count(self) -> None:
-        assert outcome(StandbysWarm(tasks=(1,)), seen(PAIR, A, instance("b", active(1)))) is Outcome.MET
+        assert outcome(StandbysWarm(tasks=(TaskId(0, 1),)), seen(PAIR, A, instance("b", active(1)))) is Outcome.MET
 
     def test_copy_on_a_silent_instance_does_not_count(self) -> None:
         assert outcome(StandbysWarm(), seen(PAIR, A, B, silent_for_s={"b": 9.0})) is Outcome.WAITING
@@ -200,10 +226,24 @@ class TestStandbysWarm:
     def test_copy_that_the_assignment_does_not_name_does_not_count(self) -> None:
         assert outcome(StandbysWarm(), seen(assigned("a", "b a"), A, B)) is Outcome.WAITING
 
-    def test_task_without_an_owner_is_not_whole(self) -> None:
-        verdict = StandbysWarm().verdict(seen(assigned("- b", "b a"), A, B))
+    def test_all_that_are_assigned_may_be_asked_for(self) -> None:
+        every = StandbysWarm(num_standby_replicas=None)
 
-        assert "task 0 has no active instance" in verdict.seen
+        assert outcome(every, seen(assigned("a", "b a"), A, B)) is Outcome.MET
+        assert outcome(every, seen(assigned("a b c", "b a"), A, B)) is Outcome.WAITING
+
+    def test_task_that_runs_with_an_error_is_not_whole(self) -> None:
+        failing = instance("a", active(0, error="no such column", error_kind="StreamingQueryException"), standby(1))
+
+        for condition in (StandbysWarm(), TasksRunning()):
+            evaluation = condition.evaluate(seen(PAIR, failing, B))
+            assert evaluation.outcome is Outcome.WAITING
+            assert "task 0_0 is running on a, StreamingQueryException: no such column" in evaluation.seen
+
+    def test_task_without_an_owner_is_not_whole(self) -> None:
+        evaluation = StandbysWarm().evaluate(seen(assigned("- b", "b a"), A, B))
+
+        assert "task 0_0 has no active instance" in evaluation.seen
 
     def test_failed_task_is_a_failure(self) -> None:
         failed = instance("a", active(0, TaskState.FAILED, error="boom"), standby(1))
@@ -212,23 +252,25 @@ class TestStandbysWarm:
 
 
 class TestTasksReplayed:
-    REPLAY = TasksReplayed("a", "c1", (0, 1))
+    REPLAY = TasksReplayed("a", "c1", (TaskId(0, 0), TaskId(0, 1)))
 
     def test_command_has_to_be_obeyed_first(self) -> None:
         assert outcome(self.REPLAY, seen(PAIR, A)) is Outcome.WAITING
 
     def test_restoring_is_waited_out(self) -> None:
-        restoring = instance("a", active(0, TaskState.RESTORING), standby(1), last_command="c1")
+        restoring = instance("a", active(0, TaskState.RESTORING), standby(1), last_commands=("c0", "c1", "c2"))
 
         assert outcome(self.REPLAY, seen(PAIR, restoring)) is Outcome.WAITING
 
     def test_counts_are_the_result(self) -> None:
-        whole = instance("a", active(0, restored_records=5), standby(1, restored_records=7), last_command="c1")
+        whole = instance(
+            "a", active(0, restored_records=5), standby(1, restored_records=7), last_commands=("c0", "c1", "c2")
+        )
 
-        assert self.REPLAY.verdict(seen(PAIR, whole)).result["restored_records"] == {"0": 5, "1": 7}
+        assert self.REPLAY.evaluate(seen(PAIR, whole)).result["restored_records"] == {"0_0": 5, "0_1": 7}
 
     def test_end_of_the_instance_is_a_failure(self) -> None:
-        ended = instance("a", state=InstanceState.ENDED, last_command="c1")
+        ended = instance("a", state=InstanceState.ENDED, last_commands=("c0", "c1", "c2"))
 
         assert outcome(self.REPLAY, seen(PAIR, ended)) is Outcome.FAILED
 
@@ -238,10 +280,22 @@ class TestIncidentResolved:
         ("resolved_at_ms", "expected"), [(None, Outcome.WAITING), (9, Outcome.MET)], ids=["open", "resolved"]
     )
     def test_record_decides(self, resolved_at_ms: int | None, expected: Outcome) -> None:
-        incident = Incident(APPLICATION, IncidentKind.INSTANCE_ENDED, "a", 3, (0,), "killed")
+        incident = Incident(
+            application_id=APPLICATION,
+            kind=IncidentKind.INSTANCE_ENDED,
+            instance="a",
+            incarnation=3,
+            tasks=(TaskId(0, 0),),
+            evidence="killed",
+        )
         observation = seen(PAIR, A, B)
         observation.view.incidents[incident.id] = IncidentRecord(
-            incident, "run", 1, 2, 2, resolved_at_ms=resolved_at_ms
+            incident=incident,
+            answered_by="run",
+            detected_at_ms=1,
+            decided_at_ms=2,
+            generation=2,
+            resolved_at_ms=resolved_at_ms,
         )
 
         assert outcome(IncidentResolved("a", 3), observation) is expected
@@ -257,3 +311,105 @@ def test_standby_counts_only_when_certified_where_that_is_asked(certified_positi
 
     assert outcome(StandbysWarm(certified=True), seen(assigned("a b"), a, b)) is what
     assert outcome(StandbysWarm(), seen(assigned("a b"), a, b)) is Outcome.MET
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        pytest.param(instance("a"), Outcome.WAITING, id="lives"),
+        pytest.param(instance("a", state=InstanceState.ENDED), Outcome.MET, id="ended"),
+        pytest.param(instance("a", incarnation=2), Outcome.MET, id="replaced"),
+        pytest.param(instance("a", last_commands=("f",)), Outcome.WAITING, id="accepts"),
+        pytest.param(instance("a", last_commands=("f",), refusals={"f": "not here"}), Outcome.FAILED, id="refuses"),
+        pytest.param(
+            instance("a", last_commands=("g", "f"), refusals={"g": "not here"}), Outcome.WAITING, id="refuses-another"
+        ),
+    ],
+)
+def test_fault_is_taken_once_the_process_is_gone(status: InstanceStatus, expected: Outcome) -> None:
+    assert outcome(FaultTaken("a", 1, "f"), seen(PAIR, status)) is expected
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        pytest.param(instance("a", incarnation=3), Outcome.WAITING, id="lives"),
+        pytest.param(instance("a", incarnation=4), Outcome.WAITING, id="replaced"),
+        pytest.param(instance("a", incarnation=4, state=InstanceState.ENDED), Outcome.FAILED, id="replacement-ended"),
+        pytest.param(instance("a", incarnation=3, state=InstanceState.STOPPED), Outcome.MET, id="stopped"),
+        pytest.param(
+            instance("a", incarnation=3, state=InstanceState.STOPPED, last_commands=("stop-1",)),
+            Outcome.MET,
+            id="asked-to-stop",
+        ),
+        pytest.param(
+            instance("a", incarnation=3, state=InstanceState.STOPPED, last_commands=(f"{TASK_KILLED}1",)),
+            Outcome.FAILED,
+            id="stopped-by-a-cleared-task",
+        ),
+    ],
+)
+def test_wait_for_the_end_succeeds_only_on_a_stop_that_was_meant(status: InstanceStatus, expected: Outcome) -> None:
+    assert outcome(InstanceEnded("a", 3, for_life=True), seen(PAIR, status)) is expected
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        pytest.param(instance("a", standby(1, snapshot=SnapshotStatus(9, 2_000))), Outcome.MET, id="new"),
+        pytest.param(instance("a", standby(1, snapshot=SnapshotStatus(7, 1_000, "old"))), Outcome.WAITING, id="old"),
+        pytest.param(instance("a"), Outcome.WAITING, id="no-copy-now"),
+        pytest.param(instance("a", standby(1, snapshot=SnapshotStatus(7, 1_000, "x"))), Outcome.FAILED, id="not-sent"),
+        pytest.param(instance("a", standby(1), refusals={"c1": "it takes none"}), Outcome.FAILED, id="refused"),
+        pytest.param(instance("a", state=InstanceState.ENDED), Outcome.FAILED, id="ended"),
+    ],
+)
+def test_snapshot_is_taken_when_it_is_another_than_before(status: InstanceStatus, expected: Outcome) -> None:
+    taken = SnapshotsTaken("a", "c1", {TaskId(0, 1): SnapshotStatus(7, 1_000, "old")})
+
+    assert outcome(taken, seen(PAIR, status, B)) is expected
+
+
+@pytest.mark.parametrize(
+    ("a", "wanted", "found"),
+    [
+        pytest.param(instance("a", incarnation=3, paused=True), True, Outcome.MET, id="paused"),
+        pytest.param(instance("a", incarnation=3), True, Outcome.WAITING, id="not yet"),
+        pytest.param(instance("a", incarnation=3, paused=True), False, Outcome.WAITING, id="not resumed yet"),
+        pytest.param(instance("a", incarnation=4), True, Outcome.FAILED, id="its replacement is not paused"),
+        pytest.param(instance("a", incarnation=4), False, Outcome.MET, id="its replacement processes"),
+        pytest.param(instance("a", incarnation=3, state=InstanceState.ENDED), True, Outcome.FAILED, id="ended"),
+    ],
+)
+def test_pause_is_met_when_every_process_that_was_asked_reports_it(
+    a: InstanceStatus, wanted: bool, found: Outcome
+) -> None:
+    condition = ProcessingPaused({"a": 3, "b": 1}, wanted)
+
+    assert outcome(condition, seen(PAIR, a, instance("b", paused=wanted))) is found
+
+
+class TestPredictedRtoWithin:
+    BASIS = rto_basis([failover(), restored("b")], {})
+
+    def test_lags_that_fit_are_the_result(self) -> None:
+        evaluation = PredictedRtoWithin(max_rto_s=4.0, basis=self.BASIS).evaluate(seen(PAIR, A, B))
+
+        assert evaluation.result == {"predicted_rto_ms": {"0_0": 3_310, "0_1": 3_310}}
+
+    def test_standby_that_is_too_far_behind_is_named_with_what_it_would_take(self) -> None:
+        far = instance("b", active(1), standby(0, lag_records=10_000))
+
+        evaluation = PredictedRtoWithin(max_rto_s=4.0, basis=self.BASIS).evaluate(seen(PAIR, A, far))
+
+        assert evaluation.outcome is Outcome.WAITING
+        assert evaluation.seen.startswith("task 0_0 from a to b, a warm standby: 4.3 s (")
+
+    def test_task_that_nobody_could_take_over_or_has_waits(self) -> None:
+        condition = PredictedRtoWithin(max_rto_s=100.0, basis=self.BASIS)
+
+        alone = condition.evaluate(seen(assigned("a"), instance("a", active(0))))
+        bare = condition.evaluate(seen(assigned("- b"), instance("b", standby(0))))
+
+        assert alone.seen == "task 0_0: no other instance could take it over from a"
+        assert bare.seen == "task 0_0 has no active instance"

@@ -1,8 +1,18 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
-from airflow_provider.control.drill import check_progress, choose_victim, source_offsets
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.drill import (
+    check_progress,
+    check_resumption,
+    choose_victim,
+    open_incidents,
+    source_offsets,
+)
+from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.errors import AssignmentError, InstanceError, StateError
 from tests.builders import active, assigned, instance, standby, view_of
 
@@ -22,7 +32,7 @@ def test_named_instance_is_chosen() -> None:
 
 
 def test_instance_that_does_not_live_is_refused() -> None:
-    with pytest.raises(InstanceError, match="'a' of 'app' does not live"):
+    with pytest.raises(InstanceError, match="'a' of 'app' is not alive"):
         choose_victim(VIEW, ["b"], "a")
 
 
@@ -31,15 +41,49 @@ def test_application_without_an_assignment_is_refused() -> None:
         choose_victim(view_of(None), ["a"])
 
 
+def test_incident_that_was_answered_is_open_until_it_is_repaired() -> None:
+    ended = Incident(
+        application_id="app", kind=IncidentKind.INSTANCE_ENDED, instance="a", incarnation=1, tasks=(), evidence="killed"
+    )
+    record = IncidentRecord(incident=ended, answered_by="run", detected_at_ms=1, decided_at_ms=2, generation=3)
+    view = view_of(assigned("a b"))
+    view.incidents[ended.id] = record
+
+    (line,) = open_incidents(view)
+    assert "of a is answered and not repaired (killed): look at the repair DAG" in line
+
+    view.incidents[ended.id] = dataclasses.replace(record, resolved_at_ms=4)
+    assert open_incidents(view) == ()
+
+
 def test_source_offsets_are_those_of_the_assigned_active() -> None:
-    assert source_offsets(VIEW) == {0: 5, 1: 7}
+    assert source_offsets(VIEW) == {TaskId(0, 0): 5, TaskId(0, 1): 7}
 
 
-def test_progress_is_told() -> None:
-    assert check_progress({0: 5, 1: 7}, {0: 9, 1: 7, 2: 1}) == {0: 4, 1: 0}
+def test_progress_is_reported() -> None:
+    assert check_progress({TaskId(0, 0): 5, TaskId(0, 1): 7}, {TaskId(0, 0): 9, TaskId(0, 1): 7, TaskId(0, 2): 1}) == {
+        TaskId(0, 0): 4,
+        TaskId(0, 1): 0,
+    }
 
 
-@pytest.mark.parametrize("after", [{0: 4}, {}], ids=["went back", "tells none"])
-def test_lost_input_is_an_error(after: dict[int, int]) -> None:
-    with pytest.raises(StateError, match="Task 0 was at source offset 5"):
-        check_progress({0: 5}, after)
+@pytest.mark.parametrize("after", [{TaskId(0, 0): 4}, {}], ids=["went back", "reports none"])
+def test_lost_input_is_an_error(after: dict[TaskId, int]) -> None:
+    with pytest.raises(StateError, match="Task 0_0 was at source offset 5"):
+        check_progress({TaskId(0, 0): 5}, after)
+
+
+def test_owner_that_goes_on_from_the_last_commit_passes_however_much_more_was_committed() -> None:
+    check_resumption({TaskId(0, 0): 100, TaskId(0, 1): 7}, {TaskId(0, 0): 100, TaskId(0, 1): 9})
+
+
+@pytest.mark.parametrize(
+    ("resumed", "found"),
+    [
+        pytest.param({TaskId(0, 0): 50}, "it went on at 50", id="from-an-earlier-commit"),
+        pytest.param({}, "no offset is on record", id="unknown"),
+    ],
+)
+def test_owner_that_went_on_before_the_last_commit_is_an_error(resumed: dict[TaskId, int], found: str) -> None:
+    with pytest.raises(StateError, match=f"task 0_0 had to go on at source offset 100 or later, and {found}"):
+        check_resumption({TaskId(0, 0): 100}, resumed)

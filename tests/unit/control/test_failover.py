@@ -1,28 +1,80 @@
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.failover import Action, FailoverPlan, decide
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
-from airflow_provider.control.status import InstanceState, InstanceStatus
-from tests.builders import APPLICATION, active, assigned, instance, placed, standby
+from airflow_provider.control.status import InstanceState, InstanceStatus, TaskState
+from tests.builders import APPLICATION, active, assigned, instance, placed, standby, task_id
 
 GONE = instance("a", active(0), standby(1), state=InstanceState.ENDED)
 
 
 def gone(*tasks: int, instance: str = "a", incarnation: int = 1) -> Incident:
-    return Incident(APPLICATION, IncidentKind.INSTANCE_ENDED, instance, incarnation, tasks, "killed by signal 9")
+    return Incident(
+        application_id=APPLICATION,
+        kind=IncidentKind.INSTANCE_ENDED,
+        instance=instance,
+        incarnation=incarnation,
+        tasks=tuple(map(task_id, tasks)),
+        evidence="killed by signal 9",
+    )
 
 
 def failed(task: int, error_kind: str) -> Incident:
-    return Incident(APPLICATION, IncidentKind.TASK_FAILED, "a", 1, (task,), "task failed", error_kind)
+    return Incident(
+        application_id=APPLICATION,
+        kind=IncidentKind.TASK_FAILED,
+        instance="a",
+        incarnation=1,
+        tasks=(task_id(task),),
+        evidence="task failed",
+        error_kind=error_kind,
+    )
 
 
 def plan(incident: Incident, assignment: Assignment, *statuses: InstanceStatus, replicas: int = 1) -> FailoverPlan:
     by_name = {status.instance: status for status in statuses}
     healthy = [status.instance for status in statuses if status.state.alive]
     return decide(incident, assignment, by_name, healthy, replicas)
+
+
+def passed_on(
+    incident_on: Callable[..., Incident], status_on: Callable[[str], InstanceStatus]
+) -> tuple[list[str], FailoverPlan]:
+    """The instances that get task 0 one after the other, as each fails it, until it is held; and the last answer.
+
+    Args:
+        incident_on: the incident of an instance, with what the assignment says of its task.
+        status_on: of the instance that has it; the others are standbys.
+    """
+    assignment, answered, visited = assigned("a b c"), dict[str, IncidentRecord](), ["a"]
+    for _ in range(5):
+        here = visited[-1]
+        incident = incident_on(
+            here,
+            active_since=assignment.tasks[TaskId(0, 0)].active_since,
+            generation=assignment.generation,
+            committed=len(visited) == 1,
+        )
+        statuses = {name: status_on(name) if name == here else instance(name, standby(0)) for name in "abc"}
+        answer = decide(incident, assignment, statuses, list("abc"), answered=answered)
+        (decision,) = answer.decisions
+        generation = (answer.assignment or assignment).generation
+        answered[incident.id] = IncidentRecord(
+            incident=incident, answered_by="run", detected_at_ms=None, decided_at_ms=1, generation=generation
+        )
+        if decision.action is Action.HOLD:
+            break
+        assignment = published(answer)
+        visited.append(str(decision.to))
+    return visited, answer
 
 
 def published(of: FailoverPlan) -> Assignment:
@@ -115,7 +167,7 @@ def test_task_waits_when_nobody_lives() -> None:
     answer = plan(gone(0), assigned("a b"), GONE, instance("b", state=InstanceState.ENDED))
 
     assert [d.action for d in answer.decisions] == [Action.WAIT]
-    assert published(answer).tasks[0].active is None
+    assert published(answer).tasks[TaskId(0, 0)].active is None
 
 
 def test_generation_that_answers_does_not_name_the_instance_that_is_gone() -> None:
@@ -143,7 +195,9 @@ def test_warm_standby_does_not_wait_for_a_replacement_that_starts() -> None:
     assert answer.decisions[0].to == "b"
 
 
-@pytest.mark.parametrize("kind", ["DecodeError", "ProcessError", "ConfigurationError", "TopicMismatchError"])
+@pytest.mark.parametrize(
+    "kind", ["DecodeError", "ProcessError", "RecordError", "ConfigurationError", "TopicMismatchError"]
+)
 def test_task_that_would_fail_anywhere_is_held(kind: str) -> None:
     answer = plan(failed(0, kind), assigned("a b"), instance("a"), instance("b", standby(0)))
 
@@ -160,41 +214,43 @@ def test_task_that_failed_by_its_place_moves_and_leaves_the_others() -> None:
 
 
 def test_task_that_fails_everywhere_passes_each_instance_once() -> None:
-    assignment, answered, visited = assigned("a b c"), dict[str, IncidentRecord](), ["a"]
-    for _ in range(5):
-        here = visited[-1]
-        others = [instance(name, standby(0)) for name in "abc" if name != here]
-        incident = Incident(
-            APPLICATION,
-            IncidentKind.TASK_FAILED,
-            here,
-            1,
-            (0,),
-            "task 0 failed: out of room",
-            "StateError",
-            assignment.tasks[0].active_since,
-            assignment.generation,
-            committed=here == "a" and len(visited) == 1,
-        )
-        statuses = {status.instance: status for status in [*others, instance(here)]}
-        answer = decide(incident, assignment, statuses, list("abc"), answered=answered)
-        (decision,) = answer.decisions
-        generation = (answer.assignment or assignment).generation
-        answered[incident.id] = IncidentRecord(incident, "run", None, 1, generation)
-        if decision.action is Action.HOLD:
-            break
-        assignment = published(answer)
-        visited.append(str(decision.to))
+    def incident_on(here: str, **more: Any) -> Incident:
+        return dataclasses.replace(failed(0, "StateError"), instance=here, **more)
 
+    visited, answer = passed_on(incident_on, instance)
+
+    (decision,) = answer.decisions
     assert sorted(visited) == ["a", "b", "c"]
     assert decision.action is Action.HOLD
     assert answer.assignment is None
-    assert "failed on a, b, c, and nobody else is there" in decision.evidence
+    assert "failed on a, b, c, and there is no other instance" in decision.evidence
 
 
 def test_task_that_committed_since_may_come_back() -> None:
-    before = Incident(APPLICATION, IncidentKind.TASK_FAILED, "a", 1, (0,), "failed", "StateError", 1, 1, committed=True)
-    now = Incident(APPLICATION, IncidentKind.TASK_FAILED, "b", 1, (0,), "failed", "StateError", 2, 2, committed=True)
+    before = Incident(
+        application_id=APPLICATION,
+        kind=IncidentKind.TASK_FAILED,
+        instance="a",
+        incarnation=1,
+        tasks=(TaskId(0, 0),),
+        evidence="failed",
+        error_kind="StateError",
+        active_since=1,
+        generation=1,
+        committed=True,
+    )
+    now = Incident(
+        application_id=APPLICATION,
+        kind=IncidentKind.TASK_FAILED,
+        instance="b",
+        incarnation=1,
+        tasks=(TaskId(0, 0),),
+        evidence="failed",
+        error_kind="StateError",
+        active_since=2,
+        generation=2,
+        committed=True,
+    )
     statuses = {"a": instance("a", standby(0)), "b": instance("b", active(0))}
 
     answer = decide(
@@ -202,13 +258,17 @@ def test_task_that_committed_since_may_come_back() -> None:
         assigned("b a", generation=2),
         statuses,
         ["a", "b"],
-        answered={before.id: IncidentRecord(before, "run", None, 1, 2)},
+        answered={
+            before.id: IncidentRecord(
+                incident=before, answered_by="run", detected_at_ms=None, decided_at_ms=1, generation=2
+            )
+        },
     )
 
     assert [(d.action, d.to) for d in answer.decisions] == [(Action.PROMOTE, "a")]
 
 
-def test_standby_in_trouble_is_the_last_choice() -> None:
+def test_standby_with_an_error_is_the_last_choice() -> None:
     answer = plan(
         gone(0),
         assigned("a b c"),
@@ -218,10 +278,120 @@ def test_standby_in_trouble_is_the_last_choice() -> None:
     )
 
     assert answer.decisions[0].to == "c"
-    assert "b: lag 0, in trouble" in answer.decisions[0].evidence
+    assert "b: lag 0, with an error" in answer.decisions[0].evidence
 
 
 def test_tasks_that_stay_keep_the_generation_in_which_they_were_given() -> None:
     answer = plan(gone(0), assigned("a b", "b a"), GONE, instance("b", active(1), standby(0)))
 
-    assert [task.active_since for task in published(answer).tasks] == [2, 1]
+    assert [task.active_since for task in published(answer).tasks.values()] == [2, 1]
+
+
+def silent(heard_at_ms: int | None) -> Incident:
+    return dataclasses.replace(gone(0), kind=IncidentKind.HEARTBEAT_MISSED, heard_at_ms=heard_at_ms)
+
+
+def test_instance_that_sent_a_heartbeat_since_it_was_found_silent_keeps_its_tasks() -> None:
+    statuses = {"a": instance("a", active(0)), "b": instance("b", standby(0))}
+
+    def answer(heard_at_ms: int) -> FailoverPlan:
+        return decide(silent(500), assigned("a b"), statuses, ["a", "b"], heard_at_ms={"a": heard_at_ms, "b": 900})
+
+    assert answer(800) == FailoverPlan((), None)
+    assert placed(published(answer(500))) == ["b"]
+
+
+def test_instance_that_ended_since_it_was_found_silent_is_gone() -> None:
+    statuses = {"a": GONE, "b": instance("b", standby(0))}
+
+    answer = decide(silent(500), assigned("a b"), statuses, ["b"], heard_at_ms={"a": 800, "b": 900})
+
+    assert placed(published(answer)) == ["b"]
+
+
+def test_answer_takes_nothing_from_an_instance_that_is_only_not_healthy() -> None:
+    names = {name: instance(name) for name in "abcd"}
+    assignment = assigned("a b", "b c", "c b", "d a")
+
+    answer = decide(gone(0, instance="a"), assignment, names, ["b", "d"])
+
+    assert placed(published(answer)) == ["b d", "b c", "c b", "d b"]
+
+
+def test_tasks_without_an_active_get_the_best_there_is() -> None:
+    unowned = dataclasses.replace(gone(0, 2, instance=""), kind=IncidentKind.TASKS_UNOWNED)
+    assignment = assigned("- b", "b", "-")
+
+    answer = plan(unowned, assignment, instance("b", active(1), standby(0)), instance("c"))
+
+    assert [(str(d.task), d.action, d.to) for d in answer.decisions] == [
+        ("0_0", Action.PROMOTE, "b"),
+        ("0_2", Action.REPLAY, "c"),
+    ]
+    assert all(task.active for task in published(answer).tasks.values())
+
+
+def test_tasks_without_an_active_that_none_can_take_are_left_to_be_found_again() -> None:
+    unowned = dataclasses.replace(gone(0, instance=""), kind=IncidentKind.TASKS_UNOWNED)
+
+    assert plan(unowned, assigned("-"), GONE) == FailoverPlan((), None)
+    assert plan(unowned, assigned("b"), instance("b")) == FailoverPlan((), None)
+
+
+def stalled(task: int, instance: str = "a", **more: Any) -> Incident:
+    given: dict[str, Any] = {
+        "kind": IncidentKind.TASK_STALLED,
+        "instance": instance,
+        "source_offset": 40,
+        "error_kind": None,
+    }
+    return dataclasses.replace(failed(task, ""), **(given | more))
+
+
+def test_task_that_stands_still_moves_and_leaves_the_others() -> None:
+    here = instance("a", active(0, source_offset=40), active(1, source_offset=9))
+    there = instance("b", standby(0), standby(1))
+
+    answer = plan(stalled(0), assigned("a b", "a b"), here, there)
+
+    assert placed(published(answer)) == ["b a", "a b"]
+
+
+def test_task_that_went_on_by_itself_stays() -> None:
+    here = instance("a", active(0, source_offset=41))
+
+    assert plan(stalled(0), assigned("a b"), here, instance("b", standby(0))) == FailoverPlan((), None)
+
+
+def test_task_whose_source_cannot_be_read_by_any_is_held() -> None:
+    here = instance("a", active(0, source_offset=40))
+
+    answer = plan(stalled(0, source_blocked=True), assigned("a b"), here, instance("b", standby(0)))
+
+    assert [d.action for d in answer.decisions] == [Action.HOLD]
+    assert "look at the producer of its source" in answer.decisions[0].evidence
+    assert answer.assignment is None
+
+
+def test_task_that_stands_still_or_fails_everywhere_passes_each_instance_once() -> None:
+    def incident_on(here: str, **more: Any) -> Incident:
+        kind = IncidentKind.TASK_FAILED if here == "b" else IncidentKind.TASK_STALLED
+        return stalled(0, here, kind=kind, **more)
+
+    visited, answer = passed_on(incident_on, lambda here: instance(here, active(0, source_offset=40)))
+
+    (decision,) = answer.decisions
+    assert sorted(visited) == ["a", "b", "c"]
+    assert decision.action is Action.HOLD
+
+
+def test_lost_generation_is_followed_by_one_above_it_in_the_same_places() -> None:
+    lost = dataclasses.replace(gone(0, 1, instance=""), kind=IncidentKind.GENERATION_LOST)
+    closed = instance("a", active(0, TaskState.CLOSED, committed_generation=57), standby(1))
+
+    answer = plan(lost, assigned("a b", "b a", "-"), closed, instance("b", active(1), generation=31))
+
+    assert placed(published(answer)) == ["a b", "b a", "-"]
+    assert published(answer).generation == 58
+    assert [task.active_since for task in published(answer).tasks.values()] == [58, 58, 1]
+    assert plan(lost, published(answer), closed, instance("b", generation=58)) == FailoverPlan((), None)

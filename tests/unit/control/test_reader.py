@@ -5,45 +5,22 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from airflow_provider.connection import KafkaConnection
-from airflow_provider.control import reader
+from airflow_provider.control import cursor, reader
 from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.records import to_key, to_value
 from airflow_provider.errors import TopicMissingError
-from tests.builders import APPLICATION, assigned
-
-
-class FakeMessage:
-    def __init__(self, topic: str, offset: int) -> None:
-        self._topic, self._offset = topic, offset
-
-    def error(self) -> None:
-        return None
-
-    def topic(self) -> str:
-        return self._topic
-
-    def offset(self) -> int:
-        return self._offset
-
-    def key(self) -> bytes:
-        return to_key(assigned("a b"))
-
-    def value(self) -> bytes:
-        return to_value(assigned("a b", generation=self._offset + 1))
-
-    def timestamp(self) -> tuple[int, int]:
-        return 2, 1000 + self._offset
+from airflow_provider.kafka.connection import KafkaConnection
+from tests.builders import APPLICATION
+from tests.unit.control.fake_message import FakeMessage
 
 
 class FakeConsumer:
-    """The topic's end is 2; `deaf_from` is the first offset that this consumer never gets."""
+    """The topic's end is 2; `stalls_at` is the first offset that this consumer never gets."""
 
     made: list[FakeConsumer]
-    deaf_from: list[int]
+    stalls_at: list[int]
 
     def __init__(self, _: dict[str, Any]) -> None:
-        self._deaf_from = self.deaf_from[len(self.made)]
+        self._stalls_at = self.stalls_at[len(self.made)]
         self.closed = False
         self.made.append(self)
 
@@ -55,7 +32,7 @@ class FakeConsumer:
         return 0, 2
 
     def poll(self, _: float) -> FakeMessage | None:
-        if self._at >= min(self._deaf_from, 2):
+        if self._at >= min(self._stalls_at, 2):
             return None
         self._at += 1
         return FakeMessage(self._partition.topic, self._at - 1)
@@ -66,9 +43,9 @@ class FakeConsumer:
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[FakeConsumer]:
-    FakeConsumer.made, FakeConsumer.deaf_from = [], [1, 9]
+    FakeConsumer.made, FakeConsumer.stalls_at = [], [1, 9]
     monkeypatch.setattr(reader, "Consumer", FakeConsumer)
-    monkeypatch.setattr(reader, "_LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(cursor, "LOOK_EVERY_S", -1.0)
     return FakeConsumer.made
 
 
@@ -88,7 +65,7 @@ def test_consumer_that_stays_behind_the_end_is_replaced_where_it_stopped(made: l
 
 
 def test_consumer_at_the_end_is_kept(made: list[FakeConsumer]) -> None:
-    FakeConsumer.deaf_from = [9]
+    FakeConsumer.stalls_at = [9]
     control = following()
     for _ in range(6):
         control.poll(0.0)
@@ -110,7 +87,7 @@ class ForgetfulConsumer(FakeConsumer):
 
 @pytest.fixture
 def forgetful(made: list[FakeConsumer], monkeypatch: pytest.MonkeyPatch) -> ControlReader:
-    FakeConsumer.deaf_from = [9] * 9
+    FakeConsumer.stalls_at = [9] * 9
     monkeypatch.setattr(reader, "Consumer", ForgetfulConsumer)
     return following()
 
@@ -123,18 +100,18 @@ def test_topic_that_a_broker_does_not_know_yet_is_not_missing(
     for _ in range(8):
         forgetful.poll(0.0)
 
-    # What was told an old client is not believed: each look that fails is answered by a new one.
+    # What an old client was answered is not believed: each look that fails is answered by a new one.
     assert [consumer.closed for consumer in made] == [True, True, True, False]
     assert forgetful.view.assignment is not None
 
 
 def test_topic_that_stays_unknown_is_missing(forgetful: ControlReader, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "_MISSING_S", 0.0)
+    monkeypatch.setattr(cursor, "MISSING_S", 0.0)
     ForgetfulConsumer.unknown_looks = 9
 
     def poll_on() -> None:
         for _ in range(9):
             forgetful.poll(0.0)
 
-    with pytest.raises(TopicMissingError, match="create-changelog-topics"):
+    with pytest.raises(TopicMissingError, match="CreateChangelogTopicsOperator"):
         poll_on()

@@ -31,3 +31,18 @@ def test_history_is_no_sign_of_life() -> None:
     clock.heard("b", 12.0)
 
     assert clock.heard_since() == {"b"}
+
+
+def test_silence_of_one_that_never_sent_a_heartbeat_is_counted_while_it_is_expected() -> None:
+    clock = SilenceClock()
+    clock.heard("a", 10.0)
+    clock.expect(["a", "b"], 10.0)
+    clock.expect(["a", "b"], 14.0)
+
+    assert clock.silent_for_s(15.0) == {"a": 5.0, "b": 5.0}
+    assert clock.heard_since() == {"a"}
+
+    clock.expect(["a"], 16.0)
+    clock.expect(["a", "b"], 20.0)
+
+    assert clock.silent_for_s(21.0)["b"] == 1.0

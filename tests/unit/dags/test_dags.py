@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from airflow.sdk import DAG, Param
+from airflow.sdk.exceptions import AirflowSkipException
+
+from airflow_provider.assets import ANSWERS, ANSWERS_ALIAS
+from airflow_provider.operators.task_assignment import AssignTasksOperator
+from tests.unit.dags.read_fields import read_fields
 
 DAGS = Path(__file__).parents[3] / "dags"
 FILES = sorted(DAGS.glob("*.py"))
@@ -39,6 +47,16 @@ def test_every_field_of_the_form_is_explained(dag: DAG) -> None:
         assert param.schema.get("type") or param.schema.get("enum"), name
 
 
+def test_every_field_of_the_form_is_read_by_a_task(dag: DAG) -> None:
+    assert not set(dag.params) - read_fields(dag)
+
+
+def test_field_that_no_task_reads_is_noticed(dag: DAG) -> None:
+    dag.params["unread"] = Param("x")
+
+    assert set(dag.params) - read_fields(dag) == {"unread"}
+
+
 def test_form_can_be_sent_as_it_is(dag: DAG) -> None:
     dag.params.validate()
 
@@ -46,8 +64,32 @@ def test_form_can_be_sent_as_it_is(dag: DAG) -> None:
 def test_every_task_that_waits_is_tried_again(dag: DAG) -> None:
     for task in dag.tasks:
         kind = type(task).__name__
-        if "inject" not in task.task_id and task.task_id != "be_ready":
-            assert task.retries, f"{kind} {task.task_id}"
+        assert task.retries, f"{kind} {task.task_id}"
+
+
+_TELL_WHO_IS_DEFERRED = """
+import runpy, sys
+from airflow_provider.sensors.standby_lag import StandbyLagSensor
+assert not StandbyLagSensor(task_id="t", application_id="app").deferrable
+for file in sys.argv[1:]:
+    for task in runpy.run_path(file)["dag"].tasks:
+        given = task.partial_kwargs if task.is_mapped else vars(task)
+        if "application_id" in given:
+            assert given.get("deferrable") is True, f"{file}: {task.task_id}"
+print("all are")
+"""
+
+
+def test_waits_of_these_dags_hold_no_worker_whatever_airflows_setting_says() -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", _TELL_WHO_IS_DEFERRED, *map(str, FILES)],
+        env=os.environ | {"AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE": "False"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert told.stdout.endswith("all are\n"), told.stderr
 
 
 @pytest.mark.parametrize(
@@ -58,8 +100,8 @@ def test_every_task_that_waits_is_tried_again(dag: DAG) -> None:
         ("deploy", "instances", ["a/b"]),
         ("deploy", "num_standby_replicas", -1),
         ("deploy", "state_dir", "relative"),
-        ("failover", "warm_timeout_s", 0),
-        ("recovery_drill", "fault", "earthquake"),
+        ("repair", "warm_timeout_s", 0),
+        ("recovery_drill", "recovery_timeout_s", 0),
     ],
 )
 def test_form_refuses_what_cannot_be_meant(name: str, param: str, value: Any) -> None:
@@ -67,6 +109,17 @@ def test_form_refuses_what_cannot_be_meant(name: str, param: str, value: Any) ->
 
     with pytest.raises(ValueError, match=r"Invalid input for param"):
         params[param] = value
+
+
+def test_deploy_counts_the_tasks_by_a_store_that_the_form_names() -> None:
+    dag: DAG = load("deploy")["dag"]
+    assign = dag.get_task("assign_tasks")
+
+    assert isinstance(assign, AssignTasksOperator)
+
+    assign.render_template_fields({"params": {**dag.params.dump(), "stores": ["totals", "last"]}, "run_id": "r"})
+
+    assert assign.store == "totals"
 
 
 def test_failover_watches_what_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,14 +132,52 @@ def test_failover_watches_what_the_environment_names(monkeypatch: pytest.MonkeyP
     assert (orders.application_id, orders.kafka_conn_id, orders.num_standby_replicas) == ("orders", "eu", 2)
 
 
-def test_failover_has_only_one_task_on_its_critical_path() -> None:
+def test_failover_is_one_task_before_all_others_and_waits_for_nothing() -> None:
     dag = load("failover")["dag"]
 
-    (first,) = [task for task in dag.tasks if not task.upstream_task_ids]
+    (only,) = dag.tasks
 
-    assert first.task_id == "fail_over"
-    assert first.priority_weight > 100
+    assert only.task_id == "fail_over"
+    assert only.priority_weight > 100
 
 
 def test_second_failure_need_not_wait_for_the_first_repair() -> None:
-    assert load("failover")["dag"].max_active_runs > 1
+    assert load("failover")["dag"].max_active_runs > 8
+    assert load("repair")["dag"].max_active_runs > 8
+
+
+def test_repair_is_started_by_what_the_failover_answered() -> None:
+    (outlet,) = load("failover")["dag"].get_task("fail_over").outlets
+
+    assert outlet == ANSWERS_ALIAS
+    assert load("repair")["dag"].timetable.asset_condition == ANSWERS
+
+
+def test_standbys_are_assigned_whatever_became_of_the_replacement() -> None:
+    dag = load("repair")["dag"]
+    assign, last = dag.get_task("assign_standbys"), dag.get_task("balance")
+
+    assert assign.trigger_rule == "all_done"
+    assert "deploy_replacement" in last.upstream_task_ids, "the run must be red when an instance was not replaced"
+    assert last.trigger_rule == "all_success"
+
+
+@pytest.mark.parametrize("name", ["deploy", "repair"])
+def test_dag_that_starts_instances_ends_with_an_even_load(name: str) -> None:
+    dag = load(name)["dag"]
+
+    (last,) = [task for task in dag.tasks if not task.downstream_task_ids]
+
+    assert last.task_id == "balance"
+
+
+def test_instance_that_lives_is_not_replaced_and_load_is_not_moved_back_onto_it() -> None:
+    loaded = load("repair")
+    need = loaded["need_replacement"].function
+
+    with pytest.raises(AirflowSkipException, match="a lives: no replacement"):
+        need("a", False)
+    need("a", True)
+    # Skipped with the replacement, because both are all_success.
+    assert loaded["dag"].get_task("deploy_replacement").trigger_rule == "all_success"
+    assert loaded["dag"].get_task("deploy_replacement").upstream_task_ids >= {"need_replacement"}

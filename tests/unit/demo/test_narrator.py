@@ -6,15 +6,31 @@ from typing import Any
 
 import pytest
 
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.status import InstanceState
 from airflow_provider.control.view import ControlView
-from airflow_provider.demo.narrator import Narrator, processed
+from airflow_provider.demo.narrator import Narrator, instance_lines, processed
 from airflow_provider.demo.screen import Screen
-from tests.builders import APPLICATION, active, assigned, instance, standby, view_of
+from tests.builders import APPLICATION, active, assigned, instance, promoted, standby, view_of
 
-INCIDENT = Incident(APPLICATION, IncidentKind.INSTANCE_ENDED, "a", 7, (0,), "killed by signal 9")
-RECORD = IncidentRecord(INCIDENT, "run", 1_200, 2_000, 2, ("task 0: promote on b",), failed_at_ms=1_000)
+INCIDENT = Incident(
+    application_id=APPLICATION,
+    kind=IncidentKind.INSTANCE_ENDED,
+    instance="a",
+    incarnation=7,
+    tasks=(TaskId(0, 0),),
+    evidence="killed by signal 9",
+)
+RECORD = IncidentRecord(
+    incident=INCIDENT,
+    answered_by="run",
+    detected_at_ms=1_200,
+    decided_at_ms=2_000,
+    generation=2,
+    plan=(promoted(0, "b"),),
+    failed_at_ms=1_000,
+)
 
 
 @pytest.fixture
@@ -48,18 +64,29 @@ def test_each_step_is_said_once(narrator: Narrator, stream: io.StringIO) -> None
         answered(resolved, owned_at_ms=2_100, first_commit_at_ms=3_500),
         answered(resolved, owned_at_ms=2_100, first_commit_at_ms=3_500),
     ):
-        told = narrator.failover(view, "a", 7, 1_000)
+        found = narrator.failover(view, "a", 7, 1_000)
 
-    assert told is not None
-    assert told.resolved_at_ms == 9_000
+    assert found is not None
+    assert found.resolved_at_ms == 9_000
     assert [line.split("s  ", 1)[1].strip() for line in stream.getvalue().splitlines()] == [
         "detected 0.2 s after the kill: killed by signal 9",
         "decided 1.0 s after the kill by the failover DAG, generation 2",
-        "task 0: promote on b",
+        "task 0_0: promote on b (lag 0)",
         "promoted 1.1 s after the kill",
         "all its tasks commit again 2.5 s after the kill",
         "every task has a warm standby again 8.0 s after the kill",
     ]
+
+
+def test_times_of_a_task_stand_when_it_moves_once_more(narrator: Narrator) -> None:
+    narrator.failover(answered(RECORD, owned_at_ms=2_100, first_commit_at_ms=3_500), "a", 7, 1_000)
+    moved = view_of(assigned("a b", generation=3), instance("a", active(0, generation=3)))
+    moved.incidents[INCIDENT.id] = RECORD
+
+    reported = narrator.failover(moved, "a", 7, 1_000)
+
+    assert reported is not None
+    assert (reported.owned_at_ms, reported.first_commit_at_ms) == (2_100, 3_500)
 
 
 def test_failure_of_another_process_of_the_instance_is_not_this_one(narrator: Narrator) -> None:
@@ -75,3 +102,12 @@ def test_processed_counts_what_the_assigned_actives_tell() -> None:
     )
 
     assert processed(view) == 15
+
+
+def test_every_instance_is_shown_with_its_active_and_standby_tasks() -> None:
+    view = view_of(assigned("a b", "b a", "a b"), instance("a", active(0)), instance("b", active(1)))
+
+    assert instance_lines(view) == [
+        "a running: active for 2 tasks, standby for 1",
+        "b running: active for 1 tasks, standby for 2",
+    ]

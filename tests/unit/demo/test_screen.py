@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from airflow_provider.demo.screen import Screen, bar, table
+from airflow_provider.demo.screen import Screen, bar
 
 
 class Terminal(io.StringIO):
@@ -26,12 +26,27 @@ def test_bar(done: int, total: int, wanted: str) -> None:
     assert bar(done, total, width=4) == wanted
 
 
-def test_table_is_aligned() -> None:
-    lines = table("Right.", [("RTO", "3.45 s"), ("different", "0")])
+ROWS = [("RTO", "3.45 s"), ("different", "0")]
 
-    assert lines[0] == "Right."
-    assert lines[2:4] == ["  RTO        3.45 s", "  different       0"]
-    assert lines[1] == lines[4] == "-" * len(lines[2])
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    return Terminal()
+
+
+def test_result_is_aligned() -> None:
+    stream = io.StringIO()
+
+    Screen(stream).result("Right.", True, ROWS, ["a remark"])
+
+    lines = [line.rstrip() for line in stream.getvalue().splitlines()]
+    assert lines[:2] == ["", "Right."]
+    assert lines[-1] == "a remark"
+    figures = [line for line in lines if "RTO" in line or "different" in line]
+    assert len({len(line) for line in figures}) == 1
+    assert [line.split()[-1] for line in figures] == ["s", "0"]
 
 
 def test_steps_stay_and_progress_is_printed_now_and_then_without_a_terminal() -> None:
@@ -39,21 +54,35 @@ def test_steps_stay_and_progress_is_printed_now_and_then_without_a_terminal() ->
     screen = Screen(stream)
 
     screen.say("started")
-    screen.show("10 %")
-    screen.show("20 %")
+    screen.show("10 %", "i1 works")
+    screen.show("20 %", "i1 works")
     screen.say("ended")
 
-    assert [line.split("s  ", 1)[1] for line in stream.getvalue().splitlines()] == ["started", "10 %", "ended"]
-    assert "\r" not in stream.getvalue()
+    lines = stream.getvalue().splitlines()
+    assert [line[9:] for line in lines] == ["started", "10 %", "i1 works", "ended"]
+    assert not {"\r", "\x1b"} & set(stream.getvalue())
 
 
-def test_progress_moves_on_a_terminal() -> None:
-    stream = Terminal()
-    screen = Screen(stream)
+def test_long_line_is_whole_without_a_terminal() -> None:
+    stream = io.StringIO()
+    text = "task " * 60 + "end [0, 1]"
 
-    screen.show("10 %")
+    Screen(stream).say(text)
+
+    assert stream.getvalue().endswith(f"{text}\n")
+    assert stream.getvalue().count("\n") == 1
+
+
+def test_progress_moves_on_a_terminal_and_nothing_of_it_is_cut(terminal: Terminal) -> None:
+    screen = Screen(terminal)
+
+    screen.show("10 %", "task " * 30 + "the end")
+    screen.say("a step")
     screen.show("20 %")
-    screen.settle()
+    screen.clear()
 
-    assert stream.getvalue().count("\n") == 0
-    assert stream.getvalue().endswith("\r\x1b[2K")
+    written = terminal.getvalue()
+    assert "the end" in written
+    assert "a step" in written
+    assert "\x1b[2K" in written  # a line was taken away
+    assert written.index("10 %") < written.index("20 %")

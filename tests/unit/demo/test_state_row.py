@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from airflow_provider.changelog.commit_record import COMMIT_KEY as PRODUCT_COMMIT_KEY
-from airflow_provider.changelog.commit_record import CommitRecord
+from airflow_provider.changelog.commit_record import CommitRecord, SourcePosition
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.demo.aircraft import Aircraft
 from airflow_provider.demo.state_row import COMMIT_KEY, Commit, decode_commit, decode_state
-from airflow_provider.streaming.row import Column, RowCodec
+from airflow_provider.streaming.operations.row_codec import Column, RowCodec
 
 
 def encoded(*aircraft: Aircraft) -> list[bytes]:
@@ -59,7 +60,18 @@ def test_other_bytes_are_refused(damage: object) -> None:
 
 
 def test_commit_record_is_read_by_its_documented_names() -> None:
-    record = CommitRecord("flights", 2, 4, "i2", 17, 99, {"flights": 123}, 124, {"no_tail_number": 5})
+    record = CommitRecord(
+        application_id="flights",
+        task=TaskId(0, 2),
+        sequence=9,
+        generation=4,
+        instance="i2",
+        incarnation=17,
+        committed_at_ms=99,
+        sources={"flights": SourcePosition(123)},
+        processed=124,
+        filtered={"no_tail_number": 5},
+    )
 
     assert PRODUCT_COMMIT_KEY == COMMIT_KEY
     assert decode_commit(record.to_bytes(), "flights") == Commit(123, 124, 5, 4, "i2")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 
 
 def hook(monkeypatch: pytest.MonkeyPatch, **connection: Any) -> KafkaStreamsHook:
-    monkeypatch.setenv("AIRFLOW_CONN_KAFKA", json.dumps({"conn_type": "kafka_streams", **connection}))
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA", json.dumps({"conn_type": "kafkastreams", **connection}))
     return KafkaStreamsHook("kafka")
 
 
@@ -47,3 +48,8 @@ def test_test_button_says_what_is_wrong_with_the_settings(monkeypatch: pytest.Mo
 
     assert not works
     assert "SASL mechanism" in message
+
+
+def test_type_of_connection_can_be_the_scheme_of_a_uri() -> None:
+    """Else Airflow warns each time that it hands the connection on."""
+    assert re.fullmatch(r"[a-z][a-z0-9]*", KafkaStreamsHook.conn_type)

@@ -10,6 +10,7 @@ import pytest
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.hooks.spark_instance import SparkInstanceHook
+from airflow_provider.jars import jar_sets
 
 JARS = {"spark.jars": "/a.jar"}
 
@@ -47,11 +48,44 @@ def test_credentials_are_redacted_by_spark(spark: Any) -> None:
     assert "sasl" in redaction
 
 
+@pytest.mark.parametrize(
+    ("conf", "enabled"),
+    [pytest.param({}, "false", id="default"), pytest.param({"spark.ui.enabled": "true"}, "true", id="asked-for")],
+)
+def test_sparks_ui_is_off_unless_it_is_asked_for(spark: Any, conf: dict[str, str], enabled: str) -> None:
+    spark()
+
+    command = SparkInstanceHook("spark", {**JARS, **conf}).command("/job.py")
+
+    assert [word for word in command if word.startswith("spark.ui.")] == [f"spark.ui.enabled={enabled}"]
+
+
 def test_kafka_connector_is_added_when_nothing_names_it(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     spark()
-    monkeypatch.setattr("airflow_provider.embedded.jars.spark_kafka_jars", lambda: (Path("/k.jar"), Path("/c.jar")))
+    monkeypatch.setattr(jar_sets, "spark_kafka_jars", lambda settings_file: (Path("/k.jar"), Path("/c.jar")))
 
     assert ("--jars", "/k.jar,/c.jar") in pairs(SparkInstanceHook("spark").command("/job.py"))
+
+
+@pytest.mark.parametrize("named", [pytest.param("/m/ivy.xml", id="path"), pytest.param("file:///m/ivy.xml", id="url")])
+def test_mirror_of_the_settings_serves_the_connector_too(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    spark()
+    monkeypatch.setattr(jar_sets, "spark_kafka_jars", lambda settings_file: (settings_file,))
+
+    command = SparkInstanceHook("spark", {"spark.jars.ivySettings": named}).command("/job.py")
+
+    assert ("--jars", "/m/ivy.xml") in pairs(command)
+
+
+def test_packages_of_the_settings_replace_the_connector(spark: Any) -> None:
+    spark()
+
+    command = SparkInstanceHook("spark", {"spark.jars.packages": "g:a:1"}).command("/job.py")
+
+    assert ("--conf", "spark.jars.packages=g:a:1") in pairs(command)
+    assert "--jars" not in command
 
 
 def test_python_is_the_one_that_launches(spark: Any) -> None:

@@ -1,21 +1,37 @@
 from __future__ import annotations
 
 import inspect
+import itertools
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from airflow.sdk.configuration import conf
+from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout, AirflowSkipException
 
+from airflow_provider.common.json_codec import to_plain
+from airflow_provider.control.conditions import Outcome, WaitResult
+from airflow_provider.errors import ConfigurationError, DeadlineError, FencedError
+from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.operators.application_reset import ResetApplicationOperator
 from airflow_provider.operators.changelog_replay import ReplayChangelogOperator
 from airflow_provider.operators.changelog_topics import CreateChangelogTopicsOperator
 from airflow_provider.operators.control import ControlOperator
+from airflow_provider.operators.drill_readiness import CheckDrillReadinessOperator
 from airflow_provider.operators.failover import FailOverOperator
 from airflow_provider.operators.failover_report import ReportFailOverOperator
 from airflow_provider.operators.fault_injection import InjectFaultOperator
 from airflow_provider.operators.instance_deployment import DeployInstanceOperator
 from airflow_provider.operators.instance_stop import StopInstanceOperator
-from airflow_provider.operators.promotion import PromoteStandbyOperator, numbers_of
+from airflow_provider.operators.processing_pause import PauseProcessingOperator
+from airflow_provider.operators.promotion import PromoteStandbyOperator
 from airflow_provider.operators.recovery_check import CheckRecoveryOperator
+from airflow_provider.operators.repair_list import ListRepairsOperator
+from airflow_provider.operators.slo_check import CheckSloOperator
+from airflow_provider.operators.state_removal import RemoveStateOperator
 from airflow_provider.operators.task_assignment import AssignTasksOperator
+from airflow_provider.operators.topic_check import CheckTopicsOperator
 from airflow_provider.sensors.control import ControlSensor
 from airflow_provider.sensors.incident_resolution import IncidentResolutionSensor
 from airflow_provider.sensors.instance_state import InstanceStateSensor
@@ -24,21 +40,27 @@ from airflow_provider.sensors.task_state import TaskStateSensor
 
 ARGUMENTS: dict[type[ControlOperator | ControlSensor], dict[str, Any]] = {
     AssignTasksOperator: {},
+    CheckDrillReadinessOperator: {},
     CheckRecoveryOperator: {"fault": {}},
+    CheckSloOperator: {},
+    CheckTopicsOperator: {"source_topics": "source"},
     CreateChangelogTopicsOperator: {"source_topics": "source"},
     DeployInstanceOperator: {"instance": "a"},
     FailOverOperator: {},
     InjectFaultOperator: {},
+    PauseProcessingOperator: {},
     PromoteStandbyOperator: {"tasks": 0},
+    RemoveStateOperator: {"instance": "a", "state_dir": "/state"},
     ReplayChangelogOperator: {"instance": "a", "tasks": [0]},
+    ListRepairsOperator: {},
     ReportFailOverOperator: {"incident_id": "i"},
+    ResetApplicationOperator: {},
     StopInstanceOperator: {"instance": "a"},
     IncidentResolutionSensor: {"instance": "a", "incarnation": 1},
     InstanceStateSensor: {"instance": "a"},
     StandbyLagSensor: {},
-    TaskStateSensor: {"task_number": 0},
+    TaskStateSensor: {"task": "0_0"},
 }
-ONCE = {InjectFaultOperator}
 
 
 @pytest.fixture(params=ARGUMENTS, ids=lambda kind: kind.__name__)
@@ -61,9 +83,23 @@ def test_template_fields_are_attributes_and_arguments(made: ControlOperator | Co
         assert name in arguments
 
 
+NO_TEMPLATES = {"timeout", "until", "certified", "soft_fail", "deferrable"}
+
+
+def test_other_arguments_than_the_documented_are_template_fields(made: ControlOperator | ControlSensor) -> None:
+    ours = [base for base in type(made).__mro__ if base.__module__.startswith("airflow_provider.")]
+    arguments = {name for base in ours for name in inspect.signature(base).parameters}
+
+    assert arguments - {"retries", "retry_delay", "kwargs"} - NO_TEMPLATES == set(made.template_fields)
+
+
 def test_it_retries_soon_by_default(made: ControlOperator | ControlSensor) -> None:
-    assert (made.retries or 0) == 0 if type(made) in ONCE else (made.retries or 0) >= 1
+    assert (made.retries or 0) >= 1
     assert made.retry_delay.total_seconds() <= 10
+
+
+def test_it_is_deferred_where_airflows_setting_says_so(made: ControlOperator | ControlSensor) -> None:
+    assert made.deferrable is conf.getboolean("operators", "default_deferrable") is True
 
 
 def test_own_number_of_retries_wins(kind: type[ControlOperator | ControlSensor]) -> None:
@@ -81,10 +117,55 @@ def test_sensor_says_what_it_waits_for(made: ControlOperator | ControlSensor) ->
         assert str(made.condition())
 
 
-@pytest.mark.parametrize(
-    ("tasks", "expected"),
-    [(3, (3,)), ([0, 2], (0, 2)), ("1, 2", (1, 2)), ("[4]", (4,)), (["5"], (5,))],
-    ids=["number", "list", "text", "rendered list", "texts"],
+def test_fenced_publisher_lets_the_other_finish_for_longer_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+
+    def fenced(*_: object) -> object:
+        raise FencedError("a newer publisher took over")
+
+    monkeypatch.setattr(KafkaStreamsHook, "connection", KafkaConnection("127.0.0.1:1"))
+    monkeypatch.setattr("airflow_provider.control.publication.AssignmentPublisher", fenced)
+    monkeypatch.setattr("airflow_provider.control.fenced_retry.time.sleep", pauses.append)
+
+    with pytest.raises(FencedError, match="look for DAG runs"):
+        AssignTasksOperator(task_id="t", application_id="app").publish_by(lambda _: None)
+
+    assert len(pauses) == 5
+    assert all(later > earlier for earlier, later in itertools.pairwise(pauses))
+    assert 1.0 < sum(pauses) < 10.0
+
+
+@pytest.mark.parametrize("timeout_s", ["nan", -1, "soon"], ids=repr)
+def test_wrong_setting_ends_the_task_without_another_try(timeout_s: Any) -> None:
+    waits = StandbyLagSensor(task_id="t", application_id="app", timeout_s=timeout_s)
+
+    with pytest.raises(ConfigurationError, match="timeout_s is") as raised:
+        waits.execute({})
+
+    assert isinstance(raised.value, AirflowFailException)
+
+
+WAITED_IN_VAIN = to_plain(
+    WaitResult(outcome=Outcome.WAITING, waited_for="rain", waited_s=1.0, seen="clouds", result={})
 )
-def test_task_numbers_are_read_as_people_write_them(tasks: Any, expected: tuple[int, ...]) -> None:
-    assert numbers_of(tasks) == expected
+
+
+def test_deadline_of_a_sensor_is_airflows_and_is_not_tried_again() -> None:
+    with pytest.raises(AirflowSensorTimeout) as raised:
+        StandbyLagSensor(task_id="t", application_id="app").execute_complete({}, WAITED_IN_VAIN)
+
+    assert isinstance(raised.value, DeadlineError)
+
+
+@pytest.mark.parametrize(
+    "how", [pytest.param({"soft_fail": True}, id="soft_fail"), pytest.param({"never_fail": True}, id="never_fail")]
+)
+def test_sensor_that_must_not_fail_is_skipped_at_its_deadline(how: dict[str, Any]) -> None:
+    waits = StandbyLagSensor(task_id="t", application_id="app", **how)
+
+    with pytest.raises(AirflowSkipException, match="rain"):
+        waits.execute_complete({}, WAITED_IN_VAIN)
+
+
+def test_airflows_timeout_of_a_sensor_is_its_deadline() -> None:
+    assert StandbyLagSensor(task_id="t", application_id="app", timeout=timedelta(minutes=2)).timeout_s == 120.0

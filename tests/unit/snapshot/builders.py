@@ -1,31 +1,38 @@
-"""A snapshot of task 3 of `app`, and the changelog that it is of."""
+"""A snapshot of task 0_3 of `app`, and the changelog that it is of."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.snapshot.choice import ChangelogBounds
 from airflow_provider.snapshot.manifest import MANIFEST_FORMAT, Manifest, SnapshotFile
+from airflow_provider.state.position import ChangelogPosition
 
 HOUR_MS = 3_600_000
 NOW_MS = 1_800_000_000_000
 
 
-def manifest(**other: Any) -> Manifest:
+def manifest(
+    offset: int = 900_000,
+    complete_at_ms: int = NOW_MS - HOUR_MS,
+    changelog: str = "app-state-changelog",
+    store: str = "state",
+    keys: int = 1_000_000,
+    **other: Any,
+) -> Manifest:
+    at = ChangelogPosition(
+        offset=offset, topic_id="topic-id", timestamp_ms=NOW_MS - HOUR_MS, complete_at_ms=complete_at_ms
+    )
     given: dict[str, Any] = {
         "format": MANIFEST_FORMAT,
         "application_id": "app",
-        "task": 3,
-        "store": "state",
-        "changelog": "app-state-changelog",
-        "incarnation": "topic-id",
+        "task": TaskId(0, 3),
         "instance": "i2",
-        "offset": 900_000,
         "commit": '{"application_id":"app"}',
-        "timestamp_ms": NOW_MS - HOUR_MS,
-        "applied_at_ms": NOW_MS - HOUR_MS,
         "taken_at_ms": NOW_MS - HOUR_MS,
-        "keys": 1_000_000,
+        "changelogs": {changelog: at},
+        "keys": {store: keys},
         "files": (SnapshotFile("000007.sst", 50_000_000, "0" * 64),),
     }
     return Manifest(**(given | other))
@@ -34,10 +41,10 @@ def manifest(**other: Any) -> Manifest:
 def bounds(**other: Any) -> ChangelogBounds:
     given: dict[str, Any] = {
         "application_id": "app",
-        "task": 3,
+        "task": TaskId(0, 3),
         "store": "state",
         "changelog": "app-state-changelog",
-        "incarnation": "topic-id",
+        "topic_id": "topic-id",
         "low": 0,
         "high": 1_000_000,
         "delete_retention_ms": 24 * HOUR_MS,

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.snapshot.choice import not_worth_it, refusal
 from airflow_provider.snapshot.manifest import SnapshotFile
 from airflow_provider.snapshot.settings import SnapshotSettings
@@ -20,15 +21,15 @@ def test_fresh_snapshot_of_this_changelog_may_be_restored() -> None:
     ("theirs", "ours", "why"),
     [
         pytest.param({"application_id": "other"}, {}, "application 'other'", id="another-application"),
-        pytest.param({"task": 4}, {}, "task 4", id="another-task"),
+        pytest.param({"task": TaskId(0, 4)}, {}, "task 0_4", id="another-task"),
         pytest.param({"store": "other"}, {}, "store 'other'", id="another-store"),
         pytest.param({"changelog": "other"}, {}, "'other'", id="another-changelog"),
-        pytest.param({}, {"incarnation": "later"}, "made anew", id="changelog-recreated"),
+        pytest.param({}, {"topic_id": "later"}, "created again", id="changelog-recreated"),
         pytest.param({}, {"high": 899_999}, "past the changelog's end", id="past-the-end"),
         pytest.param({}, {"low": 900_001}, "before the changelog's start", id="before-the-start"),
-        pytest.param({"applied_at_ms": NOW_MS - 24 * HOUR_MS}, {}, "delete.retention.ms", id="older-than-deletions"),
+        pytest.param({"complete_at_ms": NOW_MS - 24 * HOUR_MS}, {}, "delete.retention.ms", id="older-than-deletions"),
         pytest.param(
-            {"applied_at_ms": NOW_MS - 24 * HOUR_MS + 30_000}, {}, "delete.retention.ms", id="clocks-may-differ"
+            {"complete_at_ms": NOW_MS - 24 * HOUR_MS + 30_000}, {}, "delete.retention.ms", id="clocks-may-differ"
         ),
     ],
 )

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.snapshot.clearing import clear_abandoned, is_abandoned
 from airflow_provider.snapshot.place import place_of
 from airflow_provider.snapshot.settings import SnapshotSettings
@@ -29,7 +30,7 @@ def test_standbys_snapshots_are_abandoned(ages_h: list[int], abandoned: bool) ->
 @pytest.mark.parametrize("scheme", ["file", "memory"])
 def test_only_what_other_instances_abandoned_is_removed(scheme: str, tmp_path: Path) -> None:
     url = f"file://{tmp_path}/remote" if scheme == "file" else f"memory://{uuid.uuid4().hex}"
-    task = place_of(SnapshotSettings(url), "app", "state", 3)
+    task = place_of(SnapshotSettings(url), "app", "state", TaskId(0, 3))
     for name, age in (("gone", 100), ("own", 100), ("living", 1)):
         taken = manifest(instance=name, taken_at_ms=NOW_MS - age * HOUR_MS)
         task.below(name, "manifests").write(taken.name, taken.to_bytes())

@@ -13,7 +13,7 @@ def test_reads_back_the_same_and_is_json_that_people_can_read() -> None:
     data = manifest().to_bytes()
 
     assert Manifest.from_bytes(data, "m") == manifest()
-    assert json.loads(data)["manifest"]["offset"] == 900_000
+    assert json.loads(data)["manifest"]["changelogs"]["app-state-changelog"]["offset"] == 900_000
 
 
 def test_later_snapshots_sort_behind_earlier_ones() -> None:
@@ -38,5 +38,5 @@ def test_what_is_no_manifest_is_damage(data: bytes) -> None:
 
 
 def test_later_format_is_not_read() -> None:
-    with pytest.raises(SnapshotError, match="format 2, this version reads 1"):
-        Manifest.from_bytes(manifest(format=2).to_bytes(), "m")
+    with pytest.raises(SnapshotError, match="format 4, this version reads 3"):
+        Manifest.from_bytes(manifest(format=4).to_bytes(), "m")

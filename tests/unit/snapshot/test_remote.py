@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import threading
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,9 @@ from airflow_provider.snapshot.remote import Remote
 from airflow_provider.snapshot.settings import SnapshotSettings
 
 
-@pytest.fixture(params=["file", "memory"])
-def remote(request: pytest.FixtureRequest, tmp_path: Path) -> Remote:
-    url = f"file://{tmp_path}/remote" if request.param == "file" else f"memory://{uuid.uuid4().hex}"
-    return Remote(SnapshotSettings(url), "app", "task-0")
+@pytest.fixture
+def remote(url: str) -> Remote:
+    return Remote(SnapshotSettings(url), "app", "0_0")
 
 
 def test_what_was_written_is_listed_read_and_removed(remote: Remote, tmp_path: Path) -> None:
@@ -38,12 +36,12 @@ def test_what_was_written_is_listed_read_and_removed(remote: Remote, tmp_path: P
 
 
 def test_what_is_not_there_is_an_error_that_names_it(remote: Remote) -> None:
-    with pytest.raises(SnapshotError, match="app/task-0/none could not be read"):
+    with pytest.raises(SnapshotError, match="app/0_0/none could not be read"):
         remote.read("none")
 
 
 class FakeFileSystem(fsspec.AbstractFileSystem):  # type: ignore[misc]
-    """Hangs until told, or fails with a secret in the message."""
+    """Hangs until released, or fails with a secret in the message."""
 
     protocol = "fake"
     cachable = False

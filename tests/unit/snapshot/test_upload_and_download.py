@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
-import uuid
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import fsspec
 import pytest
+from fsspec.implementations.local import LocalFileSystem
 
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import SnapshotError
 from airflow_provider.snapshot.download import Downloaded, download
 from airflow_provider.snapshot.hashes import FileHashes
@@ -19,21 +22,20 @@ from airflow_provider.snapshot.place import place_of
 from airflow_provider.snapshot.remote import Remote
 from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.snapshot.upload import Uploaded, upload
-from airflow_provider.state.position import Position
+from airflow_provider.state.position import ChangelogPosition, Position
 from airflow_provider.state.store import Store
 from tests.unit.snapshot.builders import HOUR_MS, NOW_MS, bounds, manifest
 
 
-@pytest.fixture(params=["file", "memory"])
-def settings(request: pytest.FixtureRequest, tmp_path: Path) -> SnapshotSettings:
-    url = f"file://{tmp_path}/remote" if request.param == "file" else f"memory://{uuid.uuid4().hex}"
+@pytest.fixture
+def settings(url: str) -> SnapshotSettings:
     # A replay is assumed to be so slow that a snapshot is always worth it.
     return SnapshotSettings(url, keep=2, replay_records_per_s=1)
 
 
 @pytest.fixture
 def task(settings: SnapshotSettings) -> Remote:
-    return place_of(settings, "app", "state", 3)
+    return place_of(settings, "app", "state", TaskId(0, 3))
 
 
 @dataclasses.dataclass
@@ -49,7 +51,8 @@ class Standby:
     def grow(self) -> None:
         rows = [(b"%08d" % n, os.urandom(100)) for n in range(self.offset, self.offset + 1000)]
         self.offset += 1000
-        self.store.write(rows, Position(self.offset, b"commit", "app-state-changelog"))
+        at = ChangelogPosition(offset=self.offset)
+        self.store.write({"state": rows}, Position(changelogs={"app-state-changelog": at}, commit=b"commit"))
 
     def snapshot(self, keep: int = 2) -> Uploaded:
         self.grow()
@@ -61,7 +64,7 @@ class Standby:
 
 @pytest.fixture
 def standby(task: Remote, tmp_path: Path) -> Iterator[Standby]:
-    store = Store(tmp_path / "state")
+    store = Store(tmp_path / "state", ["state"])
     yield Standby(store, task.below("i2"), tmp_path)
     store.close()
 
@@ -71,9 +74,9 @@ def fetch(task: Remote, settings: SnapshotSettings, tmp_path: Path, **ours: obje
 
 
 def restored(tmp_path: Path) -> tuple[dict[bytes, bytes], Position | None]:
-    store = Store(tmp_path / "restored")
+    store = Store(tmp_path / "restored", ["state"])
     try:
-        return dict(store.items()), store.position
+        return dict(store.items("state")), store.position
     finally:
         store.close()
 
@@ -93,7 +96,7 @@ def test_restored_store_is_the_one_that_was_taken_whatever_was_written_later(
     task: Remote, settings: SnapshotSettings, standby: Standby, tmp_path: Path
 ) -> None:
     standby.snapshot()
-    then, position = dict(standby.store.items()), standby.store.position
+    then, position = dict(standby.store.items("state")), standby.store.position
     standby.grow()
 
     found = fetch(task, settings, tmp_path)
@@ -118,7 +121,7 @@ def test_newest_of_two_standbys_is_taken_and_neither_touches_the_others(
 ) -> None:
     standby.snapshot()
     (tmp_path / "other").mkdir()
-    other = Standby(Store(tmp_path / "other" / "state"), task.below("i3"), tmp_path / "other")
+    other = Standby(Store(tmp_path / "other" / "state", ["state"]), task.below("i3"), tmp_path / "other")
     for _ in range(5):
         other.snapshot(keep=1)
     other.store.close()
@@ -155,7 +158,7 @@ def test_damaged_file_is_found_removed_and_the_next_older_snapshot_taken(
 
 
 @pytest.mark.parametrize("kind", ["manifest-damaged", "file-damaged", "file-missing", "file-cut-short"])
-def test_without_a_whole_snapshot_the_changelog_is_read_and_the_reason_told(
+def test_without_a_whole_snapshot_the_changelog_is_read_and_the_reason_reported(
     kind: str, task: Remote, settings: SnapshotSettings, standby: Standby, tmp_path: Path
 ) -> None:
     taken = standby.snapshot().manifest
@@ -210,7 +213,7 @@ def test_upload_that_dies_before_its_manifest_leaves_no_snapshot(
 @pytest.mark.parametrize(
     ("ours", "why"),
     [
-        pytest.param({"incarnation": "later"}, "made anew", id="recreated-changelog"),
+        pytest.param({"topic_id": "later"}, "created again", id="recreated-changelog"),
         pytest.param({"low": 5_000}, "before the changelog's start", id="truncated-changelog"),
         pytest.param({"delete_retention_ms": HOUR_MS // 2}, "delete.retention.ms", id="too-old"),
     ],
@@ -244,5 +247,40 @@ def test_file_that_would_lie_elsewhere_is_refused(
     evil = manifest(offset=5, files=(SnapshotFile("../outside", 1, "aa"),))
     standby.place.below("manifests").write(evil.name, evil.to_bytes())
 
-    assert "no plain name" in str(fetch(task, settings, tmp_path))
+    assert "expected a plain name" in str(fetch(task, settings, tmp_path))
     assert not (tmp_path / "outside").exists()
+
+
+def test_fetch_that_was_given_up_changes_nothing_of_the_snapshot_that_was_taken_instead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = SnapshotSettings(f"file://{tmp_path}/remote", timeout_s=5.0, replay_records_per_s=1)
+    task = place_of(settings, "app", "state", TaskId(0, 3))
+    for offset, content in ((100, b"older"), (200, b"newer")):
+        local = tmp_path / f"local-{offset}"
+        local.mkdir()
+        (local / "000012.sst").write_bytes(content)
+        taken = manifest(offset=offset, taken_at_ms=NOW_MS - HOUR_MS + offset, files=())
+        upload(local, taken, task.below("i2"), FileHashes(), keep=3)
+    goes_on, has_written = threading.Event(), threading.Event()
+    get_file = LocalFileSystem.get_file
+
+    def stand_still(self: LocalFileSystem, source: str, local: str, **given: object) -> None:
+        if Path(source).name != hashlib.sha256(b"newer").hexdigest():
+            get_file(self, source, local, **given)
+            return
+        goes_on.wait(60.0)
+        try:
+            get_file(self, source, local, **given)
+        finally:
+            has_written.set()
+
+    monkeypatch.setattr(LocalFileSystem, "get_file", stand_still)
+
+    found = fetch(task, settings, tmp_path)
+    goes_on.set()
+
+    assert found.manifest is not None
+    assert found.manifest.offset == 100
+    assert has_written.wait(60.0)
+    assert (tmp_path / "restored" / "000012.sst").read_bytes() == b"older"

@@ -9,16 +9,17 @@ import pytest
 from airflow_provider.errors import StoreCorruptedError
 from airflow_provider.state import digest_scan
 from airflow_provider.state.digest import digest_of
-from airflow_provider.state.position import Position
+from airflow_provider.state.position import ChangelogPosition, Position
 from airflow_provider.state.running_digest import RunningDigest
 from airflow_provider.state.store import Store
+from tests.waiting import wait_until
 
-AT = Position(1, b"commit", "app-state-changelog")
+AT = Position(changelogs={"app-state-changelog": ChangelogPosition(offset=1)}, commit=b"commit")
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    store = Store(tmp_path / "state")
+    store = Store(tmp_path / "state", ["state"])
     yield store
     store.close()
 
@@ -30,15 +31,15 @@ def test_scan_finds_the_digest_of_the_users_keys_alone(
     monkeypatch.setattr(digest_scan, "_CHUNK", 3)
     # Some before the store's own keys, one after.
     stored = {b"%03d" % n: os.urandom(n) for n in range(keys)} | {b"\xff\xff": b"last"}
-    store.write(stored.items(), AT)
+    store.write({"state": stored.items()}, AT)
 
-    assert store.scan().result() == digest_of(stored.keys(), stored.values())
+    assert store.scan("state").result() == digest_of(stored.keys(), stored.values())
 
 
 def test_what_is_written_meanwhile_is_not_in_it(store: Store) -> None:
-    store.write([(b"a", b"1")], AT)
-    scan = store.scan()
-    store.write([(b"a", b"2"), (b"b", b"2")], AT)
+    store.write({"state": [(b"a", b"1")]}, AT)
+    scan = store.scan("state")
+    store.write({"state": [(b"a", b"2"), (b"b", b"2")]}, AT)
 
     assert scan.result() == digest_of([b"a"], [b"1"])
 
@@ -48,12 +49,12 @@ def test_scan_under_way_ends_with_the_database_that_it_reads(
     reopen: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(digest_scan, "_SHARE", 1e-9)  # it would take years
-    store = Store(tmp_path / "state")
-    store.write([(b"a", b"1")], AT)
-    scan = store.scan()
+    store = Store(tmp_path / "state", ["state"])
+    store.write({"state": [(b"a", b"1")]}, AT)
+    scan = store.scan("state")
 
     if reopen:
-        store.set_bulk(True)
+        store.set_bulk_load_mode("state", True)
     else:
         store.close()
 
@@ -61,27 +62,43 @@ def test_scan_under_way_ends_with_the_database_that_it_reads(
     assert scan.result() is None
     if reopen:
         store.close()
-    Store(tmp_path / "state").close()  # nobody holds its lock
+    Store(tmp_path / "state", ["state"]).close()  # its lock is free
 
 
-def test_block_that_cannot_be_read_is_corruption_and_leaves_no_lock(tmp_path: Path) -> None:
-    path = tmp_path / "state"
-    store = Store(path)
-    store.write([(b"%05d" % n, os.urandom(100)) for n in range(2_000)], AT)
-    store.set_bulk(True)  # to flush
-    store.set_bulk(False)
+@pytest.fixture
+def damaged(tmp_path: Path) -> Iterator[Store]:
+    """A block in the middle of its table cannot be read."""
+    path = tmp_path / "damaged"
+    store = Store(path, ["state"])
+    store.write({"state": [(b"%05d" % n, os.urandom(100)) for n in range(2_000)]}, AT)
+    store.set_bulk_load_mode("state", True)  # to flush
+    store.set_bulk_load_mode("state", False)
     store.close()
-    (file,) = path.glob("*.sst")
+    file = max(path.glob("*.sst"), key=lambda file: file.stat().st_size)
     content = bytearray(file.read_bytes())
     content[100_000:102_000] = os.urandom(2_000)
     file.write_bytes(content)
-    store = Store(path)
+    store = Store(path, ["state"])
+    yield store
+    store.close()
+
+
+def test_block_that_cannot_be_read_is_corruption_and_leaves_no_lock(damaged: Store) -> None:
+    with pytest.raises(StoreCorruptedError, match="cannot be read to its end"):
+        damaged.scan("state").result()
+
+    damaged.close()
+    Store(damaged.path, ["state"]).close()
+
+
+def test_owner_whose_store_cannot_be_scanned_for_its_digest_says_so(damaged: Store) -> None:
+    digest = RunningDigest()
+    scan = damaged.scan("state")
+    digest.rebase(scan)
+    wait_until(lambda: scan.done, 30, "the scan")
 
     with pytest.raises(StoreCorruptedError, match="cannot be read to its end"):
-        store.scan().result()
-
-    store.close()
-    Store(path).close()
+        digest.after(0)
 
 
 def test_digest_goes_on_from_what_is_known() -> None:
@@ -96,9 +113,9 @@ def test_digest_goes_on_from_what_is_known() -> None:
 
 
 def test_digest_goes_on_from_what_a_scan_finds_with_what_changed_meanwhile(store: Store) -> None:
-    store.write([(b"a", b"1")], AT)
+    store.write({"state": [(b"a", b"1")]}, AT)
     digest = RunningDigest()
-    scan = store.scan()
+    scan = store.scan("state")
     digest.rebase(scan)
     digest.add(5)
     found = scan.result()
@@ -109,7 +126,7 @@ def test_digest_goes_on_from_what_a_scan_finds_with_what_changed_meanwhile(store
 
 def test_digest_is_not_known_after_the_scan_was_given_up(store: Store) -> None:
     digest = RunningDigest()
-    scan = store.scan()
+    scan = store.scan("state")
     digest.rebase(scan)
 
     digest.resume(None)

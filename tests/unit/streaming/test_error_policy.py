@@ -11,8 +11,12 @@ import pytest
 from airflow_provider.errors import ConfigurationError, DecodeError, ProcessError
 from airflow_provider.state.position import RESERVED_PREFIX
 from airflow_provider.streaming.error_policy import ErrorPolicy, OnError
-from airflow_provider.streaming.process import Process, ValueState
-from airflow_provider.streaming.screening import screen
+from airflow_provider.streaming.job import StatefulJob
+from airflow_provider.streaming.operations.process import ValueState
+from airflow_provider.streaming.worker.row_validation import validate_rows
+from airflow_provider.testing import Counts, JobTester
+
+ORDERS = StatefulJob("orders").source("orders", schema="customer STRING, amount BIGINT").group_by("customer")
 
 
 def total(key: str, rows: list[dict[str, Any]], state: ValueState) -> list[dict[str, Any]]:
@@ -61,7 +65,7 @@ def test_screen_parts_good_rows_from_bad_and_names_each() -> None:
         (6, b"b", 1, None),
         (7, b"", 1, None),
     )
-    good, failures = screen("orders", 3, "customer", rows)
+    good, failures = validate_rows("orders", 3, "customer", rows)
     assert good.column("__offset").to_pylist() == [1, 6, 7]
     assert [failure.offset for failure in failures] == [2, 3, 4, 5]
     assert isinstance(failures[0].error, DecodeError)
@@ -69,35 +73,50 @@ def test_screen_parts_good_rows_from_bad_and_names_each() -> None:
         assert (failure.error.topic, failure.error.partition, failure.error.offset) == ("orders", 3, failure.offset)
 
 
+def order(customer: str, amount: int) -> dict[str, Any]:
+    return {"customer": customer, "amount": amount}
+
+
 def test_rows_that_raise_are_left_out_and_the_others_of_their_key_are_not() -> None:
-    operation = Process(total, ("amount",))
-    rows = rows_of((1, b"a", 1, None), (2, b"a", -2, None), (3, b"b", 5, None), (4, b"a", 3, None))
-    grouped = operation.group("key", rows)
-    changes = grouped.apply([b"[9]", None], tolerant=True)
-    assert dict(changes.state) == {b"a": b"[9,1,3]", b"b": b"[5]"}
-    assert [failure.offset for failure in changes.failed] == [2]
-    assert "-2 is negative" in changes.failed[0].error.reason
-    assert "ValueError" in changes.failed[0].stack
+    with JobTester(ORDERS.process(total, ["amount"]).on_error("dead_letter", "bad")) as tester:
+        tester.pipe_input(order("a", 9))
+
+        tester.pipe_inputs([order("a", 1), order("a", -2), order("b", 5), order("a", 3)])
+
+        assert tester.states() == {"a": [9, 1, 3], "b": [5]}
+        (letter,) = tester.dead_letters()
+        assert letter.offset == 2
+        assert "-2 is negative" in letter.message
+        assert "ValueError" in letter.stack
+        assert tester.counts == Counts(processed=5, filtered={}, failed=1)
 
 
 def test_key_of_which_every_row_raises_keeps_its_state() -> None:
-    grouped = Process(total, ("amount",)).group("key", rows_of((1, b"a", -1, None)))
-    changes = grouped.apply([b"[9]"], tolerant=True)
-    assert list(changes.state) == []
-    assert list(changes.output) == []
-    assert len(changes.failed) == 1
+    with JobTester(ORDERS.process(total, ["amount"]).sink("totals").on_error("skip")) as tester:
+        tester.pipe_input(order("a", 9))
+        tester.read_output()
+
+        tester.pipe_input(order("a", -1))
+
+        assert tester.states() == {"a": [9]}
+        assert tester.read_output() == []
+        assert tester.counts.failed == 1
+
+
+def stuck(key: str, rows: list[dict[str, Any]], state: ValueState) -> None:
+    if rows[0]["amount"] == 13:
+        while True:
+            time.sleep(0.001)
+    state.update(rows[0]["amount"])
 
 
 def test_function_that_does_not_return_counts_as_raised() -> None:
-    def stuck(key: str, rows: list[dict[str, Any]], state: ValueState) -> None:
-        if rows[0]["amount"] == 13:
-            while True:
-                time.sleep(0.001)
-        state.update(rows[0]["amount"])
+    job = ORDERS.process(stuck, ["amount"], timeout_s=0.2)
 
-    grouped = Process(stuck, ("amount",), timeout_s=0.2).group("key", rows_of((1, b"a", 13, None), (2, b"b", 1, None)))
-    changes = grouped.apply([None, None], tolerant=True)
-    assert dict(changes.state) == {b"b": b"1"}
-    assert "did not return within 0.2 s" in changes.failed[0].error.reason
-    with pytest.raises(ProcessError, match="did not return"):
-        grouped.apply([None, None])
+    with JobTester(job.on_error("dead_letter", "bad")) as tester:
+        tester.pipe_inputs([order("a", 13), order("b", 1)])
+        assert tester.states() == {"b": 1}
+        (letter,) = tester.dead_letters()
+        assert "did not return within 0.2 s" in letter.message
+    with JobTester(job) as tester, pytest.raises(ProcessError, match="did not return"):
+        tester.pipe_inputs([order("a", 13), order("b", 1)])

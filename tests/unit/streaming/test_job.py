@@ -1,17 +1,18 @@
 from __future__ import annotations
 
 import pickle
-from pathlib import Path
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from airflow_provider.connection import KafkaConnection
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.job import StatefulJob
-from airflow_provider.streaming.process import Row, ValueState
-from airflow_provider.streaming.settings import INSTANCE_FILE_VARIABLE, InstanceSettings
+from airflow_provider.streaming.operations.aggregate import Aggregate
+from airflow_provider.streaming.operations.process import Row, ValueState
+from airflow_provider.streaming.schema_check import TYPES
 
 COMPLETE = (
     StatefulJob("orders-per-customer")
@@ -34,7 +35,7 @@ def test_complete_job_is_itself() -> None:
 
 
 def test_job_without_a_sink_is_complete() -> None:
-    assert StatefulJob("a").source("t").group_by("k").process(forget, ["x"]).checked().sink_topic is None
+    assert StatefulJob("a").source("t").group_by("key").process(forget, ["value"]).checked().sink_topic is None
 
 
 @pytest.mark.parametrize(
@@ -74,10 +75,6 @@ def test_every_method_leaves_the_job_before_as_it_was() -> None:
     assert before == StatefulJob("a").source("t")
 
 
-def test_filters_are_named_in_their_order() -> None:
-    assert COMPLETE.filters == ("no_amount", "free")
-
-
 def test_options_change_what_they_name_and_no_more() -> None:
     rocksdb = RocksDBOptions(block_cache_bytes=1 << 20)
 
@@ -87,23 +84,316 @@ def test_options_change_what_they_name_and_no_more() -> None:
     assert dict(job.kafka_options) == {"kafka.max.poll.records": "10"}
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        pytest.param("kafka.isolation.level", "exactly once", id="isolation"),
+        pytest.param("KAFKA.Isolation.Level", "exactly once", id="in-capitals"),
+        pytest.param("kafka.bootstrap.servers", "connection", id="cluster"),
+        pytest.param("kafka.sasl.jaas.config", "connection", id="login"),
+        pytest.param("startingOffsets", "where it stopped", id="position"),
+        pytest.param("failOnDataLoss", r"on_data_loss\(\)", id="data-loss"),
+        pytest.param("maxOffsetsPerTrigger", r"source\(max_offsets_per_trigger", id="batch-size"),
+    ],
+)
+def test_option_that_the_package_sets_itself_is_refused_with_where_it_is_set(name: str, hint: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"{name}.*{hint}"):
+        COMPLETE.options(kafka={name: "x"}).checked()
+
+
 def test_operation_can_be_sent_to_workers() -> None:
     assert pickle.loads(pickle.dumps(COMPLETE.operation)) == COMPLETE.operation
 
 
-def test_job_that_no_launcher_started_says_how_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(INSTANCE_FILE_VARIABLE, raising=False)
+def test_option_that_is_empty_is_set_and_one_that_is_none_is_not() -> None:
+    job = COMPLETE.options(kafka={"kafka.max.poll.records": "10"}).options(store=None)
 
-    with pytest.raises(ConfigurationError, match="DeployInstanceOperator"):
-        COMPLETE.run()
+    assert dict(job.options(kafka={}).kafka_options) == {}
+    assert (dict(job.kafka_options), job.store) == ({"kafka.max.poll.records": "10"}, "state")
 
 
-def test_job_that_was_deployed_as_another_application_is_refused(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    file = tmp_path / "instance.json"
-    InstanceSettings("other", "i1", 1, "s", "r", KafkaConnection("broker:9092")).write(file)
-    monkeypatch.setenv(INSTANCE_FILE_VARIABLE, str(file))
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        pytest.param({"call_timeout_s": 0}, "call_timeout_s=0", id="call-timeout"),
+        pytest.param({"state_cleanup_delay_ms": 0}, "state_cleanup_delay_ms=0", id="state-cleanup-delay"),
+        pytest.param({"transaction_timeout_ms": 0}, "transaction_timeout_ms=0", id="transaction-timeout"),
+        pytest.param({"store": ""}, "cannot name a topic", id="store"),
+    ],
+)
+def test_option_that_cannot_work_is_refused_and_not_ignored(options: dict[str, Any], found: str) -> None:
+    with pytest.raises(ConfigurationError, match=found):
+        COMPLETE.options(**options)
 
-    with pytest.raises(ConfigurationError, match="'orders-per-customer', it was deployed as 'other'"):
-        COMPLETE.run()
+
+NESTED = (
+    "id STRING NOT NULL COMMENT 'the, key', who STRUCT<name: STRING, `home.town`: STRUCT<zip: INT>>, "
+    "price DECIMAL(12, 2), tags ARRAY<STRING>, extra MAP<STRING, INT>, at TIMESTAMP, raw BINARY, any VARIANT, "
+    "`odd name` INT"
+)
+
+
+def job_of(key: str = "id", aggregate: Aggregate | None = None, columns: Sequence[str] = ()) -> StatefulJob:
+    job = StatefulJob("a").source("t", schema=NESTED).with_column("computed", "1").group_by(key)
+    return job.process(forget, tuple(columns)) if aggregate is None else job.aggregate(aggregate)
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        pytest.param(job_of("ID", columns=["who", "price", "tags", "extra", "at", "raw", "computed"]), id="process"),
+        pytest.param(job_of("who.name", F.sum("price")), id="field-of-a-struct"),
+        pytest.param(job_of("_source.key", F.max("_source.offset")), id="record"),
+        pytest.param(job_of("`odd name`", F.count("tags")), id="quoted"),
+        pytest.param(job_of("computed", F.sum("computed")), id="computed"),
+        pytest.param(job_of("computed.field", F.last("computed")), id="field-of-a-computed"),
+        pytest.param(StatefulJob("a").source("t").group_by("key").aggregate(F.count("value")), id="without-a-schema"),
+        pytest.param(
+            StatefulJob("a").source("t", schema="???").group_by("x").aggregate(F.sum("y")), id="left-to-spark"
+        ),
+    ],
+)
+def test_columns_that_exist_are_accepted(job: StatefulJob) -> None:
+    assert job.checked() is job
+
+
+@pytest.mark.parametrize(
+    ("job", "said"),
+    [
+        pytest.param(job_of("idd", F.count()), r"group_by\(\) names the column 'idd', .*did you mean 'id'\?", id="key"),
+        pytest.param(job_of(aggregate=F.sum("pric")), r"'sum\(pric\)'.*did you mean 'price'\?", id="aggregate"),
+        pytest.param(job_of(columns=["tag"]), r"process\(\) names.*did you mean 'tags'\?", id="process"),
+        pytest.param(job_of("who.nme", F.count()), r"did you mean 'who.name'\?", id="field"),
+        pytest.param(job_of(aggregate=F.sum("zzz")), r"does not exist: There are 'id', 'who'", id="nothing-close"),
+        pytest.param(job_of(aggregate=F.sum("at")), r"sum of column 'at' of type TIMESTAMP", id="sum-of-timestamp"),
+        pytest.param(job_of(aggregate=F.max("who")), r"max of column 'who' of type STRUCT<name", id="max-of-struct"),
+        pytest.param(job_of(aggregate=F.first("raw")), r"first of column 'raw' of type BINARY", id="first-of-binary"),
+        pytest.param(job_of("tags", F.count()), r"'tags' of type ARRAY<STRING>.*to_json", id="key-of-array"),
+        pytest.param(job_of(columns=["any"]), r"'any' of type VARIANT.*cast it to STRING", id="variant"),
+        pytest.param(job_of(aggregate=F.count().alias("id")), r"names a result 'id'.*alias\(\)", id="alias-of-the-key"),
+        pytest.param(
+            StatefulJob("a").source("t").group_by("customer").aggregate(F.count()),
+            r"'customer', which does not exist: There are 'key', 'value'",
+            id="without-a-schema",
+        ),
+    ],
+)
+def test_column_that_cannot_be_used_is_refused_in_one_line(job: StatefulJob, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        job.checked()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("columns", [None, "amount", ["a", "a"]])
+def test_process_says_how_columns_are_named(columns: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r'such as columns=\["amount", "country"\]'):
+        StatefulJob("a").process(forget, columns)
+
+
+def test_policy_that_does_not_exist_is_refused_with_the_choices() -> None:
+    with pytest.raises(ConfigurationError, match=r"'ignore': choose one of 'fail', 'skip', 'dead_letter'"):
+        COMPLETE.on_error("ignore")  # type: ignore[arg-type]
+
+
+SCHEMA = "customer STRING, who STRUCT<name: STRING, at: ARRAY<INT>>, `odd, name` DECIMAL(10, 2) COMMENT 'a, b', n: INT"
+
+
+@pytest.mark.parametrize(
+    ("job", "why"),
+    [
+        pytest.param(
+            StatefulJob("a").source("t", schema=SCHEMA).group_by("custmer"),
+            r"does not exist: did you mean 'customer'\? There are 'customer', 'who', 'odd, name', 'n'\.",
+            id="misspelt",
+        ),
+        pytest.param(
+            StatefulJob("a").source("t", schema=SCHEMA).group_by("xyz"),
+            r"does not exist: There are 'customer'.*'n'\.$",
+            id="far",
+        ),
+        pytest.param(StatefulJob("a").source("t").group_by("k"), "There are 'key', 'value'", id="no-schema"),
+        pytest.param(
+            StatefulJob("a").source("t").with_column("host", "CAST(key AS STRING)").group_by("hots"),
+            "did you mean 'host'",
+            id="a-step-adds-one",
+        ),
+    ],
+)
+def test_column_that_there_is_not_is_refused_before_spark_starts(job: StatefulJob, why: str) -> None:
+    with pytest.raises(ConfigurationError, match=why):
+        job.aggregate(F.count()).checked()
+
+
+@pytest.mark.parametrize(
+    ("schema", "key"),
+    [
+        pytest.param(SCHEMA, "n", id="after-odd-fields"),
+        pytest.param(SCHEMA, "Customer", id="in-another-case"),
+        pytest.param(SCHEMA, "who.name", id="a-field-of-a-struct"),
+        pytest.param("struct<a: int>", "b", id="a-schema-that-only-spark-reads"),
+    ],
+)
+def test_column_that_there_may_be_is_left_to_spark(schema: str, key: str) -> None:
+    job = StatefulJob("a").source("t", schema=schema).group_by(key).aggregate(F.count())
+
+    assert job.checked() is job
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        pytest.param(
+            "customer STR, amount DUBLE", "column 'customer' is of type STR, .*: did you mean STRING\\?", id="plain"
+        ),
+        pytest.param("customer STRING, amount dubel", "'amount' is of type DUBEL, .*did you mean DOUBLE", id="small"),
+        pytest.param("customer STRING, n INT64", "'n' is of type INT64, .*did you mean INT\\?", id="with-digits"),
+        pytest.param("customer TEXT NOT NULL COMMENT 'a, b'", "did you mean STRING", id="of-another-language"),
+        pytest.param("customer STRING, x UUID", "use one of STRING, BIGINT", id="nothing-close"),
+        pytest.param("customer STRING, a ARRAY<STR>", "'a' is of type STR, .*did you mean STRING", id="in-an-array"),
+        pytest.param("customer STRING, a MAP<STRING, ARRAY<LNG>>", "'a' is of type LNG, .*LONG", id="in-a-map"),
+        pytest.param("customer STRING, a STRUCT<b: INTT>", "'a.b' is of type INTT, .*INT\\?", id="in-a-struct"),
+        pytest.param(
+            "customer STRING, a ARRAY<STRUCT<b: INTT>>", "'a.b' is of type INTT, .*INT\\?", id="in-structs-of-an-array"
+        ),
+    ],
+)
+def test_type_that_spark_does_not_have_is_refused_in_one_line(schema: str, said: str) -> None:
+    job = StatefulJob("a").source("t", schema=schema).group_by("customer").aggregate(F.count())
+
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        job.checked()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        pytest.param("c STRING, a INT, a INT", "'a' twice: keep one", id="same"),
+        pytest.param("c STRING, amount INT, Amount DOUBLE", "'amount' and 'Amount', which are one", id="another-case"),
+        pytest.param("c STRING, `c` STRING", "'c' twice", id="quoted"),
+        pytest.param("c STRING, _source STRING", "'_source', which every row has already", id="name-of-the-record"),
+    ],
+)
+def test_column_that_there_would_be_twice_is_refused_in_one_line(schema: str, said: str) -> None:
+    job = StatefulJob("a").source("t", schema=schema).group_by("c").aggregate(F.count())
+
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        job.checked()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "kind", [*TYPES, "INTERVAL DAY TO SECOND", "DECIMAL(10, 2)", "TIME(6)", "STRING COLLATE UTF8_LCASE"]
+)
+def test_type_that_spark_has_is_accepted(kind: str) -> None:
+    job = (
+        StatefulJob("a").source("t", schema=f"c STRING, x {kind}, y: ARRAY<{kind}>").group_by("c").aggregate(F.count())
+    )
+
+    assert job.checked() is job
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        pytest.param(("shop", "day"), id="two"),
+        pytest.param((["shop", "day"],), id="list"),
+        pytest.param((None,), id="none"),
+    ],
+)
+def test_key_of_several_columns_is_refused_and_says_how_to_make_one(columns: tuple[Any, ...]) -> None:
+    with pytest.raises(ConfigurationError, match=r"one column.*with_column\(") as caught:
+        StatefulJob("a").source("t", schema="shop STRING, day STRING").group_by(*columns)
+    assert "'day'" in str(caught.value) or columns == (None,)
+
+
+def test_trust_in_the_partitioning_is_said_by_name_and_is_a_bool() -> None:
+    with pytest.raises(ConfigurationError, match="trust_partitioning='day'"):
+        StatefulJob("a").source("t").group_by("key", trust_partitioning="day")  # type: ignore[arg-type]
+
+
+COUNTED = StatefulJob("counts").source("orders", schema="customer STRING").group_by("customer").aggregate(F.count())
+
+
+@pytest.mark.parametrize(
+    ("job", "said"),
+    [
+        pytest.param(COUNTED.sink("orders"), r"source\(\) and sink\(\).*'orders'.*without end", id="sink-is-source"),
+        pytest.param(
+            COUNTED.on_error("dead_letter", "orders"),
+            r"source\(\) and on_error\(\).*without end",
+            id="source-letters",
+        ),
+        pytest.param(
+            COUNTED.sink("out").on_error("dead_letter", "out"),
+            r"sink\(\) and on_error\(\).*'out'",
+            id="sink-letters",
+        ),
+        pytest.param(COUNTED.sink("counts-state-changelog"), r"sink\(\).*changelog of its store", id="changelog"),
+        pytest.param(
+            COUNTED.options(store="s").on_error("dead_letter", "counts-s-changelog"), "'counts-s-changelog'", id="store"
+        ),
+        pytest.param(COUNTED.sink("counts-assignment"), "its assignment topic", id="assignment"),
+        pytest.param(COUNTED.sink("counts-status"), "its status topic", id="status"),
+    ],
+)
+def test_topic_that_a_job_uses_twice_is_refused(job: StatefulJob, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        job.checked()
+
+
+def test_changelog_of_another_application_can_be_a_source() -> None:
+    job = StatefulJob("a").source("b-state-changelog").group_by("key").aggregate(F.count()).sink("out")
+
+    assert job.checked() is job
+
+
+def test_second_operation_does_not_replace_the_first() -> None:
+    with pytest.raises(ConfigurationError, match=r"aggregate\(\).*has an operation already"):
+        COMPLETE.aggregate(F.sum("amount"))
+    with pytest.raises(ConfigurationError, match=r"process\(\).*has an operation already"):
+        COMPLETE.process(forget, ["amount"])
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        pytest.param(lambda: COMPLETE.sink("other"), id="sink"),
+        pytest.param(lambda: COMPLETE.group_by("amount"), id="group_by"),
+        pytest.param(lambda: COMPLETE.source("other"), id="source"),
+    ],
+)
+def test_second_topic_or_column_does_not_replace_the_first(second: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"after '.*' *: a job has one"):
+        second()
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        pytest.param(lambda j: j.source("t", max_offsets_per_trigger=0), "max_offsets_per_trigger=0", id="no-records"),
+        pytest.param(lambda j: j.source("t", max_offsets_per_trigger="5"), "whole number above 0 records", id="text"),
+        pytest.param(lambda j: j.source(["a", "b"]), r"source\(\) got topic=\['a', 'b'\]: give one text", id="topics"),
+        pytest.param(lambda j: j.source("t", schema={"a": "INT"}), r"got schema=\{'a'", id="schema"),
+        pytest.param(lambda j: j.sink(5), r"sink\(\) got topic=5", id="sink"),
+        pytest.param(lambda j: j.options(rocksdb={"a": 1}), r"give RocksDBOptions\(", id="rocksdb"),
+        pytest.param(lambda j: j.options(restore={"a": 1}), r"give RestoreSettings\(", id="restore"),
+        pytest.param(lambda j: j.options(kafka={"group.id"}), "give a dict", id="kafka-set"),
+        pytest.param(lambda j: j.options(kafka={"group.id": "a"}), "as in 'kafka.group.id'", id="kafka-prefix"),
+        pytest.param(
+            lambda j: j.options(kafka={"startingOffsets": "latest"}),
+            "'startingOffsets', which cannot be set there",
+            id="starting",
+        ),
+        pytest.param(lambda j: j.process("f", ["a"]), r"process\(\) got 'f': give the function", id="function"),
+        pytest.param(lambda j: j.process(forget, ["a"], timeout_s="1"), "timeout_s='1'", id="timeout"),
+        pytest.param(lambda j: j.aggregate("amount"), r"aggregate\(\) got 'amount': give aggregates one by", id="name"),
+        pytest.param(lambda j: j.aggregate([F.count()]), "one by one.*not those of pyspark", id="list"),
+        pytest.param(lambda j: j.certify("60"), "interval_s='60'.*or None for never", id="certify"),
+        pytest.param(lambda j: j.options(call_timeout_s="abc"), "call_timeout_s='abc'", id="call-timeout"),
+        pytest.param(lambda j: j.options(call_timeout_s=float("nan")), "call_timeout_s=nan", id="nan"),
+    ],
+)
+def test_argument_of_another_kind_is_refused_where_it_is_given(make: Any, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        make(StatefulJob("a"))

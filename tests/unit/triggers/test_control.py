@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 from airflow.serialization.encoders import encode_trigger
 
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.conditions import StandbysWarm
+from airflow_provider.control.instance_handle import InstanceHandle
 from airflow_provider.errors import DeadlineError, InstanceError, StatefulStreamsError
-from airflow_provider.triggers.control import ControlTrigger, settle
+from airflow_provider.triggers.control import ControlTrigger, result_of
 from airflow_provider.triggers.incident import IncidentTrigger
 
 
@@ -17,7 +19,11 @@ def event(outcome: str) -> dict[str, Any]:
 
 def test_trigger_is_rebuilt_from_its_arguments() -> None:
     trigger = ControlTrigger(
-        "app", StandbysWarm(2, (0, 1)), "kafka", 99, stop_on_kill={"instance": "a", "incarnation": 1}
+        "app",
+        StandbysWarm(num_standby_replicas=2, tasks=(TaskId(0, 0), TaskId(0, 1))),
+        "kafka",
+        99,
+        stop_on_kill=InstanceHandle(application_id="app", instance="a", incarnation=1),
     )
 
     path, arguments = trigger.serialize()
@@ -34,13 +40,15 @@ def test_incident_trigger_is_rebuilt_from_its_arguments() -> None:
 
 
 def test_airflow_can_store_the_arguments() -> None:
-    path, arguments = ControlTrigger("app", StandbysWarm(2, (0, 1))).serialize()
+    path, arguments = ControlTrigger(
+        "app", StandbysWarm(num_standby_replicas=2, tasks=(TaskId(0, 0), TaskId(0, 1)))
+    ).serialize()
 
     assert encode_trigger({"classpath": path, "kwargs": arguments})
 
 
 def test_met_condition_gives_its_result() -> None:
-    assert settle(event("met")) == {"mm": 1}
+    assert result_of(event("met")) == {"mm": 1}
 
 
 @pytest.mark.parametrize(
@@ -48,9 +56,9 @@ def test_met_condition_gives_its_result() -> None:
 )
 def test_other_ends_are_typed_errors_that_say_what_was_waited_for(outcome: str, error: type[Exception]) -> None:
     with pytest.raises(error, match=r"rain.*clouds"):
-        settle(event(outcome))
+        result_of(event(outcome))
 
 
 def test_resuming_without_an_event_is_an_error() -> None:
     with pytest.raises(StatefulStreamsError):
-        settle(None)
+        result_of(None)

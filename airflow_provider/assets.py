@@ -1,0 +1,51 @@
+"""The assets by which one DAG of this package starts another."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from airflow.sdk import Asset, AssetAlias, AssetWatcher
+
+__all__ = ["ANSWERS", "ANSWERS_ALIAS", "answers", "answers_alias", "drills", "incidents"]
+
+ANSWERS: Final = Asset(name="stateful-streams-answers", uri="stateful-streams://answers")
+"""Gets an event for each application of which a run of the failover DAG answered incidents.
+
+Its extra, ``answers``, is a list of `FailoverAnswer` as plain values.
+"""
+
+ANSWERS_ALIAS: Final = AssetAlias("stateful-streams-answers")
+"""The outlet of the task that answers. By an alias, a run that answered nothing leaves no event."""
+
+
+def incidents(application_id: str, watcher: AssetWatcher) -> Asset:
+    """The asset that gets an event for each failure of the application.
+
+    Args:
+        application_id: whose DAGs were made by `stream_dags`.
+        watcher: sees the failures.
+    """
+    return _asset(application_id, "incidents", watchers=[watcher])
+
+
+def answers(application_id: str) -> Asset:
+    """The asset that gets an event when a failover of the application answered incidents: a DAG may be scheduled on it.
+
+    Args:
+        application_id: whose DAGs were made by `stream_dags`.
+    """
+    return _asset(application_id, "answers")
+
+
+def answers_alias(application_id: str) -> AssetAlias:
+    """The outlet of the task that answers: by an alias, a run that answered nothing leaves no event."""
+    return AssetAlias(f"{application_id}/answers")
+
+
+def drills(application_id: str) -> Asset:
+    """The asset that gets an event when a drill of the application was passed: a DAG may be scheduled on it."""
+    return _asset(application_id, "drills")
+
+
+def _asset(application_id: str, what: str, **more: Any) -> Asset:
+    return Asset(name=f"{application_id}/{what}", uri=f"stateful-streams://{application_id}/{what}", **more)

@@ -1,0 +1,100 @@
+"""A producer's local queue, which takes what the brokers have not taken yet."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from airflow_provider.changelog.dead_letter import DeadLetter
+from airflow_provider.common.clock import now_ms
+from airflow_provider.errors import BrokerUnreachableError
+
+__all__ = ["CHUNK", "Change", "ProducerQueue"]
+
+Change = tuple[bytes, bytes | None]
+"""A key and its new value; None deletes."""
+
+CHUNK: Final = 50_000
+"""How many records are queued at once."""
+
+
+class ProducerQueue:
+    """Waits for room where it is full.
+
+    Args:
+        producer: whose it is.
+        timeout_s: how long to wait for room.
+    """
+
+    def __init__(self, producer: Producer, timeout_s: float) -> None:
+        self._producer = producer
+        self._timeout_s = timeout_s
+
+    def put(self, topic: str, records: Sequence[Change], partition: int | None) -> None:
+        """Queue records, in order.
+
+        Args:
+            topic: where they go.
+            records: keys and values.
+            partition: where they go in it; None leaves that to the partitioner.
+
+        Raises:
+            KafkaException: the client refuses one.
+            BrokerUnreachableError: there was no room in time.
+        """
+        # -1 leaves the choice to the partitioner.
+        to = -1 if partition is None else partition
+        for start in range(0, len(records), CHUNK):
+            messages: list[dict[str, Any]] = [
+                {"key": key, "value": value} for key, value in records[start : start + CHUNK]
+            ]
+            deadline = time.monotonic() + self._timeout_s
+            while self._producer.produce_batch(topic, messages, to) < len(messages):
+                left = [m for m in messages if m.get("_error") is not None]
+                refused = next((m["_error"] for m in left if m["_error"].code() != KafkaError._QUEUE_FULL), None)
+                if refused is not None:
+                    raise KafkaException(refused)
+                messages = [{"key": m["key"], "value": m["value"]} for m in left]
+                self._make_room(topic, len(messages), deadline)
+            self._producer.poll(0)
+
+    def put_one(self, topic: str, value: bytes | None, key: bytes | None, **more: Any) -> None:
+        """Queue one record; `more` are the other arguments of `Producer.produce`.
+
+        Raises:
+            KafkaException: the client refuses it.
+            BrokerUnreachableError: there was no room in time.
+        """
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                self._producer.produce(topic, value, key, **more)
+            except BufferError:
+                self._make_room(topic, 1, deadline)
+            else:
+                return
+
+    def put_letters(self, topic: str, letters: Sequence[DeadLetter]) -> None:
+        """Queue dead letters.
+
+        Raises:
+            KafkaException: the client refuses one.
+            BrokerUnreachableError: there was no room in time.
+        """
+        # One by one: a batch carries no headers.
+        for letter in letters:
+            when = letter.written_timestamp_ms(now_ms())
+            self.put_one(topic, letter.value, letter.key, timestamp=when, headers=letter.headers())
+            self._producer.poll(0)
+
+    def _make_room(self, topic: str, records: int, deadline: float) -> None:
+        """The queue is full: send some of it."""
+        if time.monotonic() > deadline:
+            raise BrokerUnreachableError(
+                f"{records} records for {topic} did not fit into the producer's queue for "
+                f"{self._timeout_s:g} s: the brokers are too slow or do not answer."
+            )
+        self._producer.poll(0.05)

@@ -1,0 +1,175 @@
+"""What an application does, as a table for people and as JSON for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider.cli.table import table
+from airflow_provider.common.json_codec import to_plain
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.incident import IncidentRecord
+from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.status import InstanceState, InstanceStatus, Role, TaskState, TaskStatus
+from airflow_provider.control.view import ControlView
+
+__all__ = ["ApplicationState"]
+
+_MAX_ERROR = 160
+
+
+@dataclass(frozen=True)
+class ApplicationState:
+    """One look at an application.
+
+    Args:
+        view: what the control topics hold.
+        silent: the instances that reported no end and sent no heartbeat while they were listened to; not one that may
+            still be starting.
+    """
+
+    view: ControlView
+    silent: Collection[str] = ()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What keeps a task from being processed, or a standby from being warm, in one line each."""
+        found: list[str] = []
+        assignment = self.view.assignment
+        if assignment is None:
+            return ("nothing is assigned yet",)
+        starting = self._starting(assignment.instances)
+        if starting:
+            found.append(f"starting, and the tasks of each wait for it: {', '.join(starting)}")
+        for name in assignment.instances:
+            status = self.view.statuses.get(name)
+            if status is None or not status.state.alive or name in self.silent:
+                found.append(f"instance {name}: {self._state(name)}{_because(status.error if status else None)}")
+        for task_id, task in assignment.tasks.items():
+            own = self._task(task.active, task_id)
+            if task.active is None:
+                found.append(f"task {task_id}: no instance is active")
+            elif task.active in starting:
+                pass
+            elif own is None or own.role is not Role.ACTIVE or own.state is not TaskState.RUNNING:
+                state = "unknown" if own is None else own.state.value
+                found.append(f"task {task_id}: {state} on {task.active}{_because(own.error if own else None)}")
+            elif own.error is not None:
+                found.append(f"task {task_id}: running on {task.active}{_because(own.error)}")
+            elif own.source.stalled_s > Timeouts.stall_s:
+                waiting = (own.source.lag_records or 0) + own.source.uncommitted_records
+                found.append(
+                    f"task {task_id}: stands still on {task.active} for {own.source.stalled_s:.0f} s, while "
+                    f"{waiting:,} records of its source wait"
+                )
+            for name in (standby for standby in task.standbys if standby not in starting):
+                copy = self._task(name, task_id)
+                if copy is None or not copy.ready:
+                    found.append(f"task {task_id}: no warm standby on {name}{_because(copy.error if copy else None)}")
+        return tuple(found)
+
+    @property
+    def open_incidents(self) -> tuple[str, ...]:
+        """What was answered by a failover and is not resolved yet, in one line each, the oldest first."""
+        records = sorted(self.view.incidents.values(), key=lambda record: record.decided_at_ms)
+        return tuple(map(_incident_line, (record for record in records if record.resolved_at_ms is None)))
+
+    def to_json(self) -> dict[str, Any]:
+        """The newest assignment, every instance's last heartbeat as it was sent, open incidents, and the problems."""
+        return {
+            "application_id": self.view.application_id,
+            "assignment": to_plain(self.view.assignment),
+            "instances": {
+                name: to_plain(status) | {"silent": name in self.silent}
+                for name, status in sorted(self.view.statuses.items())
+            },
+            "open_incidents": list(self.open_incidents),
+            "problems": list(self.problems),
+        }
+
+    def to_text(self) -> str:
+        """Two tables, open incidents where there are any, and the problems."""
+        generation = self.view.assignment.generation if self.view.assignment else "none"
+        parts = [
+            f"{self.view.application_id}, generation {generation}",
+            table(("instance", "state", "incarnation", "generation", "host", "pid"), self._instance_rows()),
+            table(
+                ("task", "instance", "role", "state", "lag", "lag s", "source lag", "processed", "records/s"),
+                self._task_rows(),
+            ),
+            *([_listed("open incidents:", self.open_incidents)] if self.open_incidents else []),
+            _listed("problems:", self.problems) if self.problems else "no problems",
+        ]
+        return "\n\n".join(parts)
+
+    def _instance_rows(self) -> list[Sequence[str]]:
+        return [
+            (
+                name,
+                self._state(name),
+                str(status.incarnation),
+                str(status.generation),
+                status.process.host or "-",
+                str(status.process.pid or "-"),
+            )
+            for name, status in sorted(self.view.statuses.items())
+        ]
+
+    def _task_rows(self) -> list[Sequence[str]]:
+        rows: list[tuple[TaskStatus, InstanceStatus]] = [
+            (task, status) for status in self.view.statuses.values() if status.state.alive for task in status.tasks
+        ]
+        rows.sort(key=lambda row: (row[0].task, row[0].role is Role.STANDBY, row[1].instance))
+        return [
+            (
+                str(task.task),
+                status.instance,
+                task.role.value,
+                "warm" if task.warm else task.state.value,
+                _number(task.lag_records),
+                "-" if task.lag_s is None else f"{task.lag_s:.1f}",
+                _number(task.source.lag_records) if task.role is Role.ACTIVE else "-",
+                _number(task.processed_records) if task.role is Role.ACTIVE else "-",
+                f"{task.records_per_s:,.0f}" if task.role is Role.ACTIVE else "-",
+            )
+            for task, status in rows
+        ]
+
+    def _starting(self, names: Collection[str]) -> list[str]:
+        """Those that send no heartbeats yet since Spark is not up, and are not overdue."""
+        statuses = ((name, self.view.statuses.get(name)) for name in names if name not in self.silent)
+        return [name for name, status in statuses if status is not None and status.state is InstanceState.STARTING]
+
+    def _state(self, name: str) -> str:
+        status = self.view.statuses.get(name)
+        if status is None:
+            return "no heartbeat on record"
+        return f"silent ({status.state.value})" if name in self.silent else status.state.value
+
+    def _task(self, instance: str | None, task_id: TaskId) -> TaskStatus | None:
+        status = self.view.statuses.get(instance or "")
+        return None if status is None else status.task(task_id)
+
+
+def _because(error: str | None) -> str:
+    if not error:
+        return ""
+    line = " ".join(error.split())
+    return f": {line if len(line) <= _MAX_ERROR else line[: _MAX_ERROR - 3] + '...'}"
+
+
+def _incident_line(record: IncidentRecord) -> str:
+    decided = "; ".join(record.decisions) or "no task was moved"
+    return (
+        f"{record.incident.id}{_because(record.incident.evidence)}; answered by {record.answered_by} with generation "
+        f"{record.generation}{_because(decided)}"
+    )
+
+
+def _listed(title: str, lines: Sequence[str]) -> str:
+    return "\n".join([title, *(f"  {line}" for line in lines)])
+
+
+def _number(number: int | None) -> str:
+    return "-" if number is None else f"{number:,}"

@@ -1,0 +1,105 @@
+"""``assign``: the first assignment, or the standbys that the tasks lack, as `AssignTasksOperator` does it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+
+from airflow_provider.cli.cluster import add_application_options, cluster_of
+from airflow_provider.cli.exit_status import ExitStatus
+from airflow_provider.cli.names_option import names_option
+from airflow_provider.cli.table import table
+from airflow_provider.cli.waiting import await_condition, say
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.conditions import StandbysWarm
+from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.publication import publish_by
+from airflow_provider.control.task_placement import PlacedTasks, TaskPlacement, place_tasks
+from airflow_provider.control.tasks import tasks_of
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.names import changelog_topic
+from airflow_provider.kafka.topic_admin import TopicAdmin
+
+__all__ = ["add_assign", "place", "placed_text"]
+
+
+def add_assign(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """``assign``."""
+    assign = commands.add_parser("assign", help="give the tasks to the instances, and every task its standbys")
+    add_application_options(assign)
+    assign.add_argument(
+        "--instances", type=names_option, metavar="a,b", help="who may have tasks (every running instance)"
+    )
+    assign.add_argument("--standbys", type=int, default=1, metavar="N", help="of each task (%(default)d)")
+    assign.add_argument("--store", default="state", metavar="NAME", help="of the job, to count the tasks (%(default)s)")
+    assign.add_argument("--balance", action="store_true", help="even out the load, too, step by step")
+    assign.add_argument(
+        "--timeout", type=float, default=600.0, metavar="SECONDS", help="of --balance, for each step (%(default)g)"
+    )
+    assign.add_argument("--json", action="store_true", help="for programs")
+    assign.set_defaults(act=_act)
+
+
+def _act(asked: argparse.Namespace) -> int:
+    cluster = cluster_of(asked)
+    wanted = TaskPlacement(
+        instances=asked.instances,
+        num_standby_replicas=max(0, asked.standbys),
+        balance=asked.balance,
+        reason="assigned by the command line",
+    )
+    placed = place(cluster, asked.application_id, wanted, asked.store)
+    changed = placed.changed
+    while asked.balance:
+        warm = StandbysWarm(num_standby_replicas=None, generation=placed.assignment.generation)
+        await_condition(cluster, asked.application_id, warm, asked.timeout)
+        placed = place(cluster, asked.application_id, wanted, asked.store)
+        if not placed.changed:
+            break
+        changed = True
+    if asked.json:
+        print(json.dumps(placed.to_plain() | {"changed": changed}, indent=2))
+    else:
+        print(placed_text(placed, changed))
+    return ExitStatus.FINE
+
+
+def placed_text(placed: PlacedTasks, changed: bool) -> str:
+    """A table for people.
+
+    Args:
+        placed: the newest.
+        changed: whether any step changed something.
+    """
+    rows = [
+        (str(task_id), task.active or "-", ", ".join(task.standbys) or "-")
+        for task_id, task in placed.assignment.tasks.items()
+    ]
+    head = f"generation {placed.assignment.generation}, {'published' if changed else 'which needs no change'}"
+    return f"{head}\n\n{table(('task', 'active', 'standbys'), rows)}"
+
+
+def place(cluster: KafkaConnection, application_id: str, wanted: TaskPlacement, store: str) -> PlacedTasks:
+    """Publish the assignment that the living instances allow; warnings go to standard error.
+
+    Args:
+        cluster: the cluster.
+        application_id: the application.
+        wanted: how its tasks are to be placed.
+        store: of the job, by which its tasks are counted before the first assignment.
+
+    Raises:
+        AssignmentError: no instance runs.
+        FencedError: other publishers took over again and again.
+        TopicMissingError: the application's topics do not exist.
+        BrokerUnreachableError: no broker answered.
+    """
+
+    def tasks() -> Sequence[TaskId]:
+        return tasks_of({0: TopicAdmin(cluster).partitions(changelog_topic(application_id, store))})
+
+    placed = publish_by(cluster, application_id, lambda publisher: place_tasks(publisher, wanted, tasks, Timeouts()))
+    for warning in placed.warnings:
+        say(warning)
+    return placed

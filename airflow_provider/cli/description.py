@@ -1,0 +1,157 @@
+"""``describe``: all that is known of an application, of one of its instances or of one of its tasks."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Collection
+from typing import Any, Final
+
+from airflow_provider.cli.cluster import add_application_options, cluster_of
+from airflow_provider.cli.exit_status import ExitStatus
+from airflow_provider.cli.nested_text import nested_text
+from airflow_provider.cli.status import look
+from airflow_provider.common.json_codec import to_plain
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.assignment import Assignment
+from airflow_provider.control.deployment import Deployment
+from airflow_provider.control.incident import IncidentRecord
+from airflow_provider.control.reader import ControlReader
+from airflow_provider.control.view import ControlView
+from airflow_provider.errors import ConfigurationError, InstanceError
+
+__all__ = ["add_describe", "describe", "without_secrets"]
+
+_SECRET: Final = re.compile(r"(?i)secret|passw|token|credential|access.?key|sasl|jaas")
+_HIDDEN: Final = "(hidden)"
+
+
+def add_describe(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """``describe``."""
+    describing = commands.add_parser("describe", help="all that is known of an application, an instance or a task")
+    add_application_options(describing)
+    describing.add_argument("what", nargs="?", metavar="INSTANCE|TASK", help="such as a, or 0_3; nothing for all")
+    describing.add_argument("--listen", type=float, default=5.0, metavar="SECONDS", help="for heartbeats (%(default)g)")
+    describing.add_argument("--json", action="store_true", help="for programs")
+    describing.set_defaults(act=_act)
+
+
+def _act(asked: argparse.Namespace) -> int:
+    with ControlReader(cluster_of(asked), asked.application_id) as reader:
+        state = look(reader, asked.listen)
+    known = describe(state.view, state.silent, asked.what)
+    print(json.dumps(known, indent=2) if asked.json else nested_text(known))
+    return ExitStatus.FINE
+
+
+def describe(view: ControlView, silent: Collection[str], what: str | None = None) -> dict[str, Any]:
+    """What the control topics hold of it, as values that JSON knows.
+
+    Args:
+        view: the newest.
+        silent: the instances that sent no heartbeat while they were listened to.
+        what: an instance's name, or a task; None for the whole application.
+
+    Raises:
+        InstanceError: the application has neither.
+    """
+    if what is None:
+        return _of_application(view, silent)
+    if what in _instances(view):
+        return _of_instance(view, what, what in silent)
+    task_id = _task(what)
+    assignment = view.assignment
+    if task_id is not None and assignment is not None and task_id in assignment.tasks:
+        return _of_task(view, assignment, task_id)
+    tasks = ", ".join(map(str, assignment.tasks)) if assignment else ""
+    raise InstanceError(
+        f"{view.application_id!r} has no instance and no task {what!r}: its instances are "
+        f"{', '.join(_instances(view)) or 'none'}, its tasks {tasks or 'none'}."
+    )
+
+
+def without_secrets(deployment: Deployment) -> dict[str, Any]:
+    """A deployment as plain values: no value of a name that sounds like a secret, and no variable's value.
+
+    Args:
+        deployment: as it is on record.
+    """
+    plain: dict[str, Any] = to_plain(deployment)
+    plain["conf"] = {key: _HIDDEN if _SECRET.search(key) else value for key, value in deployment.conf.items()}
+    plain["env_vars"] = dict.fromkeys(deployment.env_vars, _HIDDEN)
+    plain["application_args"] = _arguments(deployment.application_args)
+    return plain
+
+
+def _arguments(arguments: Collection[str]) -> list[str]:
+    """Those that sound like a secret are hidden, with the one that follows an option of such a name."""
+    shown, hide = [], False
+    for argument in arguments:
+        secret = _SECRET.search(argument) is not None
+        shown.append(_HIDDEN if hide or (secret and not _is_bare_option(argument)) else argument)
+        hide = secret and _is_bare_option(argument)
+    return shown
+
+
+def _is_bare_option(argument: str) -> bool:
+    return argument.startswith("-") and "=" not in argument
+
+
+def _of_application(view: ControlView, silent: Collection[str]) -> dict[str, Any]:
+    return {
+        "application_id": view.application_id,
+        "assignment": to_plain(view.assignment),
+        "instances": [_of_instance(view, name, name in silent) for name in _instances(view)],
+        "incidents": [to_plain(record) for record in _incidents(view)],
+        "faults": [to_plain(fault) for fault in view.faults.values()],
+        "unreadable": {key.decode("utf-8", "replace"): why for key, why in view.unreadable.items()},
+    }
+
+
+def _of_instance(view: ControlView, name: str, silent: bool) -> dict[str, Any]:
+    status, deployment, assignment = view.statuses.get(name), view.deployments.get(name), view.assignment
+    return {
+        "instance": name,
+        "heard_at_ms": view.heard_at_ms.get(name),
+        "silent": silent,
+        "active_for": [str(task) for task in assignment.active_on(name)] if assignment else [],
+        "standby_for": [str(task) for task in assignment.standby_on(name)] if assignment else [],
+        "status": None if status is None else to_plain(status),
+        "deployment": None if deployment is None else without_secrets(deployment),
+        "commands_not_done": [to_plain(command) for command in view.commands.get(name, {}).values()],
+        "incidents": [to_plain(record) for record in _incidents(view) if record.incident.instance == name],
+    }
+
+
+def _of_task(view: ControlView, assignment: Assignment, task_id: TaskId) -> dict[str, Any]:
+    given = assignment.tasks[task_id]
+    return {
+        "task": str(task_id),
+        "generation": assignment.generation,
+        "active": given.active,
+        "active_since_generation": given.active_since,
+        "standbys": list(given.standbys),
+        "copies": [
+            {"instance": name, "host": status.process.host, **to_plain(copy)}
+            for name, status in sorted(view.statuses.items(), key=lambda one: (one[0] != given.active, one[0]))
+            if status.state.alive and (copy := status.task(task_id)) is not None
+        ],
+        "incidents": [to_plain(record) for record in _incidents(view) if task_id in record.incident.tasks],
+    }
+
+
+def _instances(view: ControlView) -> list[str]:
+    named = view.assignment.instances if view.assignment else ()
+    return sorted({*named, *view.statuses, *view.deployments})
+
+
+def _incidents(view: ControlView) -> list[IncidentRecord]:
+    return sorted(view.incidents.values(), key=lambda record: record.decided_at_ms, reverse=True)
+
+
+def _task(text: str) -> TaskId | None:
+    try:
+        return TaskId.parse(text)
+    except ConfigurationError:
+        return None

@@ -1,0 +1,203 @@
+"""``drill``: makes an instance fail, waits for the failover, and checks what came out, as the drill DAG does."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+
+from airflow_provider.cli.cluster import add_application_options, cluster_of
+from airflow_provider.cli.drill_answer import DrillAnswer
+from airflow_provider.cli.exit_status import ExitStatus
+from airflow_provider.cli.waiting import await_condition, say, say_waiting
+from airflow_provider.common.clock import now_ms
+from airflow_provider.control.condition_wait import wait_for
+from airflow_provider.control.conditions import Condition, FaultTaken, IncidentResolved, Outcome, StandbysWarm
+from airflow_provider.control.drill_judgement import judge_drill, judged_record
+from airflow_provider.control.fault_injection import inject_fault
+from airflow_provider.control.history_builder import drill_record
+from airflow_provider.control.history_record import HistoryOutcome, HistoryRecord, RtoParts, history_plain
+from airflow_provider.control.history_topic import read_history, write_history
+from airflow_provider.control.injected_fault import InjectedFault
+from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.publication import publish_by
+from airflow_provider.control.reader import ControlReader
+from airflow_provider.control.view import ControlView
+from airflow_provider.errors import (
+    AssignmentError,
+    ConfigurationError,
+    DeadlineError,
+    InstanceError,
+    StateError,
+    StatefulStreamsError,
+)
+from airflow_provider.kafka.connection import KafkaConnection
+
+__all__ = ["add_drill", "drill_text", "exit_status_of"]
+
+_FAULT_S = 60.0
+_VERDICTS = (StateError, InstanceError, DeadlineError, AssignmentError, ConfigurationError)
+"""What says that a drill is not passed; other errors say nothing of the application."""
+
+
+def add_drill(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """``drill``."""
+    drill = commands.add_parser(
+        "drill",
+        help="make an instance fail and check the failover; exits with 3 where it failed, 4 where it was skipped",
+        description="Something has to answer the failure: the failover and repair DAGs, or with --answer this command, "
+        "which then starts the instance again on this host as it was deployed.",
+    )
+    add_application_options(drill)
+    drill.add_argument("--instance", metavar="INSTANCE", help="which fails (the one with the most active tasks)")
+    drill.add_argument("--kind", choices=("crash",), default="crash", help="what happens to it (%(default)s)")
+    drill.add_argument("--standbys", type=int, default=1, metavar="N", help="each task must have (%(default)d)")
+    drill.add_argument("--max-rto", type=float, metavar="SECONDS", help="what is promised")
+    drill.add_argument("--answer", action="store_true", help="answer the failure, too")
+    drill.add_argument("--master", default="local[*]", metavar="URL", help="of Spark, for --answer (%(default)s)")
+    drill.add_argument("--store", default="state", metavar="NAME", help="of the job, for --answer (%(default)s)")
+    drill.add_argument(
+        "--ready-timeout", type=float, default=60.0, metavar="SECONDS", help="for a whole application (%(default)g)"
+    )
+    drill.add_argument(
+        "--recovery-timeout", type=float, default=1800.0, metavar="SECONDS", help="for the recovery (%(default)g)"
+    )
+    drill.add_argument("--json", action="store_true", help="for programs")
+    drill.set_defaults(act=_act)
+
+
+def _act(asked: argparse.Namespace) -> int:
+    return _Drill(asked).run()
+
+
+class _Drill:
+    """One drill, step by step."""
+
+    def __init__(self, asked: argparse.Namespace) -> None:
+        self._asked = asked
+        self._application_id: str = asked.application_id
+        self._cluster: KafkaConnection = cluster_of(asked)
+        self._run_id = f"command-line-{time.time_ns()}"
+
+    def run(self) -> int:
+        # 1. be ready
+        history = read_history(self._cluster, self._application_id)  # a drill is there to leave a record
+        if (why := self._not_ready()) is not None:
+            return self._skipped(why)
+        # 2. inject the fault
+        try:
+            fault = publish_by(
+                self._cluster,
+                self._application_id,
+                lambda publisher: inject_fault(
+                    publisher, f"{self._run_id}/drill", self._asked.instance, Timeouts(), history
+                ),
+            )
+            self._wait(FaultTaken(fault.instance, fault.incarnation, fault.id), _FAULT_S)
+        except (InstanceError, AssignmentError) as refusal:
+            return self._skipped(str(refusal))
+        write_history(self._cluster, self._application_id, drill_record(self._application_id, fault, self._run_id))
+        say(f"{fault.instance} was killed; it was active for {', '.join(map(str, fault.tasks)) or 'no task'}")
+        # 3. wait for the failover, 4. check the recovery
+        error: StatefulStreamsError | None = None
+        try:
+            self._recover(fault)
+            judge_drill(self._read(), fault, self._asked.max_rto)
+        except _VERDICTS as verdict:
+            error = verdict
+        record = judged_record(self._read(), fault, self._run_id, error, self._asked.max_rto, now_ms())
+        write_history(self._cluster, self._application_id, record)
+        print(json.dumps(history_plain(record), indent=2) if self._asked.json else drill_text(record))
+        return exit_status_of(record)
+
+    def _not_ready(self) -> str | None:
+        warm = StandbysWarm(num_standby_replicas=self._asked.standbys)
+        result = wait_for(
+            self._cluster, self._application_id, warm, timeout_s=self._asked.ready_timeout, say=say_waiting
+        )
+        if result.outcome is not Outcome.MET:
+            return f"it is not whole after {result.waited_s:g} s: {result.seen}"
+        unresolved = [record.incident.id for record in self._read().incidents.values() if record.resolved_at_ms is None]
+        return f"incidents are open: {', '.join(unresolved)}" if unresolved else None
+
+    def _recover(self, fault: InjectedFault) -> None:
+        if self._asked.answer:
+            DrillAnswer(
+                cluster=self._cluster,
+                application_id=self._application_id,
+                fault=fault,
+                run_id=self._run_id,
+                master=self._asked.master,
+                num_standby_replicas=self._asked.standbys,
+                store=self._asked.store,
+                timeouts=Timeouts(),
+                say=say,
+            ).give(self._asked.recovery_timeout)
+        else:
+            say("the failover and repair DAGs have to answer that; --answer lets this command do it")
+        self._wait(IncidentResolved(fault.instance, fault.incarnation), self._asked.recovery_timeout)
+        self._wait(
+            StandbysWarm(num_standby_replicas=self._asked.standbys, generation=fault.generation + 1),
+            self._asked.recovery_timeout,
+        )
+
+    def _wait(self, condition: Condition, timeout_s: float) -> None:
+        await_condition(self._cluster, self._application_id, condition, timeout_s)
+
+    def _read(self) -> ControlView:
+        with ControlReader(self._cluster, self._application_id) as reader:
+            return reader.read_to_end()
+
+    def _skipped(self, why: str) -> int:
+        line = " ".join(why.split())
+        print(
+            json.dumps({"outcome": HistoryOutcome.SKIPPED.value, "reason": line})
+            if self._asked.json
+            else f"skipped: {line}"
+        )
+        return ExitStatus.SKIPPED
+
+
+def exit_status_of(record: HistoryRecord) -> ExitStatus:
+    """What a script is told of a drill.
+
+    Args:
+        record: as it was judged.
+    """
+    match record.outcome:
+        case HistoryOutcome.PASSED:
+            return ExitStatus.FINE
+        case HistoryOutcome.SKIPPED:
+            return ExitStatus.SKIPPED
+    return ExitStatus.NO
+
+
+def drill_text(record: HistoryRecord) -> str:
+    """The RTO by its parts, and the verdict.
+
+    Args:
+        record: as it was judged.
+    """
+    rto = record.rto
+    lines = [f"drill of {', '.join(record.instances)}: {record.outcome.value}"]
+    lines += [f"  {name:<34}{_seconds(of(rto)):>10}" for name, of in _PARTS.items()]
+    lines.append(f"  {'records replayed':<34}{record.restored_records:>10,}")
+    if record.slo_rto_s is not None:
+        lines.append(f"  {'promised':<34}{record.slo_rto_s:>8.2f} s")
+    if record.reason is not None:
+        lines.append(f"  {' '.join(record.reason.split())}")
+    return "\n".join(lines)
+
+
+_PARTS: dict[str, Callable[[RtoParts], int | None]] = {
+    "failure to detection": lambda rto: rto.detected_ms,
+    "detection to decision": lambda rto: rto.decided_ms,
+    "decision to the last task owned": lambda rto: rto.owned_ms,
+    "owned to the first output": lambda rto: rto.first_output_ms,
+    "RTO": lambda rto: rto.total_ms,
+}
+
+
+def _seconds(ms: int | None) -> str:
+    return "-" if ms is None else f"{ms / 1000:.2f} s"

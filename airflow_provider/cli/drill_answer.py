@@ -1,0 +1,139 @@
+"""What answers a drill's fault where no failover DAG does: the failover, the replacement, the standbys, the report."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections.abc import Callable
+
+from airflow_provider.cli.assign import place
+from airflow_provider.cli.failover import find_incidents, publish_answers
+from airflow_provider.cli.history import note_history
+from airflow_provider.cli.instance_start import await_running, start_deployment
+from airflow_provider.cli.waiting import await_condition
+from airflow_provider.common.clock import now_ms
+from airflow_provider.control.conditions import StandbysWarm
+from airflow_provider.control.deployment import Deployment
+from airflow_provider.control.drill_judgement import answer_to
+from airflow_provider.control.history_builder import failover_record
+from airflow_provider.control.incident_answer import IncidentFinder
+from airflow_provider.control.injected_fault import InjectedFault
+from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.reader import ControlReader
+from airflow_provider.control.report import recovery_of
+from airflow_provider.control.task_placement import TaskPlacement
+from airflow_provider.control.view import ControlView
+from airflow_provider.control.writer import ControlWriter
+from airflow_provider.errors import DeadlineError, InstanceError
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.launch.instance_start import Started
+
+__all__ = ["DrillAnswer"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DrillAnswer:
+    """Answers one fault.
+
+    Args:
+        cluster: the cluster.
+        application_id: the application.
+        fault: what was injected.
+        run_id: of this command.
+        master: of Spark, for the replacement.
+        num_standby_replicas: of each task.
+        store: of the job, by which its tasks are counted.
+        timeouts: by which instances are found to live.
+        say: gets what is done, in one line each.
+    """
+
+    cluster: KafkaConnection
+    application_id: str
+    fault: InjectedFault
+    run_id: str
+    master: str
+    num_standby_replicas: int
+    store: str
+    timeouts: Timeouts
+    say: Callable[[str], None]
+
+    def give(self, timeout_s: float) -> None:
+        """Fail over, replace the instance, give every task its standbys, and mark the incident resolved.
+
+        Args:
+            timeout_s: how long it may take in all.
+
+        Raises:
+            InstanceError: the replacement cannot be started here, or ended while it started.
+            DeadlineError: it took longer.
+            FencedError: other publishers took over again and again.
+            BrokerUnreachableError: no broker answered.
+        """
+        deadline = time.monotonic() + timeout_s
+        self._fail_over(deadline)
+        self._replace()
+        wanted = TaskPlacement(num_standby_replicas=self.num_standby_replicas, reason="standbys after a drill")
+        placed = place(self.cluster, self.application_id, wanted, self.store)
+        self.say(f"standbys are assigned in generation {placed.assignment.generation}")
+        warm = StandbysWarm(num_standby_replicas=self.num_standby_replicas, generation=placed.assignment.generation)
+        left_s = max(0.0, deadline - time.monotonic())
+        await_condition(self.cluster, self.application_id, warm, left_s)
+        self._resolve()
+
+    def _fail_over(self, deadline: float) -> None:
+        while True:
+            with ControlReader(self.cluster, self.application_id) as reader:
+                found = find_incidents(reader, self.timeouts)
+                if answer_to(self.fault, reader.view) is not None:
+                    return
+            events = tuple(event for event in found if event.incident.instance == self.fault.instance)
+            finder = IncidentFinder(
+                answered_by=self.run_id,
+                timeouts=self.timeouts,
+                num_standby_replicas=self.num_standby_replicas,
+                by_hand=False,
+                events=events,
+            )
+            if events:
+                answers = publish_answers(self.cluster, self.application_id, finder)
+                for line in (line for answer in answers for line in answer.decisions):
+                    self.say(line)
+                return
+            if time.monotonic() > deadline:
+                raise DeadlineError(
+                    f"The end of {self.fault.instance!r} was not found, and no other answered it: look at its status."
+                )
+
+    def _replace(self) -> None:
+        deployment = self._deployment(self._read())
+        started = start_deployment(self.cluster, deployment, self.master, self.timeouts)
+        if isinstance(started, Started):
+            self.say(f"{deployment.instance} is started again; its log: {started.launched.log_file}")
+            await_running(self.cluster, deployment, started, self.timeouts)
+
+    def _deployment(self, view: ControlView) -> Deployment:
+        deployment, status = view.deployments.get(self.fault.instance), view.statuses.get(self.fault.instance)
+        host = status.process.host if status is not None else ""
+        if deployment is None or (host and host != os.uname().nodename):
+            why = "no deployment of it is on record" if deployment is None else f"it ran on {host}"
+            raise InstanceError(
+                f"{self.fault.instance!r} cannot be replaced here, because {why}: start it there with 'run', or let "
+                "Airflow's repair DAG do it, and drill without --answer."
+            )
+        return deployment
+
+    def _resolve(self) -> None:
+        view = self._read()
+        record = answer_to(self.fault, view)
+        if record is not None and record.resolved_at_ms is None:
+            recovery = recovery_of(record, view)
+            record = dataclasses.replace(record, resolved_at_ms=now_ms(), recovery=recovery)
+            noted = note_history(self.cluster, self.application_id, failover_record(record, recovery))
+            writer = ControlWriter(self.cluster, self.application_id)
+            writer.write(dataclasses.replace(record, in_history=noted))
+            writer.close()
+
+    def _read(self) -> ControlView:
+        with ControlReader(self.cluster, self.application_id) as reader:
+            return reader.read_to_end()

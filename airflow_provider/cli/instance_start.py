@@ -1,0 +1,98 @@
+"""Starting an instance from the command line: attached to where it lives, launched here otherwise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from airflow_provider.cli.waiting import await_condition, say
+from airflow_provider.common.file_end import file_end
+from airflow_provider.control.conditions import InstanceRunning
+from airflow_provider.control.deployment import Deployment
+from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.publication import publish_by
+from airflow_provider.control.publisher import AssignmentPublisher
+from airflow_provider.control.reader import ControlReader
+from airflow_provider.control.shutdown import await_shutdown
+from airflow_provider.control.status import InstanceStatus
+from airflow_provider.errors import ConfigurationError, DeadlineError, InstanceError
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.launch.instance_start import Started, living_instance, start_instance
+from airflow_provider.launch.spark_command import interpreters, spark_command
+
+__all__ = ["await_running", "start_deployment"]
+
+_SHUTDOWN_S = 20.0
+_TAIL_BYTES = 4000
+
+
+def start_deployment(
+    cluster: KafkaConnection, deployment: Deployment, master: str, timeouts: Timeouts
+) -> InstanceStatus | Started:
+    """Launch an instance on this host, unless it lives.
+
+    Args:
+        cluster: the cluster.
+        deployment: how it is deployed.
+        master: of Spark, such as ``local[4]``.
+        timeouts: by which it is found to live.
+
+    Returns:
+        Its status where it lives, what was started otherwise.
+
+    Raises:
+        ConfigurationError: it lives and was deployed otherwise, or cannot be launched here.
+        FencedError: other publishers took over again and again.
+        TopicMissingError: the application has no control topics.
+        BrokerUnreachableError: no broker answered.
+    """
+    application_id, instance = deployment.application_id, deployment.instance
+
+    def open_reader() -> ControlReader:
+        return ControlReader(cluster, application_id)
+
+    command = spark_command(
+        deployment.application,
+        master=master,
+        name=f"{application_id} {instance}",
+        conf=deployment.conf,
+        application_args=deployment.application_args,
+    )
+    environment = {**interpreters(deployment.conf), **deployment.env_vars}
+
+    def attach_or_launch(publisher: AssignmentPublisher) -> InstanceStatus | Started:
+        living = living_instance(publisher.view, instance, timeouts, open_reader)
+        if living is None:
+            return start_instance(publisher, cluster, deployment, command, environment)
+        recorded = publisher.view.deployments.get(instance)
+        if recorded is not None and (changed := recorded.differences(deployment)):
+            raise ConfigurationError(
+                f"{instance!r} lives and was deployed otherwise: {', '.join(changed)}. It was left as it is. Stop it "
+                "first to start it as wanted."
+            )
+        return living
+
+    with open_reader() as reader:
+        reader.read_to_end()
+        await_shutdown(reader, instance, _SHUTDOWN_S)  # its stores are locked until then
+    return publish_by(cluster, application_id, attach_or_launch)
+
+
+def await_running(cluster: KafkaConnection, deployment: Deployment, started: Started, timeouts: Timeouts) -> None:
+    """Wait until a process that was started is up; the end of its log goes to standard error where it does not.
+
+    Args:
+        cluster: the cluster.
+        deployment: its deployment.
+        started: the process.
+        timeouts: by which it is found to live, and how long its start may take.
+
+    Raises:
+        InstanceError: it ended while it started.
+        DeadlineError: it did not start in time.
+    """
+    running = InstanceRunning(deployment.instance, started.incarnation)
+    try:
+        await_condition(cluster, deployment.application_id, running, timeouts.start_s, timeouts)
+    except (InstanceError, DeadlineError):
+        say(file_end(Path(started.launched.log_file), _TAIL_BYTES))
+        raise

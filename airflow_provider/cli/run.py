@@ -1,0 +1,163 @@
+"""``run``: starts an instance as `DeployInstanceOperator` does, through the same launcher, without Airflow."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from airflow_provider.cli.cluster import add_cluster_options, cluster_of
+from airflow_provider.cli.exit_status import ExitStatus
+from airflow_provider.cli.instance_start import await_running, start_deployment
+from airflow_provider.cli.instance_stop import stop_instance
+from airflow_provider.cli.interruption import interruptible
+from airflow_provider.cli.log_follower import LogFollower
+from airflow_provider.control.deployment import Deployment
+from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.reader import ControlReader
+from airflow_provider.control.status import InstanceState
+from airflow_provider.errors import ConfigurationError, InstanceError
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.names import check_name
+from airflow_provider.launch.instance_start import Started
+from airflow_provider.launch.job_file import application_ids_of, check_job_file, sha256_of
+
+__all__ = ["add_run", "application_of", "deployment_of"]
+
+# The defaults of Airflow's connections and of the deploy DAG's form.
+_KAFKA_CONN_ID: Final = "kafka_streams_default"
+_SPARK_CONN_ID: Final = "spark_default"
+_STATE_DIR: Final = "/var/lib/stateful-streams"
+_RUN_DIR: Final = "~/.local/state/stateful-streams"
+
+_POLL_S: Final = 0.5
+
+
+def add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """``run``."""
+    run = commands.add_parser("run", help="start an instance on this host, in the foreground or detached")
+    run.add_argument("job", metavar="JOB", help="the job file")
+    add_cluster_options(run)
+    run.add_argument("--instance", required=True, metavar="NAME", help="the same over restarts")
+    run.add_argument("--application", metavar="APPLICATION", help="where the job file does not name it literally")
+    run.add_argument("--master", default="local[*]", metavar="URL", help="of Spark (%(default)s)")
+    run.add_argument("--state-dir", metavar="FOLDER", help=f"of this instance alone ({_STATE_DIR}/NAME)")
+    run.add_argument("--run-dir", default=_RUN_DIR, metavar="FOLDER", help="for logs and scratch (%(default)s)")
+    run.add_argument("--conf", action="append", default=[], metavar="K=V", help="a Spark setting; kept in Kafka")
+    run.add_argument("--env", action="append", default=[], metavar="K=V", help="of the job; kept in Kafka")
+    run.add_argument("--arg", action="append", default=[], metavar="A", help="of the job file; kept in Kafka")
+    run.add_argument("--detach", action="store_true", help="leave it running, and end once it is up")
+    run.add_argument(
+        "--start-timeout", type=float, default=Timeouts.start_s, metavar="SECONDS", help="of its start (%(default)g)"
+    )
+    run.add_argument(
+        "--stop-timeout", type=float, default=60.0, metavar="SECONDS", help="of its shutdown by Ctrl-C (%(default)g)"
+    )
+    run.set_defaults(act=_act)
+
+
+def _act(asked: argparse.Namespace) -> int:
+    cluster, deployment = cluster_of(asked), deployment_of(asked)
+    timeouts = Timeouts(start_s=asked.start_timeout)
+    started = start_deployment(cluster, deployment, asked.master, timeouts)
+    name = f"{deployment.instance} of {deployment.application_id}"
+    if not isinstance(started, Started):
+        if not asked.detach:
+            raise InstanceError(f"{name} runs already (incarnation {started.incarnation}): stop it first, or --detach.")
+        print(f"{name} is {started.state.value} already, incarnation {started.incarnation}")
+        return ExitStatus.FINE
+    print(f"{name}: incarnation {started.incarnation}; its log: {started.launched.log_file}", flush=True)
+    if not asked.detach:
+        return _stay(cluster, deployment, started, asked.stop_timeout)
+    await_running(cluster, deployment, started, timeouts)
+    print(f"{name} runs")
+    return ExitStatus.FINE
+
+
+def deployment_of(asked: argparse.Namespace) -> Deployment:
+    """How the arguments say that the instance is deployed.
+
+    Args:
+        asked: with the arguments of ``run``.
+
+    Raises:
+        ConfigurationError: an argument is not what it has to be.
+    """
+    application_id = check_name("application id", asked.application or application_of(asked.job))
+    check_job_file(asked.job, application_id)
+    instance = check_name("instance", asked.instance)
+    job = str(Path(asked.job).resolve())
+    return Deployment(
+        application_id=application_id,
+        instance=instance,
+        application=job,
+        kafka_conn_id=asked.conn_id or _KAFKA_CONN_ID,
+        spark_conn_id=_SPARK_CONN_ID,
+        state_dir=str(Path(asked.state_dir or f"{_STATE_DIR}/{instance}").expanduser().absolute()),
+        run_dir=asked.run_dir if asked.run_dir.startswith("~") else str(Path(asked.run_dir).absolute()),
+        conf=_mapping("--conf", asked.conf),
+        application_args=tuple(asked.arg),
+        env_vars=_mapping("--env", asked.env),
+        job_sha256=sha256_of(job),
+    )
+
+
+def application_of(job: str) -> str:
+    """The application id that a job file names.
+
+    Args:
+        job: its path.
+
+    Raises:
+        ConfigurationError: it names none, several, or not literally.
+    """
+    named = set(application_ids_of(job))
+    found = next(iter(named), None)
+    if len(named) != 1 or found is None:
+        known = ", ".join(sorted(repr(name) for name in named if name is not None)) or "none"
+        raise ConfigurationError(f"{job} names not one application id literally ({known}): give --application.")
+    return found
+
+
+def _mapping(option: str, given: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise ConfigurationError(f"{option} has an entry without a name and '=': write name=value.")
+        found[name] = value
+    return found
+
+
+def _stay(cluster: KafkaConnection, deployment: Deployment, started: Started, stop_timeout_s: float) -> int:
+    """Print the log until the instance ends; stop it when this process is to end."""
+    log = LogFollower(Path(started.launched.log_file))
+    try:
+        with interruptible(signal.SIGINT, signal.SIGTERM):
+            while not _ended(started.launched.launcher_pid):
+                print(log.read(), end="", flush=True)
+                time.sleep(_POLL_S)
+    except KeyboardInterrupt:
+        print("stopping; its tasks go to the others", file=sys.stderr, flush=True)
+        stop_instance(cluster, deployment.application_id, deployment.instance, timeout_s=stop_timeout_s)
+    print(log.read(), end="", flush=True)
+    with ControlReader(cluster, deployment.application_id) as reader:
+        status = reader.read_to_end().statuses[deployment.instance]
+    if status.incarnation == started.incarnation and status.state is not InstanceState.STOPPED:
+        raise InstanceError(
+            f"{deployment.instance!r} ended without a clean shutdown: {status.error}. Its log: "
+            f"{started.launched.log_file}."
+        )
+    return ExitStatus.FINE
+
+
+def _ended(child: int) -> bool:
+    try:
+        return os.waitpid(child, os.WNOHANG)[0] == child
+    except ChildProcessError:
+        return True

@@ -1,0 +1,12 @@
+"""The time of day of this host."""
+
+from __future__ import annotations
+
+import time
+
+__all__ = ["now_ms"]
+
+
+def now_ms() -> int:
+    """Epoch ms. For records and people; what is decided about durations uses a monotonic clock."""
+    return time.time_ns() // 1_000_000

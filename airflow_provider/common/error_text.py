@@ -1,0 +1,37 @@
+"""What is reported of an error: its text, bounded."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["MAX_ERROR_CHARS", "bounded", "error_text"]
+
+MAX_ERROR_CHARS: Final = 2000
+"""Of an error's text in a status, an incident, a dead letter or a log line.
+
+A status of the control topics holds one for each task and has to fit into a Kafka record.
+"""
+
+_TAIL_CHARS: Final = 300
+
+
+def error_text(error: BaseException) -> str:
+    """The text of an error, whatever it is, in at most `MAX_ERROR_CHARS`."""
+    try:
+        return bounded(str(error))
+    except Exception as why:  # a user's error may not even be able to say what it is
+        return f"its text cannot be read: str() raised {type(why).__name__}"
+
+
+def bounded(text: str, limit: int = MAX_ERROR_CHARS) -> str:
+    """A text of at most `limit` characters that can be encoded: what a long one leaves out is from its middle.
+
+    Args:
+        text: of any length; lone surrogates become question marks.
+        limit: in characters.
+    """
+    if len(text) > limit:
+        note = f" ... ({len(text):,} characters in all) ... "
+        tail = min(_TAIL_CHARS, limit // 4)
+        text = text[: max(0, limit - tail - len(note))] + note + text[len(text) - tail :]
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,86 @@
+"""What a reset of an application deletes: a pure function of what is there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from airflow_provider.control.view import ControlView
+from airflow_provider.kafka.names import assignment_topic, changelog_topic, history_topic, status_topic
+
+__all__ = ["ResetPlan", "StateFolder", "plan_reset"]
+
+
+@dataclass(frozen=True)
+class StateFolder:
+    """Where an instance has its stores.
+
+    Args:
+        host: of its last process; empty while it is not known.
+        folder: that was given to it.
+    """
+
+    host: str
+    folder: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResetPlan:
+    """What goes.
+
+    Args:
+        topics: in the order in which they are deleted: the assignment last, so that a reset that was interrupted is
+            still known as one of this application.
+        state: by instance, the folder that a host has of it.
+        records: by kind, how many records of the control topics go with them.
+    """
+
+    topics: tuple[str, ...]
+    state: Mapping[str, StateFolder]
+    records: Mapping[str, int]
+
+    def __str__(self) -> str:
+        """Lines for people."""
+        folders = [f"stores of {name}: {at.folder} on {at.host or 'its host'}" for name, at in self.state.items()]
+        records = ", ".join(f"{count} {kind}" for kind, count in self.records.items() if count)
+        lines = [
+            *(f"topic {topic}" for topic in self.topics),
+            *folders,
+            *([f"control records: {records}"] if records else []),
+        ]
+        return "\n".join(f"  - {line}" for line in lines) or "  nothing: no topic of it exists"
+
+
+def plan_reset(
+    view: ControlView, existing: Collection[str], stores: Sequence[str], *, delete_history: bool = False
+) -> ResetPlan:
+    """What a reset deletes.
+
+    Args:
+        view: what the control topics hold.
+        existing: the names of all topics of the cluster.
+        stores: the names of the job's stores.
+        delete_history: whether what is remembered of drills and failovers goes too.
+    """
+    app = view.application_id
+    commits = sorted(name for name in existing if re.fullmatch(rf"{re.escape(app)}-\d+-commits", name))
+    last = [status_topic(app), *([history_topic(app)] if delete_history else []), assignment_topic(app)]
+    names = [*(changelog_topic(app, store) for store in stores), *commits, *last]
+    state = {
+        name: StateFolder(status.process.host, status.disk.folder or _folder(view, name))
+        for name, status in sorted(view.statuses.items())
+    }
+    records = {
+        "generations": view.assignment.generation if view.assignment else 0,
+        "instances": len(view.statuses),
+        "deployments": len(view.deployments),
+        "incidents": len(view.incidents),
+        "drills' faults": len(view.faults),
+    }
+    return ResetPlan(topics=tuple(name for name in names if name in existing), state=state, records=records)
+
+
+def _folder(view: ControlView, instance: str) -> str:
+    deployment = view.deployments.get(instance)
+    return deployment.state_dir if deployment is not None else ""

@@ -1,0 +1,40 @@
+"""Whether an incident that was found is to be answered, or has an answer that stands."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from airflow_provider.control.failover import decide
+from airflow_provider.control.incident import Incident
+from airflow_provider.control.view import ControlView
+
+__all__ = ["is_due"]
+
+
+def is_due(incident: Incident, view: ControlView, candidates: Collection[str], num_standby_replicas: int = 1) -> bool:
+    """Whether a run should decide about an incident.
+
+    It is answered once. Only a task that is held because there was no other instance is decided about again, as soon as
+    there is one that would get it.
+
+    Args:
+        incident: what was found.
+        view: what the control topics hold.
+        candidates: the instances that live and may take a task over.
+        num_standby_replicas: wanted standbys per task.
+    """
+    known = view.incidents.get(incident.id)
+    if known is None:
+        return True
+    if not known.no_candidate or view.assignment is None:
+        return False
+    plan = decide(
+        incident,
+        view.assignment,
+        view.statuses,
+        candidates,
+        num_standby_replicas,
+        answered=view.incidents,
+        heard_at_ms=view.heard_at_ms,
+    )
+    return plan.assignment is not None

@@ -1,0 +1,85 @@
+"""What a failover run did about an incident, for the tasks that follow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.assignment import Assignment
+from airflow_provider.control.incident import IncidentKind, IncidentRecord
+
+__all__ = ["FailoverAnswer"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailoverAnswer:
+    """The answer to one incident. Crosses between Airflow tasks as plain values.
+
+    Args:
+        application_id: the application.
+        kafka_conn_id: Airflow connection of its Kafka cluster.
+        instance: what the incident is of.
+        incident_id: `Incident.id`.
+        kind: what happened.
+        evidence: what was seen, in one line.
+        tasks: the tasks that are concerned.
+        decisions: one line per task.
+        moved: by task, its active instance now; None while it has none.
+        generation: of the assignment that answers the incident.
+        failed_at_ms: when the instance sent its last heartbeat, epoch ms by the broker's clock; None when unknown.
+        detected_at_ms: when a watcher saw it, epoch ms; None when none did.
+        decided_at_ms: when the decision was made, epoch ms.
+        num_standby_replicas: wanted standbys per task.
+        took_ms: how long the run took for all of its incidents.
+    """
+
+    application_id: str
+    kafka_conn_id: str
+    instance: str
+    incident_id: str
+    kind: IncidentKind
+    evidence: str
+    tasks: tuple[TaskId, ...]
+    decisions: tuple[str, ...]
+    moved: dict[TaskId, str | None]
+    generation: int
+    failed_at_ms: int | None
+    detected_at_ms: int | None
+    decided_at_ms: int
+    num_standby_replicas: int
+    took_ms: int = 0
+
+    @property
+    def replace(self) -> bool:
+        """Whether the instance is gone and needs a replacement."""
+        return self.kind.needs_replacement
+
+    @classmethod
+    def of(
+        cls, record: IncidentRecord, assignment: Assignment, kafka_conn_id: str, num_standby_replicas: int
+    ) -> FailoverAnswer:
+        """What a record and the assignment that answers its incident say.
+
+        Args:
+            record: of the incident.
+            assignment: the newest one.
+            kafka_conn_id: Airflow connection of the Kafka cluster.
+            num_standby_replicas: wanted standbys per task.
+        """
+        incident = record.incident
+        return cls(
+            application_id=incident.application_id,
+            kafka_conn_id=kafka_conn_id,
+            instance=incident.instance,
+            incident_id=incident.id,
+            kind=incident.kind,
+            evidence=incident.evidence,
+            tasks=incident.tasks,
+            decisions=record.decisions,
+            moved={task_id: assignment.tasks[task_id].active for task_id in incident.tasks},
+            generation=record.generation,
+            failed_at_ms=record.failed_at_ms,
+            detected_at_ms=record.detected_at_ms,
+            decided_at_ms=record.decided_at_ms,
+            num_standby_replicas=num_standby_replicas,
+        )

@@ -1,0 +1,37 @@
+"""A fault that a drill injected, noted before it is done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_provider.common.task_id import TaskId
+
+__all__ = ["InjectedFault"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class InjectedFault:
+    """What was the case when a fault was injected. Crosses between Airflow tasks as plain values.
+
+    Kept in ``<app>-assignment`` under ``fault/<id>``, written in one transaction with the command to the instance:
+    where it stands, the fault was injected, and is never injected again.
+
+    Args:
+        id: of the fault and of its command: the same for every try of the same Airflow task in the same run.
+        instance: the instance that was made to fail.
+        incarnation: its process.
+        generation: of the newest assignment.
+        tasks: the instance's active tasks.
+        source_offsets: by task, the next input offset as last reported.
+        injected_at_ms: epoch ms.
+        predicted_rto_ms: what the failover was predicted to take; None where nothing was predicted.
+    """
+
+    id: str
+    instance: str
+    incarnation: int
+    generation: int
+    tasks: tuple[TaskId, ...]
+    source_offsets: dict[TaskId, int]
+    injected_at_ms: int
+    predicted_rto_ms: int | None = None

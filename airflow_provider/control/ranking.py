@@ -1,0 +1,47 @@
+"""Which copy of a task is the best to go on from: decided here alone, for failovers, promotions and assignments."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.status import InstanceStatus, Role, TaskStatus
+
+__all__ = ["rank_copies", "standby_copy"]
+
+
+def standby_copy(status: InstanceStatus | None, task_id: TaskId) -> TaskStatus | None:
+    """An instance's standby copy of a task, once its store is open; None otherwise.
+
+    Args:
+        status: the newest one of the instance; None when it has sent none.
+        task_id: the task.
+    """
+    found = status.task(task_id) if status is not None else None
+    return found if found is not None and found.role is Role.STANDBY and found.position is not None else None
+
+
+def rank_copies(
+    task_id: TaskId, instances: Collection[str], statuses: Mapping[str, InstanceStatus], load: Mapping[str, int]
+) -> list[str]:
+    """The instances, best first.
+
+    A copy before none; a warm one before a cold one; one without an error, such as a full disk, before one with; then
+    the smaller lag, the smaller load, a certified one before others, and the name.
+
+    Args:
+        task_id: the task.
+        instances: the names of the candidates.
+        statuses: the newest status of each instance.
+        load: by instance, how many tasks it is active for; 0 for one that is not in it.
+    """
+
+    def key(name: str) -> tuple[bool, bool, bool, bool, int, int, bool, str]:
+        copy = standby_copy(statuses.get(name), task_id)
+        if copy is None:
+            return True, True, False, True, 0, load.get(name, 0), True, name
+        lag = copy.lag_records
+        uncertified = copy.certificate.position is None
+        return False, not copy.warm, copy.error is not None, lag is None, lag or 0, load.get(name, 0), uncertified, name
+
+    return sorted(instances, key=key)

@@ -1,0 +1,147 @@
+"""What an application promises, and whether it keeps it now."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from airflow_provider.control.detection import detect
+from airflow_provider.control.drill import open_incidents
+from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.predicted_rto import PredictedRto
+from airflow_provider.control.status import InstanceStatus, TaskState, TaskStatus
+from airflow_provider.control.view import ControlView
+from airflow_provider.errors import ConfigurationError
+
+__all__ = ["Slo", "missed_promises"]
+
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slo:
+    """What an application promises. What is None is not checked.
+
+    Args:
+        rto_s: seconds from a failure to the first commit of the last task's next owner; measured by drills, and
+            predicted from the failovers on record.
+        lag_s: seconds that a standby may be behind its active.
+        source_lag_records: records that a task's source may hold unread.
+        disk_free_bytes: bytes that must be free where an instance keeps its stores.
+        drill_age_s: seconds since a drill was passed last.
+        absence_s: seconds that an instance may be away and still go on from its stores: changelogs have to keep
+            deletions for as long.
+
+    Raises:
+        ConfigurationError: a limit is not above zero.
+    """
+
+    rto_s: float | None = None
+    lag_s: float | None = None
+    source_lag_records: int | None = None
+    disk_free_bytes: int | None = None
+    drill_age_s: float | None = None
+    absence_s: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check the limits."""
+        for name, value in vars(self).items():
+            if value is not None and not value > 0:
+                raise ConfigurationError(f"Slo has {name}={value!r}: use a number above 0, or leave it out.")
+
+
+def missed_promises(
+    view: ControlView,
+    slo: Slo,
+    num_standby_replicas: int,
+    silent_for_s: Mapping[str, float],
+    timeouts: Timeouts,
+    predicted: Collection[PredictedRto] = (),
+) -> tuple[str, ...]:
+    """What is not as promised, a line each, with figures and what to do.
+
+    Args:
+        view: what the control topics hold.
+        slo: what is promised besides a running active and warm standbys for every task.
+        num_standby_replicas: wanted standbys per task.
+        silent_for_s: by instance, for how long no heartbeat came while somebody listened.
+        timeouts: by which an instance counts as gone, and a task as standing still.
+        predicted: what a failure of each task's active instance would cost now.
+    """
+    if view.assignment is None:
+        return (f"{view.application_id} was never deployed: run its deploy DAG.",)
+    found = [
+        f"{incident.kind.value}: {incident.evidence}. The failover DAG has not answered it: look whether that is "
+        "unpaused and a triggerer runs."
+        for incident in detect(view.assignment, view.statuses, silent_for_s, timeouts)
+        if incident.id not in view.incidents
+    ]
+    found += open_incidents(view)
+    for task_id, assigned in view.assignment.tasks.items():
+        active = view.statuses[assigned.active].task(task_id) if assigned.active in view.statuses else None
+        found += _of_active(str(task_id), assigned.active, active, slo)
+        copies = {name: view.statuses[name].task(task_id) for name in assigned.standbys if name in view.statuses}
+        warm = [name for name, copy in copies.items() if copy is not None and _near(copy, slo)]
+        if len(warm) < num_standby_replicas:
+            lags = ", ".join(f"{name} {_lag(copy)}" for name, copy in copies.items()) or "none is assigned"
+            found.append(
+                f"task {task_id} has {len(warm)} of {num_standby_replicas} warm standbys ({lags}): a failure now would "
+                "take longer. Look at the standbys' instances, and deploy or repair."
+            )
+    found += [line for one in predicted if (line := _of_prediction(one, slo)) is not None]
+    for name in view.assignment.instances:
+        if name in view.statuses:
+            if view.statuses[name].paused:
+                found.append(f"{name} is paused, so its tasks process nothing: resume it by the pause DAG.")
+            found += _of_disk(name, view.statuses[name], slo)
+    return tuple(found)
+
+
+def _of_active(task: str, name: str | None, active: TaskStatus | None, slo: Slo) -> Iterator[str]:
+    if active is None or active.state is not TaskState.RUNNING:
+        state = "has no active instance" if name is None else f"does not run on {name}"
+        yield f"task {task} {state}" + (f": {active.error}" if active is not None and active.error else ".")
+        return
+    if active.error is not None:
+        yield f"task {task} runs on {name} with an error: {active.error}"
+    lag, limit = active.source.lag_records, slo.source_lag_records
+    if limit is not None and lag is not None and lag > limit:
+        yield (
+            f"task {task} on {name} has {lag:,} records of its source unread, {limit:,} are allowed: it processes "
+            f"{active.records_per_s:,.0f} records/s."
+        )
+
+
+def _of_prediction(one: PredictedRto, slo: Slo) -> str | None:
+    """One by defaults alone is no reason for an alarm; a task that no instance could take has a line of its own."""
+    total_ms = one.total_ms if one.phases.failovers else None
+    if slo.rto_s is None or total_ms is None or total_ms <= 1000 * slo.rto_s:
+        return None
+    return (
+        f"a failure now would take longer than the {slo.rto_s:g} s that are promised: {one}. Look at the longest part: "
+        "a standby's lag, or the settings of Airflow by which failures are detected and answered."
+    )
+
+
+def _of_disk(name: str, status: InstanceStatus, slo: Slo) -> Iterator[str]:
+    free, limit = status.disk.free_bytes, slo.disk_free_bytes
+    if limit is not None and free is not None and free < limit:
+        yield (
+            f"{name} has {free / _MIB:,.0f} MiB free at {status.disk.folder} on {status.process.host}, "
+            f"{limit / _MIB:,.0f} MiB are promised; its stores take {status.disk.used_bytes / _MIB:,.0f} MiB."
+        )
+
+
+def _near(copy: TaskStatus, slo: Slo) -> bool:
+    if not copy.ready:
+        return False
+    return slo.lag_s is None or (copy.lag_s is not None and copy.lag_s <= slo.lag_s)
+
+
+def _lag(copy: TaskStatus | None) -> str:
+    if copy is None:
+        return "does not hold it"
+    if copy.error is not None:
+        return f"has an error: {copy.error}"
+    seconds = "an unknown time" if copy.lag_s is None else f"{copy.lag_s:.1f} s"
+    return f"is {copy.state.value}, {seconds} behind"

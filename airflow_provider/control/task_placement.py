@@ -1,0 +1,135 @@
+"""Publishing the assignment that the living instances allow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.assignment import Assignment, TaskAssignment
+from airflow_provider.control.assignor import assign
+from airflow_provider.control.detection import highest_generation
+from airflow_provider.control.hosts import tasks_on_one_host
+from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.status import InstanceState
+from airflow_provider.control.view import ControlView
+from airflow_provider.errors import AssignmentError
+
+if TYPE_CHECKING:
+    from airflow_provider.control.publisher import AssignmentPublisher
+
+__all__ = ["PlacedTasks", "TaskPlacement", "place_tasks"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskPlacement:
+    """How an application's tasks are to be placed.
+
+    Args:
+        instances: who may have tasks; None takes every running instance, and takes nothing from one that is silent just
+            now.
+        num_standby_replicas: wanted standbys per task; fewer where there are not enough instances.
+        balance: whether to take a step towards an even load, too.
+        reason: kept with the generation, for people.
+    """
+
+    instances: Sequence[str] | None = None
+    num_standby_replicas: int = 1
+    balance: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlacedTasks:
+    """What became of it.
+
+    Args:
+        assignment: the newest generation.
+        changed: whether it was published just now.
+        on_one_host: by task the host that has all of its copies.
+        warnings: what a person should know, in one line each.
+    """
+
+    assignment: Assignment
+    changed: bool
+    on_one_host: Mapping[TaskId, str]
+    warnings: tuple[str, ...] = ()
+
+    def to_plain(self) -> dict[str, Any]:
+        """``generation``, ``changed``, by task its ``active`` and ``standbys``, and ``on_one_host``."""
+        return {
+            "generation": self.assignment.generation,
+            "changed": self.changed,
+            "tasks": {
+                str(task_id): {"active": task.active, "standbys": list(task.standbys)}
+                for task_id, task in self.assignment.tasks.items()
+            },
+            "on_one_host": {str(task_id): host for task_id, host in self.on_one_host.items()},
+        }
+
+
+def place_tasks(
+    publisher: AssignmentPublisher,
+    wanted: TaskPlacement,
+    tasks: Callable[[], Sequence[TaskId]],
+    timeouts: Timeouts,
+) -> PlacedTasks:
+    """Publish the next generation, or find that nothing has to change.
+
+    Args:
+        publisher: has read the newest assignment.
+        wanted: how the tasks are to be placed.
+        tasks: gives the application's tasks; asked before the first assignment only.
+        timeouts: by which an instance is found to live.
+
+    Raises:
+        AssignmentError: no instance runs.
+        FencedError: a newer publisher exists. Nothing was written.
+    """
+    view, warnings = publisher.view, list[str]()
+    previous = view.assignment or Assignment.empty(view.application_id, tasks())
+    named = wanted.instances
+    after = assign(
+        previous,
+        _running(view, timeouts, warnings) if named is None else named,
+        wanted.num_standby_replicas,
+        view.statuses,
+        balance=wanted.balance,
+        keep=() if named is not None else view.perhaps_alive,
+    )
+    changed = _places(after) != _places(previous.tasks)
+    if changed:
+        # After a loss of the topic, what living instances carry out is all that is known of the generations before.
+        above = highest_generation(view.statuses.values()) if view.assignment is None else 0
+        previous = previous.next(after, wanted.reason, above)
+        publisher.publish(previous)
+    on_one_host = tasks_on_one_host(previous.tasks, view.statuses)
+    if on_one_host and wanted.num_standby_replicas > 0:
+        warnings.append(
+            f"All copies of {', '.join(f'{task_id} ({host})' for task_id, host in on_one_host.items())} are on one "
+            "host: its loss stops them until it is back. Run an instance on another host, then assign with "
+            "balance=True."
+        )
+    return PlacedTasks(assignment=previous, changed=changed, on_one_host=on_one_host, warnings=tuple(warnings))
+
+
+def _running(view: ControlView, timeouts: Timeouts, warnings: list[str]) -> Sequence[str]:
+    healthy = view.healthy(timeouts)
+    running = [name for name in healthy if view.statuses[name].state is InstanceState.RUNNING]
+    if not running:
+        known = ", ".join(f"{n}: {s.state.value}" for n, s in sorted(view.statuses.items())) or "none"
+        raise AssignmentError(
+            f"No instance of {view.application_id!r} runs (known: {known}): deploy one, or name 'instances'."
+        )
+    if silent := [name for name in view.perhaps_alive if name not in running]:
+        warnings.append(
+            f"{', '.join(silent)}: named by the assignment, and not running now. What they have they keep, because no "
+            "end of them was reported; the failover DAG takes it once they are found gone. Name 'instances' to do "
+            "without."
+        )
+    return running
+
+
+def _places(tasks: Mapping[TaskId, TaskAssignment]) -> dict[TaskId, tuple[str | None, tuple[str, ...]]]:
+    return {task_id: (task.active, task.standbys) for task_id, task in tasks.items()}

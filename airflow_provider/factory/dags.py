@@ -1,0 +1,164 @@
+"""All DAGs of one application."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from airflow.sdk import DAG, get_parsing_context
+
+from airflow_provider.factory.deploy import deploy_dag
+from airflow_provider.factory.drill import drill_dag
+from airflow_provider.factory.failover import failover_dag
+from airflow_provider.factory.monitor import monitor_dag
+from airflow_provider.factory.parts import Parts
+from airflow_provider.factory.pause import pause_dag
+from airflow_provider.factory.repair import repair_dag
+from airflow_provider.factory.reset import reset_dag
+from airflow_provider.factory.scale import scale_dag
+from airflow_provider.factory.spec import Stream
+from airflow_provider.factory.stop import stop_dag
+from airflow_provider.factory.topics import topics_dag
+from airflow_provider.factory.upgrade import upgrade_dag
+
+__all__ = ["StreamDags", "stream_dags"]
+
+
+_MAKERS: Final[dict[str, Callable[[Parts], DAG]]] = {
+    "deploy": deploy_dag,
+    "upgrade": upgrade_dag,
+    "scale": scale_dag,
+    "stop": stop_dag,
+    "failover": failover_dag,
+    "repair": repair_dag,
+    "monitor": monitor_dag,
+    "pause": pause_dag,
+    "topics": topics_dag,
+    "reset": reset_dag,
+}
+"""By what stands behind the application's id in the DAG's."""
+
+
+class StreamDags:
+    """The DAGs of an application, to be given further tasks or dependencies; each is made when it is first asked for.
+
+    Args:
+        stream: what they are made from.
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self._parts = Parts(stream)
+        drills = {f"drill_{drill.kind}": partial(drill_dag, drill=drill) for drill in stream.drills}
+        self._makers: dict[str, Callable[[Parts], DAG]] = {**_MAKERS, **drills}
+        self._made: dict[str, DAG] = {}
+
+    def make(self, only: str | None = None) -> None:
+        """Make them, so that they register themselves in the DAG file that is being parsed.
+
+        Args:
+            only: the id of the DAG that the file is parsed for, which may be none of these; None makes all.
+        """
+        for name in self._makers:
+            if only in (None, f"{self.stream.application_id}_{name}"):
+                self._dag(name)
+
+    @property
+    def all(self) -> dict[str, DAG]:
+        """Every one, by what stands behind the application's id in its own."""
+        return {name: self._dag(name) for name in self._makers}
+
+    @property
+    def deploy(self) -> DAG:
+        """``<application>_deploy``."""
+        return self._dag("deploy")
+
+    @property
+    def upgrade(self) -> DAG:
+        """``<application>_upgrade``."""
+        return self._dag("upgrade")
+
+    @property
+    def scale(self) -> DAG:
+        """``<application>_scale``."""
+        return self._dag("scale")
+
+    @property
+    def stop(self) -> DAG:
+        """``<application>_stop``."""
+        return self._dag("stop")
+
+    @property
+    def failover(self) -> DAG:
+        """``<application>_failover``."""
+        return self._dag("failover")
+
+    @property
+    def repair(self) -> DAG:
+        """``<application>_repair``."""
+        return self._dag("repair")
+
+    @property
+    def monitor(self) -> DAG:
+        """``<application>_monitor``."""
+        return self._dag("monitor")
+
+    @property
+    def pause(self) -> DAG:
+        """``<application>_pause``, which resumes too."""
+        return self._dag("pause")
+
+    @property
+    def topics(self) -> DAG:
+        """``<application>_topics``."""
+        return self._dag("topics")
+
+    @property
+    def reset(self) -> DAG:
+        """``<application>_reset``."""
+        return self._dag("reset")
+
+    @property
+    def drills(self) -> dict[str, DAG]:
+        """``<application>_drill_<kind>``, by kind."""
+        return {drill.kind: self._dag(f"drill_{drill.kind}") for drill in self.stream.drills}
+
+    def _dag(self, name: str) -> DAG:
+        if name not in self._made:
+            self._made[name] = self._makers[name](self._parts)
+        return self._made[name]
+
+
+def stream_dags(application_id: str, **arguments: Any) -> StreamDags:
+    """Make the DAGs of an application; to be called in a DAG file, once an application.
+
+    They register themselves, so nothing has to be done with the result. Airflow reads only files in which the words
+    "dag" and "airflow" stand; the import of this function has both. Where Airflow parses the file for one task, only
+    that task's DAG is made, and another one when the file asks the result for it.
+
+    Args:
+        application_id: the id that the job file names; the DAGs' ids begin with it.
+        arguments: the fields of `Stream`: ``job`` (path of the PySpark file on the worker; a relative one is relative
+            to the calling file's folder), ``source_topics`` and ``instances`` are needed. Besides: ``output_topics``
+            (created where they do not exist), ``stores``, ``num_standby_replicas`` (1), ``replication_factor`` (the
+            cluster's), ``state_dir``, ``run_dir``, ``conf``, ``env_vars``, ``application_args``, ``kafka_conn_id``,
+            ``spark_conn_id``, ``instance_timeout_s`` and ``stall_timeout_s`` (of the watcher), ``slo``, ``drills``,
+            ``monitor_schedule`` (every ten minutes; None by hand), ``callbacks``, ``failover_pool`` (of its one task),
+            ``default_args``, ``tags``, and ``dag_args``, further arguments of each DAG, such as ``access_control``.
+            Nothing secret in ``conf``, ``env_vars`` and ``application_args``: they are kept in Kafka.
+
+    Raises:
+        ConfigurationError: an argument is not what it has to be.
+        TypeError: an argument is unknown, or one that is needed is missing.
+    """
+    job = arguments.get("job")
+    if isinstance(job, str) and not job.startswith("/"):
+        frame = inspect.currentframe()
+        caller = frame.f_back.f_globals.get("__file__") if frame is not None and frame.f_back is not None else None
+        arguments["job"] = str(Path(caller or "./none").resolve().parent / job)
+    dags = StreamDags(Stream(application_id=application_id, **arguments))
+    dags.make(get_parsing_context().dag_id)
+    return dags

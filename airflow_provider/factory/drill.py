@@ -1,0 +1,74 @@
+"""Makes an instance fail, lets failover and repair do their work, and checks the result against what is promised.
+
+It begins only when every task has its warm standbys, failures are watched for and none is open, so that it never makes
+a weak application weaker, and acts once, however often a task is tried. The job has to say
+``options(allow_faults=True)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from airflow.sdk import DAG
+
+from airflow_provider.assets import drills
+from airflow_provider.factory.form import instance_choice, timeouts
+from airflow_provider.factory.parts import Parts
+from airflow_provider.factory.spec import Drill
+from airflow_provider.operators.drill_readiness import CheckDrillReadinessOperator
+from airflow_provider.operators.fault_injection import InjectFaultOperator
+from airflow_provider.operators.recovery_check import CheckRecoveryOperator
+from airflow_provider.sensors.incident_resolution import IncidentResolutionSensor
+from airflow_provider.sensors.standby_lag import StandbyLagSensor
+
+__all__ = ["drill_dag", "drill_tasks"]
+
+
+def drill_dag(parts: Parts, drill: Drill) -> DAG:
+    """``<application>_drill_<kind>``."""
+    stream = parts.stream
+    victim = instance_choice(stream, "The one that fails. Empty takes the one with the most active tasks.")
+    victim.value = drill.instance
+    form = {"instance": victim, **timeouts(recovery=True)}
+    with parts.dag(
+        f"drill_{drill.kind}",
+        f"Rehearses a {drill.kind}",
+        __doc__,
+        form,
+        schedule=drill.schedule,
+        on_failure_callback=stream.callbacks.on_slo_missed,
+    ) as dag:
+        drill_tasks(
+            parts.application,
+            {"num_standby_replicas": stream.num_standby_replicas},
+            failover_dag_id=parts.failover_dag_id,
+            max_rto_s=stream.slo.rto_s,
+            outlets=[drills(stream.application_id)],
+        )
+    return dag
+
+
+def drill_tasks(
+    application: Mapping[str, Any], standbys: Mapping[str, Any], failover_dag_id: str | None = None, **check: Any
+) -> None:
+    """The tasks of a drill, in a DAG whose form has ``instance``, ``ready_timeout_s`` and ``recovery_timeout_s``.
+
+    Args:
+        application: each task's arguments that say which application it is of.
+        standbys: the arguments that say how many standbys a task has.
+        failover_dag_id: the DAG that answers the failure, where it is known.
+        check: further arguments of `CheckRecoveryOperator`.
+    """
+    ready = StandbyLagSensor(task_id="be_ready", timeout_s="{{ params.ready_timeout_s }}", **standbys, **application)
+    watched = CheckDrillReadinessOperator(task_id="check_watch", failover_dag_id=failover_dag_id, **application)
+    fault = InjectFaultOperator(task_id="inject_fault", instance="{{ params.instance or '' }}", **application)
+    resolved = IncidentResolutionSensor(
+        task_id="wait_for_failover",
+        instance="{{ ti.xcom_pull('inject_fault')['instance'] }}",
+        incarnation="{{ ti.xcom_pull('inject_fault')['incarnation'] }}",
+        timeout_s="{{ params.recovery_timeout_s }}",
+        **application,
+    )
+    checked = CheckRecoveryOperator(task_id="check_recovery", fault=fault.output, **check, **standbys, **application)
+    ready >> watched >> fault >> resolved >> checked

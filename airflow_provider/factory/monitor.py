@@ -1,0 +1,35 @@
+"""Looks at the application every few minutes, and is red, with figures, when it does not keep what is promised."""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG
+
+from airflow_provider.factory.parts import Parts
+from airflow_provider.operators.slo_check import CheckSloOperator
+
+__all__ = ["monitor_dag"]
+
+
+def monitor_dag(parts: Parts) -> DAG:
+    """``<application>_monitor``."""
+    stream, slo = parts.stream, parts.stream.slo
+    with parts.dag(
+        "monitor",
+        "Checks what is promised",
+        __doc__,
+        {},
+        schedule=stream.monitor_schedule,
+        on_failure_callback=stream.callbacks.on_slo_missed,
+    ) as dag:
+        CheckSloOperator(
+            task_id="check_slo",
+            max_lag_s=slo.lag_s,
+            max_source_lag_records=slo.source_lag_records,
+            min_disk_free_bytes=slo.disk_free_bytes,
+            max_rto_s=slo.rto_s,
+            max_drill_age_s=slo.drill_age_s,
+            failover_dag_id=parts.failover_dag_id,
+            **parts.standbys,
+        )
+        parts.check_topics(advise=True, max_absence_s=slo.absence_s)
+    return dag

@@ -1,0 +1,128 @@
+"""What the DAGs of one application are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, Final
+
+from airflow.sdk import DAG, Param
+
+from airflow_provider.dag_form import TAG
+from airflow_provider.factory.spec import Instance, Stream
+from airflow_provider.operators.instance_deployment import DeployInstanceOperator
+from airflow_provider.operators.task_assignment import AssignTasksOperator
+from airflow_provider.operators.topic_check import CheckTopicsOperator
+from airflow_provider.sensors.standby_lag import StandbyLagSensor
+
+__all__ = ["WARM_TIMEOUT", "Parts"]
+
+WARM_TIMEOUT: Final = "{{ params.warm_timeout_s }}"
+_START_TIMEOUT: Final = "{{ params.start_timeout_s }}"
+
+
+class Parts:
+    """Makes the DAGs and the tasks of an application, each with what is the same for all.
+
+    Args:
+        stream: the application.
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.application: dict[str, Any] = {
+            "application_id": stream.application_id,
+            "kafka_conn_id": stream.kafka_conn_id,
+        }
+        if stream.instance_timeout_s is not None:
+            self.application["instance_timeout_s"] = stream.instance_timeout_s
+        self.failover_dag_id = f"{stream.application_id}_failover"
+        self.standbys = {**self.application, "num_standby_replicas": stream.num_standby_replicas}
+
+    @contextmanager
+    def dag(
+        self, name: str, description: str, doc: str | None, params: Mapping[str, Param], **more: Any
+    ) -> Iterator[DAG]:
+        """A DAG ``<application>_<name>``, with what the owner gave for all, to be given its tasks within."""
+        stream = self.stream
+        arguments: dict[str, Any] = {
+            "schedule": None,
+            "catchup": False,
+            "max_active_runs": 1,
+            **more,
+            **stream.dag_args,
+        }
+        dag = DAG(
+            f"{stream.application_id}_{name}",
+            description=f"{description} of {stream.application_id}",
+            doc_md=doc,
+            tags=sorted({TAG, stream.application_id, *stream.tags}),
+            default_args={
+                "retries": 2,
+                "retry_delay": timedelta(seconds=10),
+                "deferrable": True,
+                **stream.default_args,
+            },
+            **arguments,
+        )
+        # Its own root group: a file may ask for a DAG while it describes a task group of another one.
+        with dag, dag.task_group:
+            yield dag
+        # Last: each operator copies the form that its DAG has when it is made, though a run gives it the DAG's anyway.
+        dag.params.update(params)
+
+    def deploy(self, instance: Instance, task_id: str, **more: Any) -> DeployInstanceOperator:
+        """Starts an instance as the file describes it, on its own queue."""
+        stream = self.stream
+        return DeployInstanceOperator(
+            task_id=task_id,
+            instance=instance.name,
+            application=stream.job,
+            state_dir=self.state_dir(instance),
+            run_dir=stream.run_dir,
+            spark_conn_id=stream.spark_conn_id,
+            conf={**stream.conf, **instance.conf},
+            env_vars={**stream.env_vars, **instance.env_vars},
+            application_args=list(stream.application_args),
+            start_timeout_s=_START_TIMEOUT,
+            **self.application,
+            **self.queue(instance),
+            **more,
+        )
+
+    def state_dir(self, instance: Instance) -> str:
+        """Where an instance keeps its stores."""
+        return instance.state_dir or f"{self.stream.state_dir}/{instance.name}"
+
+    def queue(self, instance: Instance) -> dict[str, Any]:
+        """An operator's argument that has it run on an instance's host."""
+        return {} if instance.queue is None else {"queue": instance.queue}
+
+    def check_topics(self, **more: Any) -> CheckTopicsOperator:
+        """Verifies the topics."""
+        stream = self.stream
+        return CheckTopicsOperator(
+            task_id="check_topics",
+            source_topics=list(stream.source_topics),
+            stores=list(stream.stores),
+            output_topics=list(stream.output_topics),
+            replication_factor=stream.replication_factor,
+            **self.application,
+            **more,
+        )
+
+    def assign(self, task_id: str, why: str, **more: Any) -> AssignTasksOperator:
+        """Gives every task its active and its standbys."""
+        return AssignTasksOperator(
+            task_id=task_id, store=self.stream.stores[0], reason=f"{why} by {{{{ run_id }}}}", **self.standbys, **more
+        )
+
+    def balance(self, **more: Any) -> AssignTasksOperator:
+        """Evens out the load, by warm copies."""
+        more = {"balance": True, **more}
+        return self.assign("balance", "evened out", timeout_s=WARM_TIMEOUT, **more)
+
+    def warm(self, task_id: str = "wait_until_warm", **more: Any) -> StandbyLagSensor:
+        """Waits until every task runs and has its warm standbys."""
+        return StandbyLagSensor(task_id=task_id, timeout_s=WARM_TIMEOUT, **self.standbys, **more)

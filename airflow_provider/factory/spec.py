@@ -1,0 +1,148 @@
+"""What a team says about an application, once: its instances, what it promises, and what is rehearsed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, Final
+
+from airflow_provider.control.slo import Slo
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
+from airflow_provider.kafka.names import check_name
+
+__all__ = ["DRILL_KINDS", "Callbacks", "Drill", "Instance", "Slo", "Stream"]
+
+DRILL_KINDS: Final = ("crash",)
+"""What can be rehearsed."""
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One instance of an application: a driver with its workers and stores on one host.
+
+    Args:
+        name: the same over restarts and replacements.
+        queue: of the Airflow workers of its host. Its stores lie there, so its replacement is started there too; None
+            for the default queue.
+        state_dir: folder for its stores, of this instance alone; None for one of its name in the application's.
+        conf: Spark settings, besides the application's.
+        env_vars: environment, besides the application's.
+
+    Raises:
+        ConfigurationError: the name cannot be one.
+    """
+
+    name: str
+    _: KW_ONLY
+    queue: str | None = None
+    state_dir: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    env_vars: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check the name."""
+        check_name("instance", self.name)
+
+
+@dataclass(frozen=True)
+class Drill:
+    """A failure that is rehearsed.
+
+    Args:
+        kind: one of `DRILL_KINDS`. ``"crash"`` kills an instance with SIGKILL.
+        schedule: as of every DAG; None for one that is started by hand only.
+        instance: the one that fails; None takes the one with the most active tasks.
+
+    Raises:
+        ConfigurationError: there is no such kind.
+    """
+
+    kind: str = "crash"
+    _: KW_ONLY
+    schedule: Any = None
+    instance: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the kind."""
+        if self.kind not in DRILL_KINDS:
+            raise ConfigurationError(f"Drill has kind {self.kind!r}: use {', '.join(map(repr, DRILL_KINDS))}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Callbacks:
+    """What is called, such as Airflow's notifiers; each one or a list, as of every DAG's callbacks.
+
+    Args:
+        on_failover: a failover answered incidents.
+        on_repair_failed: an instance could not be replaced, or a task did not get its standbys: a person is needed.
+        on_slo_missed: a drill or the monitor found a promise broken.
+    """
+
+    on_failover: Any = None
+    on_repair_failed: Any = None
+    on_slo_missed: Any = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stream:
+    """An application and how its DAGs are made; the arguments of `stream_dags`.
+
+    Raises:
+        ConfigurationError: an argument is not what it has to be.
+    """
+
+    application_id: str
+    job: str
+    source_topics: Sequence[str]
+    instances: Sequence[Instance]
+    output_topics: Sequence[str] = ()
+    stores: Sequence[str] = ("state",)
+    num_standby_replicas: int = 1
+    replication_factor: int | None = None
+    state_dir: str = "/var/lib/stateful-streams"
+    run_dir: str = "~/.local/state/stateful-streams"
+    conf: Mapping[str, str] = field(default_factory=dict)
+    env_vars: Mapping[str, str] = field(default_factory=dict)
+    application_args: Sequence[str] = ()
+    kafka_conn_id: str = KafkaStreamsHook.default_conn_name
+    spark_conn_id: str = "spark_default"
+    instance_timeout_s: float | None = None
+    stall_timeout_s: float | None = None
+    slo: Slo = field(default_factory=Slo)
+    drills: Sequence[Drill] = ()
+    monitor_schedule: Any = "*/10 * * * *"
+    callbacks: Callbacks = field(default_factory=Callbacks)
+    failover_pool: str | None = None
+    default_args: Mapping[str, Any] = field(default_factory=dict)
+    tags: Sequence[str] = ()
+    dag_args: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check what would only be found when a DAG runs."""
+        check_name("application id", self.application_id)
+        names = self.instance_names
+        for what, values in (("source_topics", self.source_topics), ("instances", names), ("stores", self.stores)):
+            if isinstance(values, str) or not values:
+                raise ConfigurationError(f"{self.application_id!r} has {what}={values!r}: give a list of one or more.")
+        if len(set(names)) != len(names):
+            raise ConfigurationError(f"{self.application_id!r} names an instance twice: {', '.join(names)}.")
+        if not 0 <= self.num_standby_replicas < len(names):
+            raise ConfigurationError(
+                f"{self.application_id!r} has num_standby_replicas={self.num_standby_replicas!r} and {len(names)} "
+                "instance(s): a standby needs an instance besides that of its active."
+            )
+        kinds = [drill.kind for drill in self.drills]
+        if len(set(kinds)) != len(kinds):
+            raise ConfigurationError(f"{self.application_id!r} has two drills of one kind: {', '.join(kinds)}.")
+        for drill in self.drills:
+            if drill.instance is not None and drill.instance not in names:
+                raise ConfigurationError(
+                    f"{self.application_id!r} drills instance {drill.instance!r}, which it does not have: name one of "
+                    f"{', '.join(names)}."
+                )
+
+    @property
+    def instance_names(self) -> list[str]:
+        """In their order."""
+        return [instance.name for instance in self.instances]

@@ -1,0 +1,131 @@
+"""The topics of an application: the changelogs of its stores, and its control topics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from airflow_provider.errors import ConfigurationError, TopicMismatchError
+from airflow_provider.kafka.names import assignment_topic, changelog_topic, check_name
+from airflow_provider.kafka.topic_admin import TopicAdmin
+from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec, control_specs, history_spec
+
+__all__ = ["ApplicationTopics", "create_topics", "other_owners", "refuse_those_of_others"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApplicationTopics:
+    """What `create_topics` found or made.
+
+    Args:
+        partitions: of the sources, and so of each changelog.
+        changelogs: the names of the changelogs.
+        control: the names of the control topics, that of the history among them.
+        created: the names of those that did not exist.
+    """
+
+    partitions: int
+    changelogs: tuple[str, ...]
+    control: tuple[str, ...]
+    created: tuple[str, ...]
+
+
+def create_topics(
+    topics: TopicAdmin,
+    application_id: str,
+    source_topics: Sequence[str],
+    stores: Sequence[str],
+    replication_factor: int | None = None,
+    output_topics: Sequence[str] = (),
+) -> ApplicationTopics:
+    """Create the changelogs and the control topics of an application, or verify those that exist.
+
+    Args:
+        topics: of the cluster.
+        application_id: the application.
+        source_topics: what its job reads.
+        stores: the names of its job's stores.
+        replication_factor: of the topics; None takes the cluster's default and accepts any.
+        output_topics: sinks and dead-letter topics, created with the sources' number of partitions where they do not
+            exist; those that do may be as they are.
+
+    Raises:
+        ConfigurationError: a name cannot be part of a topic, or no source or store was named.
+        TopicMissingError: a source does not exist.
+        TopicMismatchError: the sources differ in their partitions, a topic exists otherwise than needed, or a changelog
+            exists that another application may call its own.
+        BrokerUnreachableError: no broker answered.
+    """
+    check_name("application id", application_id)
+    if not source_topics or not stores:
+        raise ConfigurationError(
+            f"{application_id!r} needs at least one source topic and one store, found {list(source_topics)} and "
+            f"{list(stores)}: name them."
+        )
+    found = {topic: topics.partitions(topic) for topic in source_topics}
+    if len(set(found.values())) > 1:
+        counts = ", ".join(f"{topic}: {count}" for topic, count in found.items())
+        raise TopicMismatchError(
+            f"The source topics of {application_id!r} have different numbers of partitions ({counts}): a task reads "
+            "the same partition of each, so recreate them with the same number."
+        )
+    partitions = next(iter(found.values()))
+    changelogs = [
+        changelog_spec(application_id, check_name("store", store), partitions, replication_factor) for store in stores
+    ]
+    refuse_those_of_others(topics, application_id, stores)
+    control = (*control_specs(application_id, replication_factor), history_spec(application_id, replication_factor))
+    outputs = [
+        TopicSpec(name=name, partitions=partitions, replication_factor=replication_factor, required=frozenset())
+        for name in output_topics
+        if topics.describe(name) is None
+    ]
+    # The control topics first: from then on the changelogs are known to be this application's.
+    created = topics.ensure([*control, *changelogs, *outputs])
+    return ApplicationTopics(
+        partitions=partitions,
+        changelogs=tuple(spec.name for spec in changelogs),
+        control=tuple(spec.name for spec in control),
+        created=created,
+    )
+
+
+def other_owners(application_id: str, store: str) -> list[str]:
+    """The ids of other applications that have a changelog of the same name for some store of theirs.
+
+    A name's parts are joined by ``-``, which each part may hold, too: ``x`` with the store ``y-state`` and ``x-y`` with
+    the store ``state`` come to the same topic.
+
+    Args:
+        application_id: the application.
+        store: of it.
+    """
+    parts = f"{application_id}-{store}".split("-")
+    ids = ["-".join(parts[:at]) for at in range(1, len(parts))]
+    return [other for other in ids if other not in ("", application_id) and parts[len(other.split("-"))]]
+
+
+def refuse_those_of_others(topics: TopicAdmin, application_id: str, stores: Sequence[str]) -> None:
+    """A new application takes no changelog that is there already and that an older one may have made.
+
+    Args:
+        topics: of the cluster.
+        application_id: the application; it is new where it has no assignment topic.
+        stores: the names of its job's stores.
+
+    Raises:
+        TopicMismatchError: a changelog exists that another application may call its own.
+        BrokerUnreachableError: no broker answered.
+    """
+    if topics.describe(assignment_topic(application_id)) is not None:
+        return
+    for store in stores:
+        changelog = changelog_topic(application_id, store)
+        for other in other_owners(application_id, store):
+            if topics.describe(changelog) is not None and topics.describe(assignment_topic(other)) is not None:
+                other_store = f"{application_id}-{store}".removeprefix(f"{other}-")
+                raise TopicMismatchError(
+                    f"{application_id!r} is new, but its changelog {changelog!r} exists, and the application {other!r} "
+                    f"exists, too, whose store {other_store!r} has a changelog of that name: the two would mix their "
+                    "state. Use another application id or store name; or delete that topic if nobody needs it."
+                )

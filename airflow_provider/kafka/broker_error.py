@@ -1,0 +1,78 @@
+"""What an error of librdkafka means here."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from confluent_kafka import KafkaError
+
+from airflow_provider.errors import (
+    BrokerUnreachableError,
+    ConfigurationError,
+    StatefulStreamsError,
+    TopicMismatchError,
+    TopicMissingError,
+)
+
+__all__ = ["broker_error"]
+
+_UNAUTHORIZED: Final = frozenset(
+    {
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
+_UNAUTHENTICATED: Final = frozenset({KafkaError.SASL_AUTHENTICATION_FAILED})
+_REFUSED: Final = frozenset(
+    {
+        KafkaError.INVALID_CONFIG,
+        KafkaError.INVALID_PARTITIONS,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_REPLICATION_FACTOR,
+        KafkaError.INVALID_REQUEST,
+        KafkaError.INVALID_TRANSACTION_TIMEOUT,
+        KafkaError.POLICY_VIOLATION,
+    }
+)
+_TOO_LARGE: Final = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
+_MISSING: Final = frozenset(
+    {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
+)
+
+
+def broker_error(error: KafkaError, what: str, otherwise: str) -> StatefulStreamsError:
+    """The error of this package for one of the brokers or of librdkafka.
+
+    Args:
+        error: as it came.
+        what: what was asked for, to begin the message with.
+        otherwise: what to do where no broker answered.
+    """
+    code, why = error.code(), f"{error.name()}: {error.str()}"
+    if code in _UNAUTHORIZED:
+        return ConfigurationError(
+            f"{what} is not authorized ({why}): grant the connection's user the rights that docs/airflow.md lists, "
+            "then start again."
+        )
+    if code in _UNAUTHENTICATED:
+        return ConfigurationError(f"{what} failed to log in ({why}): correct the credentials on the connection.")
+    if code in _REFUSED:
+        return ConfigurationError(f"{what} was refused by the brokers ({why}): change the setting that they name.")
+    if code == KafkaError.TOPIC_EXCEPTION:
+        return TopicMismatchError(
+            f"{what} was refused by the brokers because of the topic's name ({why}): choose another name. Names that "
+            "differ only in '.' and '_' collide."
+        )
+    if code in _TOO_LARGE:
+        return ConfigurationError(
+            f"{what} has a record that the brokers refuse as too large ({why}), although it was within the "
+            "max.message.bytes of its topic when this instance started: set the topic's max.message.bytes back, or "
+            "deploy the instance again so that it reads the new one."
+        )
+    if code in _MISSING:
+        return TopicMissingError(
+            f"{what} found no such topic or partition ({why}): find out who deleted it before you create it again."
+        )
+    return BrokerUnreachableError(f"{what} got no answer ({why}): {otherwise}")

@@ -1,0 +1,70 @@
+"""How to reach a Kafka cluster, from a file that a person wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.kafka.connection import KafkaConnection
+
+__all__ = ["connection_from_file", "connection_from_options"]
+
+_FIELDS: Final = {
+    "bootstrap.servers": "bootstrap_servers",
+    "security.protocol": "security_protocol",
+    "sasl.mechanism": "sasl_mechanism",
+    "sasl.username": "sasl_username",
+    "sasl.password": "sasl_password",
+    "ssl.ca.location": "ssl_ca_location",
+}
+
+
+def connection_from_options(config: Path | None, bootstrap_servers: str | None) -> KafkaConnection:
+    """The cluster that a command line names by ``--config`` and ``--bootstrap-servers``; without both, localhost:9092.
+
+    Args:
+        config: see `connection_from_file`.
+        bootstrap_servers: wins over the file's.
+
+    Raises:
+        ConfigurationError: the file cannot be read, or says what is not known.
+    """
+    if config is not None:
+        return connection_from_file(config, bootstrap_servers)
+    return KafkaConnection(bootstrap_servers or "localhost:9092")
+
+
+def connection_from_file(file: Path, bootstrap_servers: str | None = None) -> KafkaConnection:
+    """The cluster of a file with a ``name=value`` for each line, in librdkafka's words; ``#`` begins a comment.
+
+    Args:
+        file: readable for its owner alone where it holds a password.
+        bootstrap_servers: wins over the file's.
+
+    Raises:
+        ConfigurationError: the file cannot be read, or says what is not known.
+    """
+    found = {} if bootstrap_servers is None else {"bootstrap_servers": bootstrap_servers}
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(
+            f"{file} cannot be read ({error}): name a text file with a name=value a line."
+        ) from error
+    for number, line in enumerate(map(str.strip, lines), 1):
+        if not line or line.startswith("#"):
+            continue
+        name, equals, value = line.partition("=")
+        field = _FIELDS.get(name.strip())
+        if not equals or field is None:
+            # The line itself may hold a password.
+            raise ConfigurationError(
+                f"Line {number} of {file} sets none of {', '.join(_FIELDS)}: correct or remove it."
+            )
+        found.setdefault(field, value.strip())
+    if "bootstrap_servers" not in found:
+        raise ConfigurationError(
+            f"{file} has no line bootstrap.servers=host:port: add it, or give --bootstrap-servers."
+        )
+    return KafkaConnection(found.pop("bootstrap_servers"), **found)

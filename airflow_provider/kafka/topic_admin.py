@@ -1,0 +1,271 @@
+"""Topics of a cluster: created with the right settings, or verified before anything is processed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from airflow_provider.errors import (
+    BrokerUnreachableError,
+    StatefulStreamsError,
+    TopicMismatchError,
+    TopicMissingError,
+)
+from airflow_provider.kafka.broker_error import broker_error
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.connection_errors import ConnectionErrors
+from airflow_provider.kafka.topic_spec import TopicDescription, TopicSpec, mismatch
+
+__all__ = ["TopicAdmin"]
+
+
+class TopicAdmin:
+    """Creates, verifies and describes topics of one cluster.
+
+    Args:
+        connection: the cluster.
+        timeout_s: for each request.
+    """
+
+    def __init__(self, connection: KafkaConnection, timeout_s: float = 10.0) -> None:
+        self._connection, self._timeout_s = connection, timeout_s
+        self._errors = ConnectionErrors(logs=False)
+        config: dict[str, Any] = {"socket.timeout.ms": max(1000, int(timeout_s * 1000)), "error_cb": self._errors}
+        self._admin = AdminClient(connection.to_client_config() | config)
+
+    def describe(self, name: str) -> TopicDescription | None:
+        """The topic as it is, or None when there is none.
+
+        Raises:
+            BrokerUnreachableError: no broker answered in time.
+        """
+        try:
+            # Without a name: asking for one topic would create it where the brokers allow that.
+            metadata = self._admin.list_topics(timeout=self._timeout_s).topics.get(name)
+            if metadata is None:
+                return None
+            resource = ConfigResource(ResourceType.TOPIC, name)
+            futures = self._admin.describe_configs([resource], request_timeout=self._timeout_s)
+            entries: Mapping[str, ConfigEntry] = futures[resource].result(self._timeout_s)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return None
+            raise self._typed(error, f"Describing topic {name!r}") from error
+        return TopicDescription(
+            name=name,
+            partitions=len(metadata.partitions),
+            replication_factor=min((len(p.replicas) for p in metadata.partitions.values()), default=0),
+            config={entry.name: str(entry.value) for entry in entries.values()},
+        )
+
+    def names(self) -> frozenset[str]:
+        """Of all topics of the cluster.
+
+        Raises:
+            BrokerUnreachableError: no broker answered in time.
+        """
+        try:
+            return frozenset(self._admin.list_topics(timeout=self._timeout_s).topics)
+        except KafkaException as error:
+            raise self._typed(error, "Listing the topics") from error
+
+    def brokers(self) -> int:
+        """How many answer for the cluster.
+
+        Raises:
+            BrokerUnreachableError: no broker answered in time.
+        """
+        try:
+            return len(self._admin.list_topics(timeout=self._timeout_s).brokers)
+        except KafkaException as error:
+            raise self._typed(error, "Listing the brokers") from error
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Delete topics, one after the other, each only when the one before it is gone. One that is not there is left.
+
+        Raises:
+            BrokerUnreachableError: no broker answered, or one was not gone in time.
+            StatefulStreamsError: the brokers refuse it.
+        """
+        for name in names:
+            future = self._admin.delete_topics([name], operation_timeout=self._timeout_s)[name]
+            try:
+                future.result(self._timeout_s)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise self._typed(error, f"Deleting topic {name!r}") from error
+            deadline = time.monotonic() + self._timeout_s
+            while name in self.names():
+                if time.monotonic() > deadline:
+                    raise BrokerUnreachableError(
+                        f"Topic {name!r} was deleted but is still known to the brokers after {self._timeout_s:g} s: "
+                        "check that all of them answer, and try again."
+                    )
+                time.sleep(0.05)
+
+    def ids(self, names: Sequence[str]) -> Mapping[str, str]:
+        """By name, what the brokers call the topic: another id means another topic.
+
+        Raises:
+            TopicMissingError: there is no such topic.
+            BrokerUnreachableError: no broker answered in time.
+        """
+        futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self._timeout_s)
+        try:
+            return {name: str(future.result(self._timeout_s).topic_id) for name, future in futures.items()}
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise TopicMissingError(
+                    f"One of the topics {', '.join(names)} does not exist at {self._connection.bootstrap_servers}: "
+                    "find out why it was deleted before you create it again."
+                ) from error
+            raise self._typed(error, f"Describing the topics {', '.join(names)}") from error
+
+    def earliest_offsets(self, name: str, partitions: Collection[int]) -> Mapping[int, int]:
+        """By partition of a topic, the first offset that its log still has.
+
+        Raises:
+            TopicMissingError: there is no such topic or partition.
+            BrokerUnreachableError: no broker answered in time.
+        """
+        earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+        asked = {TopicPartition(name, number): earliest for number in partitions}
+        try:
+            futures = self._admin.list_offsets(asked, request_timeout=self._timeout_s)
+            return {at.partition: future.result(self._timeout_s).offset for at, future in futures.items()}
+        except KafkaException as error:
+            raise self._typed(error, f"Asking for the first offsets of {name!r}") from error
+
+    def partitions(self, name: str) -> int:
+        """How many partitions a topic has.
+
+        Raises:
+            TopicMissingError: there is no such topic.
+        """
+        found = self.describe(name)
+        if found is None:
+            raise TopicMissingError(
+                f"Topic {name!r} does not exist at {self._connection.bootstrap_servers}: "
+                "create it, or correct its name."
+            )
+        return found.partitions
+
+    def verify(self, specs: Iterable[TopicSpec]) -> Mapping[str, TopicDescription]:
+        """Raise unless every topic exists as specified.
+
+        Returns:
+            By name, the topics as they are.
+
+        Raises:
+            TopicMissingError: one does not exist.
+            TopicMismatchError: one exists otherwise; the message says what differs and what to do.
+        """
+        verified = {}
+        for spec in specs:
+            found = self.describe(spec.name)
+            if found is None:
+                raise TopicMissingError(
+                    f"Topic {spec.name!r} does not exist at {self._connection.bootstrap_servers}: "
+                    "create it if it is a source, sink or dead-letter topic; run CreateChangelogTopicsOperator if the "
+                    "application is new. If it is the changelog of an application that ran before, its stores are all "
+                    "that is left of the state: do not create it, stop the instances and follow 'Changelog missing or "
+                    "mismatched' in the runbook."
+                )
+            if (why := mismatch(spec, found)) is not None:
+                raise TopicMismatchError(f"Refused to use a topic: {why}")
+            verified[spec.name] = found
+        return verified
+
+    def ensure(self, specs: Iterable[TopicSpec]) -> tuple[str, ...]:
+        """Create what is missing and verify what exists; nothing that exists is altered.
+
+        Returns:
+            The names of the topics that were created.
+
+        Raises:
+            TopicMismatchError: one exists otherwise than specified.
+            BrokerUnreachableError: no broker answered in time.
+        """
+        created = []
+        for spec in specs:
+            if self.describe(spec.name) is None and self._create(spec):
+                created.append(spec.name)
+                self._wait_for(spec.name)
+            self.verify([spec])
+        return tuple(created)
+
+    def alter_setting(self, topic: str, name: str, value: str) -> None:
+        """Give a topic a setting, and leave its others as they are.
+
+        Args:
+            topic: its name.
+            name: of the setting, as Kafka calls it.
+            value: which it gets.
+
+        Raises:
+            StatefulStreamsError: the brokers refuse it.
+            BrokerUnreachableError: no broker answered in time.
+        """
+        entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+        try:
+            futures = self._admin.incremental_alter_configs([resource], request_timeout=self._timeout_s)
+            futures[resource].result(self._timeout_s)
+        except KafkaException as error:
+            raise self._typed(error, f"Setting {name}={value} of topic {topic!r}") from error
+        # A broker answers before its own metadata says so.
+        deadline = time.monotonic() + self._timeout_s
+        while (found := self.describe(topic)) is not None and found.config.get(name) != value:
+            if time.monotonic() > deadline:
+                raise BrokerUnreachableError(
+                    f"Topic {topic!r} was given {name}={value} and has {found.config.get(name)} after "
+                    f"{self._timeout_s:g} s: check that all brokers answer."
+                )
+            time.sleep(0.05)
+
+    def _create(self, spec: TopicSpec) -> bool:
+        new = NewTopic(
+            spec.name,
+            num_partitions=spec.partitions or 1,
+            replication_factor=spec.replication_factor or -1,
+            config=dict(spec.config),
+        )
+        try:
+            self._admin.create_topics([new], operation_timeout=self._timeout_s)[spec.name].result(self._timeout_s)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                return False
+            raise self._typed(error, f"Creating topic {spec.name!r}") from error
+        return True
+
+    def _wait_for(self, name: str) -> None:
+        # A broker answers "created" before every broker's metadata says so.
+        deadline = time.monotonic() + self._timeout_s
+        while self.describe(name) is None:
+            if time.monotonic() > deadline:
+                raise BrokerUnreachableError(
+                    f"Topic {name!r} was created but is not known to the brokers after {self._timeout_s:g} s: check "
+                    "that all of them answer."
+                )
+            time.sleep(0.05)
+
+    def _typed(self, error: KafkaException, what: str) -> StatefulStreamsError:
+        self._admin.poll(0)  # hands over why its connections failed
+        late = self._errors.because(f"the brokers did not answer within {self._timeout_s:g} s")
+        return broker_error(
+            error.args[0],
+            f"{what} at {self._connection.bootstrap_servers}",
+            f"{late}; check the address, the security protocol, the credentials, and that they answer.",
+        )

@@ -1,0 +1,233 @@
+"""Topics as this package needs them, and as they are: values, and the comparison of the two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Final
+
+from airflow_provider.kafka.names import assignment_topic, changelog_topic, commits_topic, history_topic, status_topic
+
+__all__ = [
+    "DELETE_RETENTION_MS",
+    "MAX_MESSAGE_BYTES",
+    "TopicDescription",
+    "TopicDifference",
+    "TopicSpec",
+    "changelog_spec",
+    "commits_spec",
+    "config_command",
+    "control_specs",
+    "differences",
+    "history_spec",
+    "mismatch",
+]
+
+DELETE_RETENTION_MS: Final = 86_400_000
+"""A day: Kafka's default of ``delete.retention.ms``, and this package's."""
+
+MAX_MESSAGE_BYTES: Final = 1_048_588
+"""Kafka's default of ``max.message.bytes``: the largest record batch that a topic takes."""
+
+_DELETE_RETENTION: Final = "delete.retention.ms"
+_MIN_IN_SYNC: Final = "min.insync.replicas"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicSpec:
+    """A topic as it has to be.
+
+    Args:
+        name: its name.
+        partitions: exact number; None accepts any (only for topics that exist).
+        replication_factor: at least this many replicas; None creates with the cluster's default and accepts any.
+        config: settings to create it with.
+        required: the settings among them that make it correct; others are a matter of taste and not verified.
+    """
+
+    name: str
+    partitions: int | None
+    replication_factor: int | None = None
+    config: Mapping[str, str] = field(default_factory=dict)
+    required: frozenset[str] = frozenset({"cleanup.policy"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicDescription:
+    """A topic as it is.
+
+    Args:
+        name: its name.
+        partitions: how many.
+        replication_factor: the least number of replicas of a partition.
+        config: its settings.
+    """
+
+    name: str
+    partitions: int
+    replication_factor: int
+    config: Mapping[str, str]
+
+    @property
+    def delete_retention_ms(self) -> int:
+        """How long it keeps deletions."""
+        return int(self.config.get(_DELETE_RETENTION, DELETE_RETENTION_MS))
+
+    @property
+    def max_message_bytes(self) -> int:
+        """The largest record batch that it takes."""
+        return int(self.config.get("max.message.bytes", MAX_MESSAGE_BYTES))
+
+
+@dataclass(frozen=True)
+class TopicDifference:
+    """One thing that keeps a topic from being used.
+
+    Args:
+        problem: what was found, and what is needed.
+        fix: what a person does about it.
+        setting: the name and the value that make it right; None where no setting does.
+    """
+
+    problem: str
+    fix: str
+    _: KW_ONLY
+    setting: tuple[str, str] | None = None
+
+
+def changelog_spec(
+    application_id: str, store: str, partitions: int, replication_factor: int | None = None
+) -> TopicSpec:
+    """The changelog of a store: compacted, with deletions kept as long as Kafka does by default."""
+    return TopicSpec(
+        name=changelog_topic(application_id, store),
+        partitions=partitions,
+        replication_factor=replication_factor,
+        config={
+            "cleanup.policy": "compact",
+            _DELETE_RETENTION: str(DELETE_RETENTION_MS),
+            "segment.bytes": str(256 << 20),
+            "min.cleanable.dirty.ratio": "0.3",
+            "compression.type": "producer",
+            "message.timestamp.type": "CreateTime",
+            **_in_sync(replication_factor),
+        },
+    )
+
+
+def commits_spec(application_id: str, stage: int, partitions: int, replication_factor: int | None = None) -> TopicSpec:
+    """Where the tasks of a stage without stores keep their commit records: compacted, one key in each partition."""
+    return TopicSpec(
+        name=commits_topic(application_id, stage),
+        partitions=partitions,
+        replication_factor=replication_factor,
+        config={
+            "cleanup.policy": "compact",
+            _DELETE_RETENTION: str(DELETE_RETENTION_MS),
+            "segment.bytes": str(4 << 20),
+            "segment.ms": "600000",
+            "min.cleanable.dirty.ratio": "0.05",
+            "message.timestamp.type": "CreateTime",
+            **_in_sync(replication_factor),
+        },
+    )
+
+
+def control_specs(application_id: str, replication_factor: int | None = None) -> tuple[TopicSpec, TopicSpec]:
+    """The assignment and the status topic: one partition each, small segments, the broker's clock.
+
+    ``LogAppendTime`` because heartbeats of two hosts can be compared by one clock only.
+    """
+    config = {
+        "cleanup.policy": "compact",
+        "message.timestamp.type": "LogAppendTime",
+        "segment.bytes": str(4 << 20),
+        "segment.ms": "600000",
+        "min.cleanable.dirty.ratio": "0.05",
+        _DELETE_RETENTION: str(DELETE_RETENTION_MS),
+        **_in_sync(replication_factor),
+    }
+    required = frozenset({"cleanup.policy", "message.timestamp.type"})
+    names = (assignment_topic(application_id), status_topic(application_id))
+    first, second = (
+        TopicSpec(name=name, partitions=1, replication_factor=replication_factor, config=config, required=required)
+        for name in names
+    )
+    return first, second
+
+
+def history_spec(application_id: str, replication_factor: int | None = None) -> TopicSpec:
+    """Where drills, failovers, restores and upgrades are remembered: for ever, and bounded in bytes.
+
+    Compaction keeps the newest record of each event, so that a retry overwrites. No event ever becomes too old; only
+    above ``retention.bytes``, some hundred thousand events, the brokers delete the oldest.
+    """
+    return TopicSpec(
+        name=history_topic(application_id),
+        partitions=1,
+        replication_factor=replication_factor,
+        config={
+            "cleanup.policy": "compact,delete",
+            "retention.ms": "-1",
+            "retention.bytes": str(256 << 20),
+            "segment.bytes": str(4 << 20),
+            **_in_sync(replication_factor),
+        },
+        required=frozenset({"cleanup.policy", "retention.ms"}),
+    )
+
+
+def _in_sync(replication_factor: int | None) -> dict[str, str]:
+    """How many replicas have to hold a commit: two where there are three, so that no single broker can lose it.
+
+    The cluster's own default where its default of replicas is taken.
+    """
+    return {} if replication_factor is None else {_MIN_IN_SYNC: str(max(1, min(2, replication_factor - 1)))}
+
+
+def mismatch(spec: TopicSpec, found: TopicDescription) -> str | None:
+    """Why a topic cannot be used, or None when it can: what was found, what is needed, what to do."""
+    for difference in differences(spec, found):
+        return f"{difference.problem} {difference.fix}"
+    return None
+
+
+def differences(spec: TopicSpec, found: TopicDescription) -> Iterator[TopicDifference]:
+    """All that keeps a topic from being used; nothing that is a matter of taste.
+
+    Args:
+        spec: the topic as it has to be.
+        found: the topic as it is.
+    """
+    if spec.partitions is not None and found.partitions != spec.partitions:
+        yield TopicDifference(
+            f"topic {spec.name!r} has {found.partitions} partitions, {spec.partitions} are needed: a key would be "
+            "looked for in another partition than it was stored in.",
+            "Use a new application id, or recreate the topic.",
+        )
+    if spec.replication_factor is not None and found.replication_factor < spec.replication_factor:
+        yield TopicDifference(
+            f"topic {spec.name!r} has {found.replication_factor} replicas, {spec.replication_factor} are needed:",
+            "raise its replication with kafka-reassign-partitions, or ask for fewer replicas.",
+        )
+    in_sync, needed = found.config.get(_MIN_IN_SYNC), spec.config.get(_MIN_IN_SYNC, "1")
+    if in_sync is not None and int(in_sync) < int(needed):
+        yield TopicDifference(
+            f"topic {spec.name!r} has {_MIN_IN_SYNC}={in_sync}, {needed} is needed with {spec.replication_factor} "
+            "replicas: a commit that one broker alone holds is lost with it.",
+            f"Set it with {config_command(spec.name, _MIN_IN_SYNC, needed)}.",
+            setting=(_MIN_IN_SYNC, needed),
+        )
+    for name in sorted(spec.required):
+        wanted, has = spec.config.get(name), found.config.get(name)
+        if wanted is not None and has != wanted:
+            yield TopicDifference(
+                f"topic {spec.name!r} has {name}={has}, {wanted} is needed: without it records would be lost.",
+                f"Set it with {config_command(spec.name, name, wanted)}, after you know why it was changed.",
+                setting=(name, wanted),
+            )
+
+
+def config_command(topic: str, name: str, value: str) -> str:
+    """What gives a topic a setting, as a person types it."""
+    return f"kafka-configs --alter --entity-type topics --entity-name {topic} --add-config {name}={value}"

@@ -1,0 +1,167 @@
+"""Try a job out: a Kafka broker on this machine, and records as lines of text.
+
+`python -m airflow_provider.kit --topic orders:4` runs a broker until Ctrl-C or SIGTERM, with the topics that it is
+given; with `--example` it has those of docs/first-job.md, and orders flow into one. `... produce TOPIC` writes a record
+for each line of standard input, `key<TAB>JSON`. `... consume TOPIC` prints the committed records of a topic in the same
+form. `... create NAME:PARTITIONS` adds a topic to a running broker.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from airflow_provider.errors import StatefulStreamsError, TopicMissingError
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.topic_admin import TopicAdmin
+from airflow_provider.kit.broker import EmbeddedBroker
+from airflow_provider.kit.errors import BrokerFolderError, BrokerStartError, PortBusyError
+from airflow_provider.kit.example import EXAMPLE_TOPICS, OrdersInput
+from airflow_provider.kit.ports import LOOPBACK, free_ports
+from airflow_provider.kit.records import consume, produce
+from airflow_provider.kit.settings import BrokerSettings
+from airflow_provider.kit.topic_option import topic_option
+
+_PORT: Final = 9092
+_FOLDER: Final = Path(".kit")
+_START_S: Final = 60.0
+_HINTS: Final[Mapping[type[StatefulStreamsError], str]] = {
+    PortBusyError: " The option is --port.",
+    BrokerFolderError: " The option is --dir.",
+    TopicMissingError: " 'python -m airflow_provider.kit create NAME:PARTITIONS' creates one.",
+}
+
+
+def main(arguments: Sequence[str] | None = None, program: str = "python -m airflow_provider.kit") -> int:
+    """Run one of the commands.
+
+    Args:
+        arguments: of the command line; None for this process's.
+        program: the name under which it was called.
+
+    Returns:
+        0 when it ended as asked; 1 when it failed, with the reason on standard error; 130 when interrupted.
+    """
+    asked = _parser(program).parse_args(arguments)
+    try:
+        return {"produce": _produce, "consume": _consume, "create": _create}.get(asked.command, _serve)(asked)
+    except KeyboardInterrupt:
+        return 130
+    except StatefulStreamsError as error:
+        print(f"kit: {error}{_HINTS.get(type(error), '')}", file=sys.stderr)
+        return 1
+
+
+def _serve(asked: argparse.Namespace) -> int:
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    port, controller_port = free_ports(2)
+    settings = BrokerSettings(
+        directory=asked.dir, port=asked.port or port, controller_port=controller_port, die_with_parent=True
+    )
+    print(f"Starting Kafka in {asked.dir}; the first time its jars are fetched from Maven Central", flush=True)
+    topics = [*asked.topics, *(EXAMPLE_TOPICS if asked.example else ())]
+    with _started(EmbeddedBroker(settings), asked.start_timeout) as broker, ExitStack() as beside:
+        connection = KafkaConnection(broker.bootstrap_servers)
+        TopicAdmin(connection).ensure(topics)
+        print(f"Kafka serves {broker.bootstrap_servers}; its log is {broker.log_file}", flush=True)
+        for spec in topics:
+            print(f"Topic {spec.name}, partitions: {spec.partitions}", flush=True)
+        if asked.example:
+            beside.enter_context(OrdersInput(connection))
+            print(f"Orders flow into topic {EXAMPLE_TOPICS[0].name}, ten a second", flush=True)
+        print(f"Ctrl-C ends it; its data stays in {asked.dir}", flush=True)
+        while not ended.wait(timeout=1.0):
+            if not broker.is_running:
+                raise BrokerStartError(f"The broker ended by itself. Its last lines:\n{broker.folder.last_lines()}")
+    return 0
+
+
+@contextmanager
+def _started(broker: EmbeddedBroker, timeout_s: float) -> Iterator[EmbeddedBroker]:
+    """A broker that runs, and is stopped behind."""
+    broker.start(timeout_s)
+    try:
+        yield broker
+    finally:
+        broker.stop()
+
+
+def _create(asked: argparse.Namespace) -> int:
+    created = TopicAdmin(KafkaConnection(asked.bootstrap_servers)).ensure([asked.topic])
+    print(f"Topic {asked.topic.name}, partitions: {asked.topic.partitions}{'' if created else ', was there before'}")
+    return 0
+
+
+def _produce(asked: argparse.Namespace) -> int:
+    written = produce(KafkaConnection(asked.bootstrap_servers), asked.topic, sys.stdin)
+    print(f"Wrote {written} records to topic {asked.topic}", file=sys.stderr)
+    return 0
+
+
+def _consume(asked: argparse.Namespace) -> int:
+    records = consume(
+        KafkaConnection(asked.bootstrap_servers),
+        asked.topic,
+        from_beginning=asked.from_beginning,
+        timeout_s=asked.timeout,
+    )
+    try:
+        for record in islice(records, asked.count):
+            print(record.to_line(), flush=True)
+    except KeyboardInterrupt:
+        return 0
+    except BrokenPipeError:  # the reader of the lines has ended, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _parser(program: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=program, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--dir", type=Path, default=_FOLDER, help="the broker's folder, kept (default: %(default)s)")
+    parser.add_argument("--port", type=int, default=_PORT, help="port for clients; 0: a free one (%(default)s)")
+    parser.add_argument(
+        "--topic",
+        dest="topics",
+        type=topic_option,
+        action="append",
+        default=[],
+        metavar="NAME:PARTITIONS",
+        help="a topic to create; may be repeated",
+    )
+    parser.add_argument(
+        "--example", action="store_true", help="create orders:4 and customer-totals-out:4, and write orders"
+    )
+    parser.add_argument(
+        "--start-timeout", type=float, default=_START_S, metavar="SECONDS", help="for its start (%(default)g)"
+    )
+    commands = parser.add_subparsers(
+        dest="command", metavar="create|produce|consume", title="commands for a running broker"
+    )
+    cluster = argparse.ArgumentParser(add_help=False)
+    cluster.add_argument("--bootstrap-servers", default=f"{LOOPBACK}:{_PORT}", help="the broker (%(default)s)")
+    shared = argparse.ArgumentParser(add_help=False, parents=[cluster])
+    shared.add_argument("topic", metavar="TOPIC", help="an existing topic")
+    creating = commands.add_parser("create", parents=[cluster], help="add a topic")
+    creating.add_argument("topic", type=topic_option, metavar="NAME:PARTITIONS", help="the topic")
+    commands.add_parser("produce", parents=[shared], help="write a record for each line of standard input")
+    reading = commands.add_parser("consume", parents=[shared], help="print committed records until Ctrl-C")
+    reading.add_argument("--from-beginning", action="store_true", help="begin with the oldest records")
+    reading.add_argument("--count", type=int, help="end after this many records")
+    reading.add_argument("--timeout", type=float, metavar="SECONDS", help="end when no record came for this long")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+"""The errors of the kit, as one tree.
+
+::
+
+    StatefulStreamsError
+    └── KitError
+        ├── PortBusyError       another program listens on the port
+        ├── BrokerFolderError   the folder is in use, or holds what the kit did not make
+        ├── BrokerStartError    the broker ended or was not ready within the deadline; carries its last lines
+        └── RecordsError        a line is not a record, or records could not be written or read
+"""
+
+from __future__ import annotations
+
+from airflow_provider.errors import StatefulStreamsError
+
+__all__ = [
+    "BrokerFolderError",
+    "BrokerStartError",
+    "KitError",
+    "PortBusyError",
+    "RecordsError",
+]
+
+
+class KitError(StatefulStreamsError):
+    """The root of the errors of this folder."""
+
+
+class PortBusyError(KitError):
+    """Another program listens on a port that the broker was given."""
+
+
+class BrokerFolderError(KitError):
+    """The broker's folder is in use by a living broker, or holds something that the kit did not make."""
+
+
+class BrokerStartError(KitError):
+    """The broker ended while it started, or was not ready within the deadline."""
+
+
+class RecordsError(KitError):
+    """A line of text is not a record, or records could not be written to a topic or read from it."""

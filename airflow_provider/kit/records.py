@@ -1,0 +1,161 @@
+"""Records as lines of text, ``key<TAB>JSON``: written to a topic, and read from it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, Message, Producer, TopicPartition
+
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.topic_admin import TopicAdmin
+from airflow_provider.kit.client_log import SILENT
+from airflow_provider.kit.errors import RecordsError
+
+__all__ = ["TextRecord", "consume", "parse_line", "produce"]
+
+_FLUSH_S: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class TextRecord:
+    """A record whose key and value are text.
+
+    Args:
+        key: the key; None for a record without one.
+        value: JSON; None for a deletion.
+    """
+
+    key: str | None
+    value: str | None
+
+    def to_line(self) -> str:
+        """Write as `parse_line` reads it. A record without a key is its value alone."""
+        value = self.value or ""
+        return value if self.key is None else f"{self.key}\t{value}"
+
+
+def parse_line(line: str, number: int) -> TextRecord | None:
+    """Read one line, with or without its line break.
+
+    Args:
+        line: ``key<TAB>JSON``; ``JSON`` alone has no key; nothing after the tab deletes the key.
+        number: of the line, counted from 1, for an error's text.
+
+    Returns:
+        The record; None for a line of blanks.
+
+    Raises:
+        RecordsError: the value is not JSON.
+    """
+    if not line.strip():
+        return None
+    text = line.rstrip("\r\n")
+    key, tab, value = text.partition("\t") if "\t" in text else ("", "", text)
+    if tab and not value.strip():
+        return TextRecord(key, None)
+    try:
+        json.loads(value)
+    except ValueError as error:
+        raise RecordsError(
+            f"Line {number} is not a record: expected key<TAB>JSON, or JSON alone, found {value[:80]!r} as the JSON "
+            f"({error}). Correct the line; the lines before it were written."
+        ) from error
+    return TextRecord(key if tab else None, value)
+
+
+def produce(connection: KafkaConnection, topic: str, lines: Iterable[str]) -> int:
+    """Write a record for each line, as it arrives, with the Java clients' partitioner.
+
+    Args:
+        connection: the cluster.
+        topic: an existing topic.
+        lines: each as `parse_line` reads it.
+
+    Returns:
+        How many records were written.
+
+    Raises:
+        TopicMissingError: there is no such topic.
+        BrokerUnreachableError: no broker answered.
+        RecordsError: a line is not a record, or the brokers did not store one. Lines before it may be written.
+    """
+    TopicAdmin(connection).partitions(topic)
+    failures: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            failures.append(error)
+
+    config = {"enable.idempotence": True, "partitioner": "murmur2_random", "message.timeout.ms": int(_FLUSH_S * 1000)}
+    producer = Producer(connection.to_client_config() | config, logger=SILENT)
+    written = 0
+    try:
+        for number, line in enumerate(lines, start=1):
+            record = parse_line(line, number)
+            if record is None:
+                continue
+            while True:
+                try:
+                    producer.produce(topic, record.value, record.key, on_delivery=delivered)
+                    break
+                except BufferError:  # its queue is full
+                    producer.poll(0.1)
+            written += 1
+            producer.poll(0)
+    finally:
+        left = producer.flush(_FLUSH_S)
+    if failures or left:
+        why = failures[0].str() if failures else f"no answer within {_FLUSH_S:g} s"
+        raise RecordsError(
+            f"{len(failures) + left} of {written} records were not stored in topic {topic!r} ({why}): check that the "
+            "broker runs, and write them again."
+        )
+    return written
+
+
+def consume(
+    connection: KafkaConnection, topic: str, *, from_beginning: bool = False, timeout_s: float | None = None
+) -> Iterator[TextRecord]:
+    """Read the committed records of all partitions; those of one partition in their order.
+
+    Args:
+        connection: the cluster.
+        topic: an existing topic.
+        from_beginning: whether to begin with the oldest records; otherwise with those written from now on.
+        timeout_s: how long to wait for the next record before it ends; None waits without end.
+
+    Raises:
+        TopicMissingError: there is no such topic.
+        BrokerUnreachableError: no broker answered.
+        RecordsError: the brokers refused to be read.
+    """
+    partitions = TopicAdmin(connection).partitions(topic)
+    start = OFFSET_BEGINNING if from_beginning else OFFSET_END
+    consumer = Consumer(
+        connection.to_client_config()
+        | {"group.id": "kit-consume", "isolation.level": "read_committed", "enable.auto.commit": False},
+        logger=SILENT,
+    )
+    try:
+        consumer.assign([TopicPartition(topic, number, start) for number in range(partitions)])
+        last = time.monotonic()
+        while timeout_s is None or time.monotonic() - last < timeout_s:
+            message = consumer.poll(0.2)
+            if message is None:
+                continue
+            error = message.error()
+            if error is None:
+                yield TextRecord(_text(message.key()), _text(message.value()))
+                last = time.monotonic()
+            elif not error.retriable() and error.code() != KafkaError._ALL_BROKERS_DOWN:
+                raise RecordsError(f"Topic {topic!r} could not be read ({error.str()}): check that the broker runs.")
+    finally:
+        consumer.close()
+
+
+def _text(data: str | bytes | None) -> str | None:
+    return data.decode("utf-8", "backslashreplace") if isinstance(data, bytes) else data

@@ -1,0 +1,234 @@
+"""Starts spark-submit in a session of its own, and reports at once when it ends without a clean shutdown.
+
+A crashed process is so known in well under a second; only a lost host has to wait for the heartbeat timeout.
+For local and client mode, where the driver is a child of spark-submit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from confluent_kafka import KafkaException
+
+from airflow_provider.common.clock import now_ms
+from airflow_provider.common.file_end import file_end
+from airflow_provider.common.private_files import PRIVATE_UMASK, check_path, create_private_file
+from airflow_provider.control.reader import ControlReader
+from airflow_provider.control.status import DiskStatus, InstanceState, InstanceStatus, ProcessStatus
+from airflow_provider.control.writer import ControlWriter
+from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, StatefulStreamsError
+from airflow_provider.launch.instance_settings import EXIT_REPORTED, INSTANCE_FILE_VARIABLE, InstanceSettings
+from airflow_provider.launch.last_error import last_error
+from airflow_provider.launch.process_group import kill_instance
+from airflow_provider.launch.run_folder import RunFolder, RunRetention
+from airflow_provider.launch.stop_request import StopRequest
+
+__all__ = ["Launched", "launch"]
+
+_MODULE: Final = "airflow_provider.launch.launcher"
+_LOG_LOOK_S: Final = 10.0
+_JAVA_OPTIONS: Final = "SPARK_SUBMIT_OPTS"
+
+
+@dataclass(frozen=True)
+class Launched:
+    """A process that was started.
+
+    Args:
+        launcher_pid: process id (and session id) of the launcher.
+        run_dir: folder of this incarnation.
+        log_file: where spark-submit's and the job's output go.
+    """
+
+    launcher_pid: int
+    run_dir: str
+    log_file: str
+
+
+def launch(settings: InstanceSettings, command: Sequence[str], env: Mapping[str, str] | None = None) -> Launched:
+    """Start `command` under a launcher that outlives the caller.
+
+    Args:
+        settings: for the instance; its ``run_dir`` is made for this user alone, and the settings are kept in it. What
+            earlier launches left beside it is cleared (`RunFolder`).
+        command: spark-submit with its arguments; nothing secret in it.
+        env: added to this process's environment, less what is Airflow's own.
+
+    Raises:
+        ConfigurationError: another user could read or replace what is kept in the folder.
+        OSError: the folder or a file in it cannot be written, or no process can be started.
+    """
+    folder = RunFolder(Path(settings.run_dir).absolute())
+    folder.make()
+    folder.clear_earlier(RunRetention(settings.run_max_folders, settings.run_max_days, settings.log_max_bytes))
+    settings = dataclasses.replace(settings, log_file=str(folder.log))
+    settings.write(folder.settings)
+    create_private_file(folder.command, msgspec.json.encode(list(command)))
+    environment = {**_inherited(), **(env or {}), INSTANCE_FILE_VARIABLE: str(folder.settings)}
+    # What is locked and logged to outlives this process: both are the launcher's, and its command's, from now on.
+    with folder.log.open("ab") as log, folder.lock() as lock:
+        process = subprocess.Popen(
+            # Without the current folder on the path: others may be able to put modules there.
+            [sys.executable, "-P", "-m", _MODULE, str(folder.path)],
+            env=environment | _temporary(folder.temporary, environment),
+            stdin=lock,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            umask=PRIVATE_UMASK,
+        )
+    return Launched(process.pid, str(folder.path), str(folder.log))
+
+
+def _temporary(folder: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    """Where Python, the JVM and so Spark put temporary files; the user's own options win."""
+    options = f'"-Djava.io.tmpdir={folder}" {environment.get(_JAVA_OPTIONS, "")}'
+    return {"TMPDIR": str(folder), _JAVA_OPTIONS: options.strip()}
+
+
+def _inherited() -> dict[str, str]:
+    # A task of Airflow carries connections with their passwords there; the job needs none of them.
+    return {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "_AIRFLOW"))}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command of a launched folder to its end.
+
+    Args:
+        arguments: of the command line; None for this process's.
+
+    Returns:
+        The command's exit status.
+    """
+    parser = argparse.ArgumentParser(
+        prog=f"python -m {_MODULE}",
+        description="Runs an instance that airflow_provider.launch.launcher.launch() prepared, and reports its end.",
+    )
+    parser.add_argument("run_dir", type=Path, help="folder with the instance's settings and command")
+    run_dir: Path = parser.parse_args(arguments).run_dir
+    folder = RunFolder(run_dir.absolute())
+    try:
+        check_path(folder.command)
+        settings = InstanceSettings.read(folder.settings)
+        command = msgspec.json.decode(folder.command.read_bytes(), type=list[str])
+    except (ConfigurationError, OSError, msgspec.DecodeError) as error:
+        parser.error(str(error))
+    try:
+        return _supervise(settings, command, folder)
+    finally:
+        folder.clear()
+
+
+def _supervise(settings: InstanceSettings, command: Sequence[str], folder: RunFolder) -> int:
+    """Run the command to its end; report the end unless the instance did.
+
+    The instance exits with status 0 only after its clean shutdown is reported and stored, and with `EXIT_REPORTED`
+    only after the error that ended it is; with any other status neither was. A job file that ends with 0 although
+    nothing was reported (it does not call ``run(job)``) is looked for in the status topic.
+    """
+    writer = ControlWriter(settings.connection, settings.application_id)
+    # A group of its own, so that driver, executors and Python workers can be ended together, and only they.
+    process = subprocess.Popen(command, process_group=0)
+    folder.process_group.write_text(str(process.pid))
+
+    def ask_to_stop(number: int, _: object) -> None:
+        request = StopRequest(settings, folder, process.pid)
+        threading.Thread(target=request.send, args=(writer, signal.Signals(number).name), daemon=True).start()
+
+    signal.signal(signal.SIGTERM, ask_to_stop)
+    signal.signal(signal.SIGINT, ask_to_stop)
+    threading.Thread(target=_kill_when_replaced, args=(settings, process.pid), daemon=True).start()
+    threading.Thread(target=_bound_log, args=(settings, folder), daemon=True).start()
+    code = process.wait()
+    if code != 0:
+        # The JVM may be gone while its Python workers still hold the stores: a dead instance holds nothing.
+        kill_instance(process.pid)
+    if code not in (0, EXIT_REPORTED) or not _end_is_reported(settings):
+        _report_end(writer, settings, code)
+    return code
+
+
+def _bound_log(settings: InstanceSettings, folder: RunFolder) -> None:
+    while True:
+        time.sleep(_LOG_LOOK_S)
+        folder.rotate_log(settings.log_max_bytes)
+
+
+def _kill_when_replaced(settings: InstanceSettings, process_group: int) -> None:
+    """Kill an instance that hangs once a newer incarnation has its name: it holds locks that the newer one needs."""
+    while True:
+        try:
+            newest = _newer_incarnation(settings)
+        except (StatefulStreamsError, KafkaException):
+            time.sleep(1.0)
+            continue
+        print(f"launcher: incarnation {newest} took over, ending this one", file=sys.stderr, flush=True)
+        kill_instance(process_group)
+        return
+
+
+def _newer_incarnation(settings: InstanceSettings) -> int:
+    """Wait for a newer incarnation of the instance."""
+    with ControlReader(settings.connection, settings.application_id) as reader:
+        while True:
+            newest = reader.view.statuses.get(settings.instance)
+            if newest is not None and newest.incarnation > settings.incarnation:
+                return newest.incarnation
+            reader.poll(1.0)
+
+
+def _end_is_reported(settings: InstanceSettings) -> bool:
+    """Whether the instance's last status is its end; taken for granted where no broker answers."""
+    try:
+        with ControlReader(settings.connection, settings.application_id) as reader:
+            status = reader.read_to_end().statuses.get(settings.instance)
+    except (StatefulStreamsError, KafkaException):
+        return True
+    return status is not None and (status.incarnation > settings.incarnation or not status.state.alive)
+
+
+def _log_end(settings: InstanceSettings) -> str:
+    """The end of the process's output; empty where there is none."""
+    try:
+        return file_end(Path(settings.log_file or ""))
+    except OSError:
+        return ""
+
+
+def _report_end(writer: ControlWriter, settings: InstanceSettings, code: int) -> None:
+    raised = last_error(_log_end(settings)) if code > 0 else None
+    how = f"the process ended with status {code} without a clean shutdown"
+    if code == 0:
+        how += ": the job file has to call run(job)"
+    status = InstanceStatus(
+        application_id=settings.application_id,
+        instance=settings.instance,
+        incarnation=settings.incarnation,
+        state=InstanceState.ENDED,
+        process=ProcessStatus(host=os.uname().nodename, log_file=settings.log_file, exit_code=code),
+        disk=DiskStatus(settings.state_dir),
+        sent_at_ms=now_ms(),
+        error=how if raised is None else f"{raised} ({how})",
+        error_kind=None if raised is None else raised.kind,
+    )
+    try:
+        writer.write(status, timeout_s=30.0)
+    except BrokerUnreachableError as error:
+        # The heartbeat's timeout makes it known instead.
+        print(f"launcher: {error}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,158 @@
+"""The folder of one launch of an instance, and how many of them are kept."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from airflow_provider.common.private_files import create_private_file, make_private_folder
+
+__all__ = ["RunFolder", "RunRetention"]
+
+_LOCK: Final = "lock"
+
+
+@dataclass(frozen=True)
+class RunRetention:
+    """What is kept of an instance's launches.
+
+    Args:
+        max_folders: how many folders of ended launches.
+        max_days: how old they may become; the newest is kept however old it is.
+        max_log_bytes: how long a log may become before it is set aside as ``instance.log.1`` and a new one begun.
+    """
+
+    max_folders: int = 10
+    max_days: float = 30.0
+    max_log_bytes: int = 64 << 20
+
+
+class RunFolder:
+    """One launch's folder: readable for its user alone, and emptied of scratch and secrets when its process ended.
+
+    ::
+
+        <run_dir>/<application id>-<instance>-<incarnation>/
+            instance.json     the settings, with the password; removed with the process
+            command.json      what the launcher starts
+            process_group     of what it started
+            driver            the driver's process id, once it runs; written by the driver
+            lock              locked as long as the launcher or what it started lives
+            instance.log      and instance.log.1, the older half of a long one
+            tmp/              Spark's, the JVM's and the workers' temporary files; removed with the process
+            checkpoint/       of the queries that run; removed with the process
+
+    Args:
+        path: of the folder; its name ends with the incarnation.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.settings = path / "instance.json"
+        self.command = path / "command.json"
+        self.process_group = path / "process_group"
+        self.driver = path / "driver"
+        self.log = path / "instance.log"
+        self.older_log = path / "instance.log.1"
+        self.temporary = path / "tmp"
+        self.checkpoint = path / "checkpoint"
+
+    def make(self) -> None:
+        """Make it, with an empty log.
+
+        Raises:
+            ConfigurationError: another user could read or replace what is kept there.
+            OSError: it cannot be made, or holds a launch already.
+        """
+        make_private_folder(self.path)
+        make_private_folder(self.temporary)
+        create_private_file(self.log)
+        create_private_file(self.path / _LOCK)
+
+    def lock(self) -> BinaryIO:
+        """Mark it as in use.
+
+        The mark lasts as long as any process has the file open, so it is given to the launched process as its
+        standard input, which everything that it starts in turn inherits.
+        """
+        file = (self.path / _LOCK).open("r+b")
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return file
+
+    def in_use(self) -> bool:
+        """Whether its process lives; taken for granted where that cannot be found out."""
+        try:
+            with (self.path / _LOCK).open("r+b") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+        return False
+
+    def clear(self) -> None:
+        """Remove the secrets and the scratch of a process that ended; the log stays."""
+        with suppress(OSError):
+            self.settings.unlink(missing_ok=True)
+            self.driver.unlink(missing_ok=True)
+        shutil.rmtree(self.temporary, ignore_errors=True)
+        shutil.rmtree(self.checkpoint, ignore_errors=True)
+
+    def rotate_log(self, max_bytes: int) -> bool:
+        """Set a log aside that has become too long. Its writers keep it open, so it is copied and then emptied.
+
+        What is written between the two, some lines at most, is lost.
+
+        Returns:
+            Whether it was too long.
+        """
+        with suppress(OSError):
+            if self.log.stat().st_size > max_bytes:
+                self.older_log.unlink(missing_ok=True)
+                create_private_file(self.older_log)
+                shutil.copyfile(self.log, self.older_log)
+                os.truncate(self.log, 0)
+                return True
+        return False
+
+    def clear_earlier(self, retention: RunRetention, now_s: float | None = None) -> None:
+        """Clear the folders of earlier launches of the instance whose process ended, and remove the outdated ones.
+
+        Args:
+            retention: how many are kept, and for how long.
+            now_s: epoch seconds; None for now.
+        """
+        now_s = time.time() if now_s is None else now_s
+        ended = [folder for folder in self._earlier() if not folder.in_use()]
+        for number, folder in enumerate(ended):
+            folder.clear()
+            old = now_s - _changed_at_s(folder.log) > retention.max_days * 86_400
+            if number >= max(1, retention.max_folders) or (number > 0 and old):
+                shutil.rmtree(folder.path, ignore_errors=True)
+
+    def _earlier(self) -> list[RunFolder]:
+        """Of earlier launches of the same instance, the newest first."""
+        base, _, own = self.path.name.rpartition("-")
+        if not base or not own.isdigit():
+            return []
+        form = re.compile(rf"{re.escape(base)}-(\d+)")
+        found = []
+        for path in self.path.parent.iterdir():
+            named = form.fullmatch(path.name)
+            if named and int(named[1]) < int(own) and path.is_dir() and not path.is_symlink():
+                found.append((int(named[1]), path))
+        return [RunFolder(path) for _, path in sorted(found, reverse=True)]
+
+
+def _changed_at_s(file: Path) -> float:
+    try:
+        return file.stat().st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,96 @@
+"""The spark-submit command of an instance: what is the same whoever starts it."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from airflow_provider.errors import ConfigurationError
+
+__all__ = ["SPARK_DEFAULTS", "connector_jars", "find_binary", "interpreters", "spark_command"]
+
+_REDACTED: Final = {
+    # Spark's own defaults, and what Kafka calls its credentials.
+    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|sasl|jaas",
+    "spark.sql.redaction.options.regex": "(?i)url|password|sasl|jaas",
+}
+SPARK_DEFAULTS: Final[Mapping[str, str]] = {
+    **_REDACTED,
+    # One UI for each instance would fight over ports; who wants to look into Spark turns it on.
+    "spark.ui.enabled": "false",
+}
+"""The settings of an instance, unless its deployment names others."""
+
+_JARS: Final = ("spark.jars", "spark.jars.packages")
+
+
+def spark_command(
+    application: str, *, master: str, name: str, conf: Mapping[str, str], application_args: Sequence[str] = ()
+) -> list[str]:
+    """Spark-submit and its arguments for a job file, without Airflow. Nothing secret is in it.
+
+    Args:
+        application: path of the job file.
+        master: such as ``local[4]``; the driver runs here.
+        name: of the Spark application.
+        conf: Spark settings; they win over `SPARK_DEFAULTS`.
+        application_args: arguments of the job file.
+
+    Raises:
+        ConfigurationError: spark-submit is not found.
+        JarsError: the Kafka connector's jars could not be resolved.
+    """
+    command = [find_binary("spark-submit"), "--master", master]
+    for key, value in {**SPARK_DEFAULTS, **conf}.items():
+        command += ["--conf", f"{key}={value}"]
+    if jars := connector_jars(conf):
+        command += ["--jars", ",".join(map(str, jars))]
+    return [*command, "--name", name, "--deploy-mode", "client", application, *application_args]
+
+
+def connector_jars(conf: Mapping[str, str]) -> tuple[Path, ...]:
+    """The jars of the Kafka connector; none where the settings name jars of their own.
+
+    They come from the user's cache; where it lacks them they are resolved once, from the mirror that
+    ``spark.jars.ivySettings`` names, or else from Maven Central (docs/adr/0007).
+
+    Args:
+        conf: Spark settings.
+
+    Raises:
+        JarsError: they could not be resolved.
+    """
+    if any(conf.get(key) for key in _JARS):
+        return ()
+    from airflow_provider.jars.jar_sets import spark_kafka_jars
+
+    named = conf.get("spark.jars.ivySettings")
+    return tuple(spark_kafka_jars(settings_file=Path(named.removeprefix("file://")) if named else None))
+
+
+def find_binary(binary: str) -> str:
+    """The path of spark-submit.
+
+    Args:
+        binary: as it was named.
+
+    Raises:
+        ConfigurationError: it is neither on PATH nor beside this Python.
+    """
+    # pip puts it beside the interpreter, which a scheduler's PATH need not hold.
+    found = shutil.which(binary) or shutil.which(binary, path=str(Path(sys.executable).parent))
+    if found is None:
+        raise ConfigurationError(
+            f"{binary!r} is neither on PATH nor beside {sys.executable}: install pyspark there, or set "
+            "'spark-binary' on the Spark connection."
+        )
+    return found
+
+
+def interpreters(conf: Mapping[str, str]) -> dict[str, str]:
+    """The driver's and the workers' Python as environment variables: this one, unless the settings name another."""
+    names = {"PYSPARK_DRIVER_PYTHON": "spark.pyspark.driver.python", "PYSPARK_PYTHON": "spark.pyspark.python"}
+    return {variable: sys.executable for variable, key in names.items() if key not in conf}

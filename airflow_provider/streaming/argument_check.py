@@ -1,0 +1,47 @@
+"""Whether what a job's methods were given is of the kind that they take."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+
+from airflow_provider.errors import ConfigurationError
+
+__all__ = ["check_kind", "check_number"]
+
+
+def check_kind(where: str, value: object, kinds: type | tuple[type, ...], expected: str) -> None:
+    """Refuse a value of another type.
+
+    Args:
+        where: the method and its argument, such as ``source() got topic=``.
+        value: what was given.
+        kinds: what it may be.
+        expected: the same in words, with an example.
+
+    Raises:
+        ConfigurationError: it is of none of them.
+    """
+    if not isinstance(value, kinds):
+        raise ConfigurationError(f"{where}{value!r}: give {expected}.")
+
+
+def check_number(where: str, value: object, unit: str, *, whole: bool = False, none: str = "") -> None:
+    """Refuse what is no number above 0.
+
+    Args:
+        where: as in `check_kind`.
+        value: what was given; None is taken.
+        unit: such as ``seconds``.
+        whole: whether fractions are refused, too.
+        none: what None means, for the message; empty where it means that nothing was given.
+
+    Raises:
+        ConfigurationError: it is none.
+    """
+    if value is None:
+        return
+    kind = Integral if whole else Real
+    if isinstance(value, bool) or not isinstance(value, kind) or not math.isfinite(value) or value <= 0:
+        needed = f"a whole number above 0 {unit}" if whole else f"a number above 0 {unit}"
+        raise ConfigurationError(f"{where}={value!r}: it must be {needed}{f', or None for {none}' if none else ''}.")

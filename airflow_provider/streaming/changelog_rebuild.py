@@ -1,0 +1,111 @@
+"""Rebuilds the changelogs of an instance's tasks from its stores, by hand, on the instance's host.
+
+For the case that a changelog topic was deleted: the stores are all that is left of the state then. Run it while every
+instance of the application is stopped, after the changelog was created again, where the newest copy of each task lies::
+
+    python -m airflow_provider.streaming.changelog_rebuild orders --state-dir /stores --look
+    python -m airflow_provider.streaming.changelog_rebuild orders --state-dir /stores --config kafka.conf --task 0_3
+
+It needs no Airflow and nothing of the instance's run folder, from which the settings are removed when a process ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from airflow_provider.changelog.reader import ChangelogReader
+from airflow_provider.changelog.rebuild import look, rebuild
+from airflow_provider.changelog.writer import TransactionalWriter
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.errors import StateError, StatefulStreamsError
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.connection_file import connection_from_options
+from airflow_provider.kafka.names import changelog_topic, check_name, transactional_id
+from airflow_provider.kafka.topic_admin import TopicAdmin
+from airflow_provider.state.directory import StateDirectory
+from airflow_provider.state.store import Store
+
+__all__ = ["main"]
+
+_TRANSACTION_MS: Final = 900_000
+"""As long as brokers allow by default: the whole state is one transaction."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Look at the stores, or rebuild from them, one task after the other.
+
+    Returns:
+        0 when all that was asked for is done, 1 when a task is not; its line says why.
+    """
+    parser = argparse.ArgumentParser(prog="changelog_rebuild", description=__doc__.partition("\n\n")[0])
+    parser.add_argument("application_id", metavar="APPLICATION", help="the application id that the job file names")
+    parser.add_argument(
+        "--state-dir", type=Path, required=True, metavar="FOLDER", help="the state folder that the instance was given"
+    )
+    parser.add_argument("--bootstrap-servers", metavar="HOST:PORT", help="the brokers (localhost:9092)")
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help="name=value lines in librdkafka's words, for security"
+    )
+    parser.add_argument("--store", default="state", help="the store's name; default: state")
+    parser.add_argument("--task", action="append", default=[], help="such as 0_3, any number; default: all there are")
+    parser.add_argument("--look", action="store_true", help="only say what each store holds")
+    given = parser.parse_args(arguments)
+    application_id = given.application_id
+    try:
+        check_name("application id", application_id)
+        connection = connection_from_options(given.config, given.bootstrap_servers)
+        directory = StateDirectory(given.state_dir, application_id)
+        tasks = [TaskId.parse(task) for task in given.task] or _tasks_in(directory, application_id)
+    except (StatefulStreamsError, ValueError) as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    failed = 0
+    for task in tasks:
+        try:
+            done = _rebuild(
+                connection, application_id, directory.database(task), given.store, task, look_only=given.look
+            )
+            print(f"task {task}: {done}", flush=True)
+        except StatefulStreamsError as error:
+            failed = 1
+            print(f"task {task}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+    return failed
+
+
+def _tasks_in(directory: StateDirectory, application_id: str) -> list[TaskId]:
+    tasks = directory.tasks()
+    if not tasks:
+        raise StateError(
+            f"{directory.path} holds no copy of any task of {application_id!r}: give the state folder and the "
+            "application id with which the instance was deployed."
+        )
+    return tasks
+
+
+def _rebuild(
+    connection: KafkaConnection, application_id: str, path: Path, name: str, task: TaskId, *, look_only: bool
+) -> str:
+    changelog = changelog_topic(application_id, name)
+    if not path.exists():
+        raise StateError(f"{path} does not exist: this instance holds no copy of task {task}.")
+    with closing(Store(path, [name])) as store:
+        copy = look(store, name, application_id, task, changelog)
+        found = f"{copy.keys} keys of commit {copy.commit.sequence}, as its digest says"
+        if look_only:
+            return found
+        topic_id = TopicAdmin(connection).ids([changelog])[changelog]
+        producer_id = transactional_id(application_id, task)
+        writer = TransactionalWriter(connection, producer_id, transaction_timeout_ms=_TRANSACTION_MS)
+        reader = ChangelogReader(connection, application_id)
+        with closing(writer), closing(reader):
+            commit = rebuild(store, name, copy, (changelog, task.partition), topic_id, writer, reader)
+    return f"{changelog}[{task.partition}] holds {found}, under commit {commit.sequence}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

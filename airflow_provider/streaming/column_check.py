@@ -1,0 +1,110 @@
+"""Whether the columns that a job names exist, and have types that it can use: before Spark starts."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming.operations.aggregate import Aggregate, Aggregation
+from airflow_provider.streaming.operations.aggregate_function import Function
+from airflow_provider.streaming.operations.operation import Operation
+from airflow_provider.streaming.sql_type import SqlType, parse_schema
+from airflow_provider.streaming.steps import Step, WithColumn
+
+__all__ = ["check_columns"]
+
+_SOURCE: Final = "_source STRUCT<topic: STRING, partition: INT, offset: BIGINT, timestamp: TIMESTAMP, key: BINARY>"
+_WITHOUT_SCHEMA: Final = "key BINARY, value BINARY"
+
+Columns = Mapping[str, SqlType | None]
+"""By name, its type; None for one that Spark finds out."""
+
+
+def check_columns(schema: str | None, steps: Sequence[Step], key: str, operation: Operation) -> None:
+    """Compare what a job names with what its source and its steps give.
+
+    A schema that is not understood is left to Spark.
+
+    Args:
+        schema: of the source, in Spark DDL; None for the columns ``key`` and ``value``.
+        steps: of the job.
+        key: the column of ``group_by()``.
+        operation: of the job.
+
+    Raises:
+        ConfigurationError: a column does not exist, or has a type that cannot be used there, or a result would have the
+            key's name.
+    """
+    parsed = parse_schema(f"{schema or _WITHOUT_SCHEMA}, {_SOURCE}")
+    if parsed is None:
+        return
+    columns: dict[str, SqlType | None] = dict(parsed)
+    for step in steps:
+        if isinstance(step, WithColumn):
+            columns = {name: kind for name, kind in columns.items() if name.lower() != step.name.lower()}
+            columns[step.name] = None
+    kind = _found("group_by()", key, columns)
+    if kind is not None and not kind.is_ordered and kind.name != "BINARY":
+        raise ConfigurationError(
+            f"group_by() names the column {key!r} of type {kind.text}, which has no text of its own: group by one of "
+            "its fields, or by a column that with_column() makes of it, such as to_json(...)."
+        )
+    if isinstance(operation, Aggregation):
+        for aggregate in operation.aggregates:
+            _check_aggregate(aggregate, key, columns)
+        return
+    for name in operation.columns:
+        kind = _found("process()", name, columns)
+        if kind is not None and not kind.is_readable:
+            raise ConfigurationError(
+                f"process() names the column {name!r} of type {kind.text}, which Python cannot hold: cast it to STRING "
+                "with with_column()."
+            )
+
+
+def _check_aggregate(aggregate: Aggregate, key: str, columns: Columns) -> None:
+    if aggregate.name == key:
+        raise ConfigurationError(
+            f"aggregate() names a result {aggregate.name!r}, as the key column of group_by(): the output would have "
+            "two fields of one name. Name it otherwise with alias()."
+        )
+    if aggregate.column is None:
+        return
+    function = aggregate.function
+    kind = _found(f"aggregate(), in {aggregate.name!r},", aggregate.column, columns)
+    if kind is None or function is Function.COUNT:
+        return
+    if not (kind.is_number if function in (Function.SUM, Function.MEAN) else kind.is_ordered):
+        raise ConfigurationError(
+            f"{aggregate.name!r} cannot be kept: {function.value} of column {aggregate.column!r} of type {kind.text}. "
+            "Cast the column with with_column() to a number, or to STRING for count, min, max, first and last."
+        )
+
+
+def _found(where: str, name: str, columns: Columns) -> SqlType | None:
+    """The type of a column as Spark finds it: without regard to case, and by its path in a struct."""
+    path = [name.strip("`")] if name.strip("`").lower() in map(str.lower, columns) else name.split(".")
+    level: Columns = columns
+    kind: SqlType | None = None
+    for at, step in enumerate(path):
+        by_name = {column.lower(): known for column, known in level.items()}
+        step_name = step.strip("`").lower()
+        if step_name not in by_name:
+            raise ConfigurationError(_missing(where, name, path[:at], step.strip("`"), level))
+        kind = by_name[step_name]
+        if kind is None:
+            return None
+        if kind.name != "STRUCT" and at + 1 < len(path):
+            return None  # Spark may know more, such as a field of every element of an array
+        level = kind.fields
+    return kind
+
+
+def _missing(where: str, name: str, outer: Sequence[str], step: str, level: Columns) -> str:
+    known = {column.lower(): column for column in level}
+    close = difflib.get_close_matches(step.lower(), known, n=1)
+    hint = f"did you mean {'.'.join([*outer, known[close[0]]])!r}? " if close else ""
+    there = ", ".join(repr(column) for column in level if column != "_source")
+    return f"{where} names the column {name!r}, which does not exist: {hint}There are {there}."

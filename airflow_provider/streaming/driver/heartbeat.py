@@ -1,0 +1,277 @@
+"""Reports the instance's status: each heartbeat interval, and at once when a state changes."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from airflow_provider.common.clock import now_ms
+from airflow_provider.common.error_text import bounded, error_text
+from airflow_provider.common.folder_size import folder_bytes
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.command import Command
+from airflow_provider.control.status import (
+    DiskStatus,
+    InstanceState,
+    InstanceStatus,
+    ProcessStatus,
+    SourceStatus,
+    TaskStatus,
+)
+from airflow_provider.launch.instance_settings import InstanceSettings
+
+__all__ = ["Heartbeat", "SourceOf", "StatusWriter"]
+
+log = logging.getLogger(__name__)
+
+_DISK_EVERY: Final = 10
+_SHORT_CHARS: Final = 200
+_COMMANDS_KEPT: Final = 32
+_COMMANDS_AT_ONCE: Final = 500
+"""More are named by the heartbeats that follow: one has to fit into a Kafka record."""
+_LAST_BEAT_S: Final = 10.0
+_RATE_WINDOW_S: Final = 5.0
+
+
+SourceOf = Callable[[int, TaskStatus, bool], SourceStatus]
+"""What the source holds for a task of a slot; the last argument says whether the instance is paused."""
+
+
+class StatusWriter(Protocol):
+    """What is needed here of a `ControlWriter`."""
+
+    def forget(self, value: Command) -> None:
+        """Send that a command is gone, without waiting."""
+
+    def send(self, value: InstanceStatus) -> None:
+        """Send without waiting."""
+
+    def write(self, value: InstanceStatus) -> None:
+        """Send and wait until it is stored."""
+
+    def close(self) -> None:
+        """Send what is left."""
+
+
+@dataclass(frozen=True)
+class _Done:
+    """A command that lies in its topic until a heartbeat has told of it."""
+
+    command: Command
+    carried_out: bool
+    refusal: str | None = None
+
+
+class Heartbeat:
+    """Owns what is reported of this instance.
+
+    Any thread may report to it; a thread of its own sends.
+
+    Args:
+        settings: of the instance.
+        writer: sends and stores statuses; closed by `end`.
+    """
+
+    def __init__(self, settings: InstanceSettings, writer: StatusWriter) -> None:
+        self._settings = settings
+        self._writer = writer
+        self._lock = threading.Lock()
+        self._due = threading.Event()
+        self._ended = threading.Event()
+        self._slots: dict[int, tuple[TaskStatus, ...]] = {}
+        self._processed: dict[TaskId, tuple[float, int]] = {}
+        self._done: list[_Done] = []
+        self._source_of: SourceOf | None = None
+        self._status = InstanceStatus(
+            application_id=settings.application_id,
+            instance=settings.instance,
+            incarnation=settings.incarnation,
+            state=InstanceState.STARTING,
+            process=ProcessStatus(host=os.uname().nodename, pid=os.getpid(), log_file=settings.log_file),
+            disk=DiskStatus(settings.state_dir),
+            heartbeat_interval_s=settings.heartbeat_interval_s,
+        )
+        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+
+    def start(self) -> None:
+        """Send the first one and go on."""
+        self._thread.start()
+
+    def set_state(self, state: InstanceState) -> None:
+        """Report the instance's state."""
+        self._update(state=state)
+
+    def set_error(self, error: str | None) -> None:
+        """Report what is wrong although the instance works; None for nothing."""
+        self._update(error=None if error is None else bounded(error))
+
+    def set_source(self, source_of: SourceOf | None) -> None:
+        """Report with each active task what this says of it; called by the heartbeat's thread, and must not wait."""
+        self._source_of = source_of
+
+    def set_generation(self, generation: int) -> None:
+        """Report the assignment that was handed to the slots."""
+        self._update(generation=generation)
+
+    def set_paused(self, paused: bool) -> None:
+        """Report whether nothing is processed because a command asked for that."""
+        self._update(paused=paused)
+
+    def set_stop(self, hand_over: bool | None) -> None:
+        """Report that a command stops the instance, and whether its tasks are to go to others (`Command.hand_over`)."""
+        self._update(stop_hand_over=hand_over)
+
+    def set_done(self, command: Command, refusal: str | None = None) -> None:
+        """Report a command that was carried out, or why it was refused; it is removed from its topic after that."""
+        self._remove(_Done(command, carried_out=True, refusal=refusal))
+
+    def drop(self, command: Command) -> None:
+        """Remove a command that is not to be carried out, or was before, after the next heartbeat."""
+        self._remove(_Done(command, carried_out=False))
+
+    def _remove(self, done: _Done) -> None:
+        with self._lock:
+            self._done.append(done)
+        self._due.set()
+
+    def report(self, slot: int, tasks: tuple[TaskStatus, ...]) -> None:
+        """Report a slot's tasks; a changed state is sent at once."""
+        with self._lock:
+            before = {t.task: _sent_at_once(t) for t in self._slots.get(slot, ())}
+            self._slots[slot] = tasks
+        if before != {t.task: _sent_at_once(t) for t in tasks}:
+            self._due.set()
+
+    def end(self, state: InstanceState, error: Exception | None) -> None:
+        """Send the last one, without tasks: stored before this returns.
+
+        Args:
+            state: which the instance ends in.
+            error: why it ended; None when it was asked to.
+
+        Raises:
+            BrokerUnreachableError: it could not be stored.
+        """
+        self._ended.set()
+        self._due.set()
+        self._thread.join(_LAST_BEAT_S)
+        with self._lock:
+            self._slots.clear()
+            kind = None if error is None else type(error).__name__
+            text = None if error is None else bounded(f"{kind}: {error_text(error)}")
+            self._status = dataclasses.replace(self._status, state=state, error=text, error_kind=kind)
+        while self._tell(self._writer.write):
+            pass
+        self._writer.close()
+
+    def _update(self, **changes: object) -> None:
+        with self._lock:
+            before = self._status
+            self._status = dataclasses.replace(before, **changes)  # type: ignore[arg-type]
+            changed = self._status != before
+        if changed:
+            self._due.set()
+
+    def _run(self) -> None:
+        beats = 0
+        while not self._ended.is_set():
+            if beats % _DISK_EVERY == 0:
+                # A disk that cannot even be measured must not silence the instance.
+                with contextlib.suppress(OSError):
+                    self._measure_disk()
+            self._beat()
+            beats += 1
+            self._due.wait(self._settings.heartbeat_interval_s)
+            self._due.clear()
+
+    def _beat(self) -> None:
+        try:
+            if self._tell(self._send):
+                self._due.set()
+        except Exception:
+            log.exception("a heartbeat cannot be sent; the next one is due in a moment")
+
+    def _tell(self, send: Callable[[InstanceStatus], None]) -> bool:
+        """Send a heartbeat, then remove the commands that it says are done, so that one or the other tells of each.
+
+        Returns:
+            Whether there are further commands to tell of.
+        """
+        with self._lock:
+            done = self._done[:_COMMANDS_AT_ONCE]
+            self._status = _with_done(self._status, done)
+        send(self._current())
+        for one in done:
+            self._writer.forget(one.command)
+        told = set(map(id, done))
+        with self._lock:
+            self._done = [one for one in self._done if id(one) not in told]
+            return bool(self._done)
+
+    def _send(self, current: InstanceStatus) -> None:
+        """An instance that lives must not fall silent, whatever its tasks report."""
+        try:
+            self._writer.send(current)
+        except Exception as error:
+            log.warning("a heartbeat cannot be sent, sent with short error texts: %s", bounded(str(error)))
+            self._writer.send(dataclasses.replace(current, tasks=tuple(map(_with_short_error, current.tasks))))
+
+    def _current(self) -> InstanceStatus:
+        with self._lock:
+            tasks = [self._with_progress(slot, task) for slot, tasks in self._slots.items() for task in tasks]
+            return dataclasses.replace(
+                self._status, sent_at_ms=now_ms(), tasks=tuple(sorted(tasks, key=lambda task: task.task))
+            )
+
+    def _with_progress(self, slot: int, task: TaskStatus) -> TaskStatus:
+        source_of = self._source_of
+        source = task.source if source_of is None else source_of(slot, task, self._status.paused)
+        return dataclasses.replace(task, records_per_s=self._rate(task), source=source)
+
+    def _rate(self, task: TaskStatus) -> float:
+        now = time.monotonic()
+        then, processed = self._processed.get(task.task, (now, task.processed_records))
+        if task.processed_records < processed:
+            then, processed = now, task.processed_records
+        if now - then > _RATE_WINDOW_S or task.task not in self._processed:
+            self._processed[task.task] = (now, task.processed_records)
+        return round((task.processed_records - processed) / (now - then), 1) if now > then else 0.0
+
+    def _measure_disk(self) -> None:
+        path = Path(self._settings.state_dir)
+        path.mkdir(parents=True, exist_ok=True)
+        used = folder_bytes(path)
+        free = shutil.disk_usage(path).free
+        with self._lock:
+            self._status = dataclasses.replace(self._status, disk=DiskStatus(str(path), used, free))
+
+
+def _with_done(status: InstanceStatus, done: Sequence[_Done]) -> InstanceStatus:
+    """With the ids of all of these that were carried out, and of some before them; the same where it has them."""
+    ids = [one.command.id for one in done if one.carried_out]
+    known = [id for id in status.last_commands if id not in set(ids)]
+    named = (*known, *ids)[-max(_COMMANDS_KEPT, len(ids)) :]
+    refusals = {**status.refusals, **{one.command.id: one.refusal for one in done if one.refusal is not None}}
+    kept = {id: why for id, why in refusals.items() if id in set(named)}
+    return dataclasses.replace(status, last_commands=named, refusals=kept)
+
+
+def _with_short_error(task: TaskStatus) -> TaskStatus:
+    if task.failure is None:
+        return task
+    short = dataclasses.replace(task.failure, message=bounded(task.failure.message, _SHORT_CHARS))
+    return dataclasses.replace(task, failure=short)
+
+
+def _sent_at_once(task: TaskStatus) -> tuple[object, ...]:
+    # Whether it is at the end, and whether it has committed, are what a failover waits for.
+    return task.state, task.role, task.generation, task.error, task.lag_records == 0, task.first_commit_at_ms is None

@@ -1,0 +1,169 @@
+"""An instance's main: reads the assignment, applies it, reports its status."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import shutil
+import signal
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from airflow_provider.common.in_thread import in_thread
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.assignment import Assignment
+from airflow_provider.control.reader import ControlReader
+from airflow_provider.control.status import InstanceState
+from airflow_provider.errors import StatefulStreamsError
+from airflow_provider.kafka.topic_admin import TopicAdmin
+from airflow_provider.launch.instance_settings import EXIT_REPORTED, InstanceSettings
+from airflow_provider.state.directory import StateDirectory
+from airflow_provider.streaming.driver.heartbeat import Heartbeat
+from airflow_provider.streaming.driver.instance_controller import InstanceController
+from airflow_provider.streaming.driver.progress_watch import ProgressWatch
+from airflow_provider.streaming.driver.row_types import with_types_of_spark
+from airflow_provider.streaming.driver.session_warm_up import warm_up_session
+from airflow_provider.streaming.driver.single_executor import ExecutorWatch
+from airflow_provider.streaming.driver.slot_driver import SlotDriver
+from airflow_provider.streaming.driver.source_ends import SourceEnds
+from airflow_provider.streaming.driver.spark_session import spark_session
+from airflow_provider.streaming.driver.state_cleanup import StateCleanup
+from airflow_provider.streaming.driver.task_plans import task_plans
+from airflow_provider.streaming.driver.topic_verification import verify_topics
+from airflow_provider.streaming.job import StatefulJob
+from airflow_provider.streaming.planner.compiled_job import CompiledJob, compile_job
+
+__all__ = ["Instance", "num_slots"]
+
+log = logging.getLogger(__name__)
+
+_CONTROL_POLL_S: Final = 0.1
+
+
+class Instance:
+    """One running PySpark application that works for an application.
+
+    Args:
+        job: complete.
+        settings: of this process.
+        heartbeat: reports its status; started and ended here.
+    """
+
+    def __init__(self, job: StatefulJob, settings: InstanceSettings, heartbeat: Heartbeat) -> None:
+        self._job = job
+        self._settings = settings
+        self._heartbeat = heartbeat
+        self._stop = threading.Event()
+
+    def run(self) -> int:
+        """Work until asked to stop.
+
+        Returns:
+            The process's exit status: 0 only after the clean shutdown is reported and stored, `EXIT_REPORTED` only
+            after the error that ended it is. Any other status means that neither was.
+        """
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+        logging.getLogger("py4j").setLevel(logging.WARNING)
+        signal.signal(signal.SIGTERM, lambda *_: self._stop.set())
+        signal.signal(signal.SIGINT, lambda *_: self._stop.set())
+        self._heartbeat.start()
+        try:
+            self._work()
+        except StatefulStreamsError as error:
+            log.error("%s: %s", type(error).__name__, error)
+            self._heartbeat.end(InstanceState.ENDED, error)
+            return EXIT_REPORTED
+        self._heartbeat.end(InstanceState.STOPPED, None)
+        return 0
+
+    def _work(self) -> None:
+        admin = TopicAdmin(self._settings.connection)
+        facts, topics = verify_topics(self._job, admin, self._settings.verify_interval_s)
+        job = compile_job(self._job, facts)
+        with ControlReader(self._settings.connection, self._job.application_id, statuses=False) as control:
+            control.read_to_end()
+            spark = spark_session(self._settings)
+            job = with_types_of_spark(job, spark)
+            slots = self._slots(spark, job, functools.partial(admin.earliest_offsets, job.source.topic))
+            progress = ProgressWatch(
+                SourceEnds(self._settings.connection, job.source.topic),
+                lambda: spark.sparkContext.defaultParallelism,
+                lambda slot: slots[slot].batch_since,
+                self._settings.call_timeout_s,
+            )
+            controller = InstanceController(
+                self._settings,
+                slots,
+                self._heartbeat,
+                self._stop,
+                at_start=control.view,
+                allow_faults=self._job.allow_faults,
+                takes_snapshots=self._job.snapshot_settings is not None,
+            )
+            try:
+                for slot in slots:
+                    slot.start()
+                topics.start()
+                progress.start()
+                self._heartbeat.set_source(progress.status)
+                # Beside the rest: an instance that is to restore a task must not wait for it.
+                in_thread(lambda: self._warm_up(spark, job), "session-warm-up")
+                self._heartbeat.set_state(InstanceState.RUNNING)
+                log.info("%s runs, %d slots", self._settings.instance, len(slots))
+                checks = [topics.check, ExecutorWatch.of(spark).check, *(slot.check for slot in slots)]
+                self._follow(control, controller, checks, self._cleanup(job))
+                self._heartbeat.set_state(InstanceState.STOPPING)
+            finally:
+                self._heartbeat.set_source(None)
+                progress.stop()
+                topics.stop()
+                for slot in slots:
+                    slot.stop()
+        spark.stop()
+        shutil.rmtree(Path(self._settings.run_dir) / "checkpoint", ignore_errors=True)
+
+    def _warm_up(self, spark: SparkSession, job: CompiledJob) -> None:
+        checkpoint = Path(self._settings.run_dir) / "checkpoint" / "warm-up"
+        warm_up_session(spark, job.source, self._settings.connection, checkpoint)
+
+    def _slots(
+        self, spark: SparkSession, job: CompiledJob, earliest_offsets: Callable[[Collection[int]], Mapping[int, int]]
+    ) -> list[SlotDriver]:
+        numbers = range(num_slots(spark.sparkContext.defaultParallelism, job.num_tasks))
+        report = self._heartbeat.report
+        return [SlotDriver(spark, job, self._settings, number, report, earliest_offsets) for number in numbers]
+
+    def _cleanup(self, job: CompiledJob) -> StateCleanup:
+        directory = StateDirectory(Path(self._settings.state_dir), self._job.application_id)
+        # After the changelog's own time a store could not be resumed anyway.
+        after_ms = self._job.state_cleanup_delay_ms
+        return StateCleanup(directory, job.spec.store.delete_retention_ms if after_ms is None else after_ms)
+
+    def _follow(
+        self,
+        control: ControlReader,
+        controller: InstanceController,
+        checks: Sequence[Callable[[], None]],
+        cleanup: StateCleanup,
+    ) -> None:
+        """Apply what the control topics say until asked to stop; raise what one of the checks finds."""
+        controller.apply(control.view)
+        while not self._stop.is_set():
+            if control.poll(_CONTROL_POLL_S):
+                controller.apply(control.view)
+            if (assignment := control.view.assignment) is not None:
+                cleanup.tick(functools.partial(self._held, assignment))
+            for check in checks:
+                check()
+
+    def _held(self, assignment: Assignment) -> set[TaskId]:
+        return {plan.task for plan in task_plans(assignment, self._settings.instance, {})}
+
+
+def num_slots(cores: int, num_tasks: int) -> int:
+    """How many Python workers share the tasks: one per core, and no more than tasks."""
+    return max(1, min(cores, num_tasks))

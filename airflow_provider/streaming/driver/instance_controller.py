@@ -1,0 +1,161 @@
+"""Carries out what the control topics ask of an instance."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Final, Protocol
+
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.command import Command, CommandKind
+from airflow_provider.control.view import ControlView
+from airflow_provider.launch.instance_settings import InstanceSettings
+from airflow_provider.streaming.driver.slot_choice import choose_slots
+from airflow_provider.streaming.driver.task_plans import task_plans
+from airflow_provider.streaming.worker.plan import TaskPlan
+
+__all__ = ["InstanceController", "Slot", "StatusReport"]
+
+log = logging.getLogger(__name__)
+
+_NO_FAULTS: Final = (
+    "the job allows no faults: set .options(allow_faults=True) in the job file and deploy it again, or drill another"
+)
+
+_NO_SNAPSHOTS: Final = "the job takes no snapshots: say .snapshots(url) in the job file and deploy it again"
+
+
+class Slot(Protocol):
+    """What is needed here of a `SlotDriver`."""
+
+    def apply_goal(self, tasks: Iterable[TaskPlan], paused: bool) -> None:
+        """Set what to be for each task of the slot."""
+
+
+class StatusReport(Protocol):
+    """What is needed here of a `Heartbeat`."""
+
+    def set_error(self, error: str | None) -> None:
+        """Report what is wrong although the instance works."""
+
+    def set_generation(self, generation: int) -> None:
+        """Report the assignment that was handed to the slots."""
+
+    def set_paused(self, paused: bool) -> None:
+        """Report whether nothing is processed because a command asked for that."""
+
+    def set_stop(self, hand_over: bool | None) -> None:
+        """Report that a command stops the instance, and whether its tasks are to go to others (`Command.hand_over`)."""
+
+    def set_done(self, command: Command, refusal: str | None = None) -> None:
+        """Report a command that was carried out, or why it was refused."""
+
+    def drop(self, command: Command) -> None:
+        """Remove a command that is not to be carried out, or was before."""
+
+
+class InstanceController:
+    """Hands the newest assignment to the slots, and carries out each command once.
+
+    Belongs to the instance's thread.
+
+    Args:
+        settings: of the instance.
+        slots: `choose_slots` gives the slot of each task.
+        status: gets what was applied.
+        stop: is set when a command asks to stop.
+        at_start: the control topics as they were when this process began. A command that lay there was for an earlier
+            process, unless it names this one.
+        allow_faults: whether the job lets a drill kill the instance.
+        takes_snapshots: whether the job has its standbys' stores copied elsewhere.
+    """
+
+    def __init__(
+        self,
+        settings: InstanceSettings,
+        slots: Sequence[Slot],
+        status: StatusReport,
+        stop: threading.Event,
+        at_start: ControlView,
+        allow_faults: bool = False,
+        takes_snapshots: bool = False,
+    ) -> None:
+        self._settings = settings
+        self._slots = slots
+        self._status = status
+        self._stop = stop
+        self._allow_faults = allow_faults
+        self._takes_snapshots = takes_snapshots
+        self._paused = False
+        self._replays: dict[TaskId, str] = {}
+        self._snapshots: dict[TaskId, str] = {}
+        self._slot_of: dict[TaskId, int] = {}
+        self._commands_done = {
+            command.id
+            for command in at_start.commands.get(settings.instance, {}).values()
+            if command.incarnation != settings.incarnation
+        }
+
+    def apply(self, view: ControlView) -> None:
+        """Carry out what is new in the control topics.
+
+        Args:
+            view: the newest.
+        """
+        for command in view.commands.get(self._settings.instance, {}).values():
+            if self._is_new(command):
+                self._execute(command)
+            else:
+                self._status.drop(command)
+        self._status.set_error(_unreadable(view))
+        assignment = view.assignment
+        if assignment is None or self._stop.is_set():
+            return
+        plans = task_plans(assignment, self._settings.instance, self._replays, self._snapshots)
+        self._slot_of = choose_slots(plans, assignment, self._slot_of, len(self._slots))
+        for number, slot in enumerate(self._slots):
+            slot.apply_goal([plan for plan in plans if self._slot_of[plan.task] == number], self._paused)
+        self._status.set_generation(assignment.generation)
+
+    def _is_new(self, command: Command) -> bool:
+        if command.id in self._commands_done:
+            return False
+        self._commands_done.add(command.id)
+        return command.incarnation in (None, self._settings.incarnation)
+
+    def _execute(self, command: Command) -> None:
+        log.info("command %s: %s", command.id, command.kind.value)
+        refusal = None
+        match command.kind:
+            case CommandKind.STOP:
+                self._status.set_stop(command.hand_over)
+                self._stop.set()
+            case CommandKind.PAUSE:
+                self._paused = True
+                self._status.set_paused(True)
+            case CommandKind.RESUME:
+                self._paused = False
+                self._status.set_paused(False)
+            case CommandKind.REPLAY:
+                self._replays.update(dict.fromkeys(command.tasks, command.id))
+            case CommandKind.SNAPSHOT if self._takes_snapshots:
+                self._snapshots.update(dict.fromkeys(command.tasks, command.id))
+            case CommandKind.SNAPSHOT:
+                refusal = _NO_SNAPSHOTS
+            case CommandKind.KILL if self._allow_faults:
+                os.killpg(os.getpgrp(), signal.SIGKILL)
+            case CommandKind.KILL:
+                refusal = _NO_FAULTS
+        if refusal is not None:
+            log.warning("command %s is refused: %s", command.id, refusal)
+        self._status.set_done(command, refusal)
+
+
+def _unreadable(view: ControlView) -> str | None:
+    if not view.unreadable:
+        return None
+    found = "; ".join(f"{key!r}: {why}" for key, why in view.unreadable.items())
+    return f"records of the assignment topic cannot be read and are not applied ({found})"

@@ -1,0 +1,134 @@
+"""Whether active tasks get on: their source's ends, and for how long each has stood still."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
+
+from confluent_kafka import KafkaException
+
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.status import Role, SourceStatus, TaskStatus
+from airflow_provider.streaming.driver.source_ends import SourceEnd
+from airflow_provider.streaming.driver.stall_clock import StallClock
+
+__all__ = ["Ends", "ProgressWatch"]
+
+log = logging.getLogger(__name__)
+
+_EVERY_S: Final = 5.0
+_ENGINE_SILENT_S: Final = 30.0
+"""A JVM that does not answer for so long is not collecting garbage: what waits for it is not under way."""
+
+
+class Ends(Protocol):
+    """What is needed here of a `SourceEnds`."""
+
+    def look(self, offsets: Mapping[int, int | None]) -> Mapping[int, SourceEnd]:
+        """The ends of some partitions now."""
+
+    def close(self) -> None:
+        """Leave the cluster."""
+
+
+class ProgressWatch:
+    """Looks at the source by itself, so that it notices too when the JVM or a worker does nothing any more.
+
+    Two threads of its own: one asks the brokers, one asks the JVM for a sign of life. `status` may be called from any
+    other, by one at a time.
+
+    Args:
+        ends: of the source; closed by the thread that asks.
+        ping: returns once the JVM has answered.
+        batch_since: of a slot, when the call with a micro-batch's rows that is under way began, in monotonic seconds;
+            None where none is.
+        call_timeout_s: how long such a call may take.
+    """
+
+    def __init__(
+        self,
+        ends: Ends,
+        ping: Callable[[], object],
+        batch_since: Callable[[int], float | None],
+        call_timeout_s: float,
+    ) -> None:
+        self._ends, self._ping = ends, ping
+        self._batch_since, self._call_timeout_s = batch_since, call_timeout_s
+        self._clock = StallClock()
+        self._seen: Mapping[int, SourceEnd] = {}
+        self._offsets: dict[TaskId, int | None] = {}
+        self._answered_at = time.monotonic()
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=target, name=name, daemon=True)
+            for target, name in ((self._look_on, "source-ends"), (self._ping_on, "jvm-ping"))
+        ]
+
+    def start(self) -> None:
+        """Begin to look."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """End; does not wait for an answer that is under way."""
+        self._stop.set()
+
+    def status(self, slot: int, task: TaskStatus, paused: bool) -> SourceStatus:
+        """What the source holds for a task, and for how long it has stood still.
+
+        Args:
+            slot: whose task it is.
+            task: as the slot reported it last.
+            paused: whether nothing is to be processed for now.
+        """
+        if task.role is not Role.ACTIVE:
+            self._offsets.pop(task.task, None)
+            self._clock.forget(task.task)
+            return SourceStatus()
+        self._offsets[task.task] = task.source_offset
+        end = self._seen.get(task.task.partition)
+        now = time.monotonic()
+        if end is None:
+            return SourceStatus()
+        lag = end.lag_records(task.source_offset)
+        has_work = not paused and (lag > 0 or end.uncommitted_records > 0)
+        stalled_s = self._clock.stalled_s(task, has_work, now, self._under_way_since(slot, now))
+        return SourceStatus(
+            end=end.end,
+            lag_records=lag,
+            uncommitted_records=end.uncommitted_records,
+            stalled_s=round(stalled_s, 1),
+        )
+
+    def _under_way_since(self, slot: int, now: float) -> float | None:
+        since = self._batch_since(slot)
+        if since is None or now - since > self._call_timeout_s or now - self._answered_at > _ENGINE_SILENT_S:
+            return None
+        return since
+
+    def _look_on(self) -> None:
+        logged = ""
+        while not self._stop.wait(_EVERY_S):
+            offsets = {task.partition: offset for task, offset in self._offsets.copy().items()}
+            try:
+                self._seen = self._ends.look(offsets)
+                logged = ""
+            except (KafkaException, TimeoutError) as error:
+                # What is not known stalls no task; the brokers' absence is reported by the tasks.
+                self._seen = {}
+                if str(error) != logged:
+                    logged = str(error)
+                    log.warning("the source's ends are not known for now: %s", error)
+        self._ends.close()
+
+    def _ping_on(self) -> None:
+        while not self._stop.wait(_EVERY_S):
+            try:
+                self._ping()
+            except Exception as error:
+                log.warning("the JVM does not answer: %s", error)
+            else:
+                self._answered_at = time.monotonic()

@@ -1,0 +1,89 @@
+"""What Spark makes of a source's records, found out before any is read."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming.driver.source_query import rows_of_source
+from airflow_provider.streaming.planner.compiled_job import CompiledJob
+from airflow_provider.streaming.planner.row_types import RowTypes
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["with_types_of_spark"]
+
+_KAFKA: Final = {
+    "key": "BINARY",
+    "value": "BINARY",
+    "topic": "STRING",
+    "partition": "INT",
+    "offset": "BIGINT",
+    "timestamp": "TIMESTAMP",
+    "timestampType": "INT",
+}
+"""The columns of Spark's Kafka source."""
+
+_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""By these pyspark prints an error with its stacks, some 10 kB, as soon as it makes the exception of it."""
+
+
+def with_types_of_spark(job: CompiledJob, spark: SparkSession) -> CompiledJob:
+    """The job with its signature, for which the types of its columns have to be known.
+
+    Args:
+        job: compiled.
+        spark: analyses the job's steps on no rows.
+
+    Raises:
+        ConfigurationError: the steps, the key or the operation name what there is not, or a type cannot be kept.
+    """
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    if job.spec.store.signature is not None:
+        return job
+    # The key as a column besides what it becomes, to see its type.
+    source = dataclasses.replace(job.source, columns=(*job.source.columns, job.source.key_name))
+    try:
+        raw = spark.range(0).selectExpr(*(f"CAST(NULL AS {kind}) AS {name}" for name, kind in _KAFKA.items()))
+        # Which zone it is says nothing here, but there has to be one.
+        with _errors_said_once():
+            columns = to_arrow_schema(rows_of_source(raw, source).schema, timezone="UTC")
+    except PySparkException as error:
+        why = str(error).strip().splitlines()[0]
+        raise ConfigurationError(
+            f"Spark refuses the steps of job {source.application_id!r}: {why} Correct source(), the steps, group_by() "
+            "or the operation."
+        ) from error
+    return job.with_types(RowTypes(columns.field(len(columns) - 1).type, _first_of_each(columns)))
+
+
+@contextlib.contextmanager
+def _errors_said_once() -> Iterator[None]:
+    """Within it, what Spark refuses is raised and not printed as well: the line that is made of it says all."""
+    from pyspark.logger import PySparkLogger
+
+    loggers = [PySparkLogger.getLogger(name) for name in _LOGGERS]
+    before = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled
+
+
+def _first_of_each(schema: pa.Schema) -> pa.Schema:
+    """Without the second column of a name, which would make the first one ambiguous."""
+    by_name: dict[str, pa.Field] = {}
+    for field in schema:
+        by_name.setdefault(field.name, field)
+    return pa.schema(by_name.values())

@@ -1,0 +1,126 @@
+"""One executor an instance: Spark is asked for one, and the instance ends where that one is not there any more."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_provider.errors import ConfigurationError, InstanceError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["ExecutorWatch", "executor_finding", "is_local", "single_executor_settings"]
+
+_ALWAYS: Final = {"spark.dynamicAllocation.enabled": "false", "spark.executor.instances": "1"}
+_EXECUTOR_CORES: Final = "spark.executor.cores"
+_CORES: Final = (_EXECUTOR_CORES, "spark.cores.max")
+_PARALLELISM: Final = "spark.default.parallelism"
+_LOOK_S: Final = 1.0
+_WHY: Final = "an instance keeps its stores in one executor"
+
+
+def is_local(master: str) -> bool:
+    """Whether the driver is the only executor; ``local-cluster[...]`` starts executors of its own.
+
+    Args:
+        master: of Spark, such as ``local[4]``.
+    """
+    return re.fullmatch(r"local(\[.*\])?", master) is not None
+
+
+def single_executor_settings(given: Mapping[str, str]) -> dict[str, bool | float | int | str | None]:
+    """The settings by which the master starts one executor for an instance; none where there is no cluster.
+
+    A standalone master starts as many executors as cores are asked for, so both numbers of cores have to be equal. The
+    parallelism is said too: Spark takes it for 2 until the executor has come, and an instance makes its slots before.
+
+    Args:
+        given: all settings that Spark was started with.
+
+    Raises:
+        ConfigurationError: they ask for several executors, or do not say how many cores the one may have.
+    """
+    master = given.get("spark.master", "")
+    if not master or is_local(master):
+        return {}
+    for name, needed in _ALWAYS.items():
+        if (found := given.get(name, needed).strip().lower()) != needed:
+            raise ConfigurationError(f"{name} is {found!r}, but {_WHY}: remove the setting, or set it to {needed!r}.")
+    if not master.startswith(("spark://", "local-cluster[")):
+        return {**_ALWAYS, _PARALLELISM: given.get(_PARALLELISM, given.get(_EXECUTOR_CORES, "1"))}
+    cores = {name: given[name].strip() for name in _CORES if name in given}
+    if len(set(cores.values())) != 1:
+        found = ", ".join(f"{name} is {value}" for name, value in cores.items()) or "neither is set"
+        raise ConfigurationError(
+            f"On {master} an instance needs {_EXECUTOR_CORES} equal to {_CORES[1]}, because {_WHY}, but {found}: set "
+            f"{_EXECUTOR_CORES} to the number of cores of the executor, and leave {_CORES[1]} out."
+        )
+    number = next(iter(cores.values()))
+    return {**_ALWAYS, **dict.fromkeys(_CORES, number), _PARALLELISM: given.get(_PARALLELISM, number)}
+
+
+def executor_finding(first: frozenset[str], now: frozenset[str]) -> str | None:
+    """What is wrong with the executors of an instance; None while there is one, or none has come yet.
+
+    Args:
+        first: the executors that were there when one was seen for the first time, as ``host:port``; empty before.
+        now: those that are there.
+    """
+    if len(now) > 1:
+        return (
+            f"Spark runs {len(now)} executors for this instance ({', '.join(sorted(now))}), but {_WHY}: end what adds "
+            "executors, and start the instance again."
+        )
+    if first and now != first:
+        return (
+            f"The executor {', '.join(sorted(first))} of this instance was lost, and with it its workers and their "
+            "stores: the cluster manager's log says why. Start the instance again."
+        )
+    return None
+
+
+class ExecutorWatch:
+    """Looks each second whether the executor that the instance began with is the one that it has.
+
+    A lost executor is replaced by Spark, perhaps on another host and without the stores: to every task of the instance
+    that is the loss of the instance. So it ends, and standbys on other instances take over.
+
+    Args:
+        executors: those that are there, as ``host:port``.
+    """
+
+    def __init__(self, executors: Callable[[], frozenset[str]]) -> None:
+        self._executors = executors
+        self._first: frozenset[str] = frozenset()
+        self._look_at = 0.0
+
+    @classmethod
+    def of(cls, spark: SparkSession) -> ExecutorWatch:
+        """The watch over a session; with a local master it has nothing to look at."""
+        if is_local(spark.sparkContext.master or ""):
+            return cls(frozenset)
+        context: Any = spark.sparkContext._jsc.sc()  # noqa: SLF001
+        driver = str(context.env().blockManager().blockManagerId().hostPort())
+
+        def executors() -> frozenset[str]:
+            infos = context.statusTracker().getExecutorInfos()
+            return frozenset(f"{info.host()}:{info.port()}" for info in infos) - {driver}
+
+        return cls(executors)
+
+    def check(self) -> None:
+        """Look, unless that was less than a second ago.
+
+        Raises:
+            InstanceError: there are several executors, or the one is lost.
+        """
+        if time.monotonic() < self._look_at:
+            return
+        now = self._executors()
+        if (finding := executor_finding(self._first, now)) is not None:
+            raise InstanceError(finding)
+        self._first = self._first or now
+        self._look_at = time.monotonic() + _LOOK_S

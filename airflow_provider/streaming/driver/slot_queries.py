@@ -1,0 +1,184 @@
+"""The queries that bring a slot its rows."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from typing import Final, Protocol
+
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.streaming.driver.lost_input import LostInput
+from airflow_provider.streaming.driver.query_failure import QueryFailure
+from airflow_provider.streaming.driver.slot_decisions import query_must_end, tasks_to_query
+from airflow_provider.streaming.driver.slot_goal import SlotGoal
+from airflow_provider.streaming.driver.slot_report import SlotReport
+from airflow_provider.streaming.driver.spark_error import Cause, cause_in, cause_of
+
+__all__ = ["Query", "SlotQueries"]
+
+log = logging.getLogger(__name__)
+
+_WELL_S: Final = 5.0
+"""A query that lives so long has got past what ended the one before."""
+
+
+class Query(Protocol):
+    """What is needed here of a `SourceQuery`."""
+
+    @property
+    def tasks(self) -> frozenset[TaskId]:
+        """The tasks whose rows it may bring."""
+
+    @property
+    def active(self) -> bool:
+        """Whether it runs."""
+
+    @property
+    def active_for_s(self) -> float:
+        """Seconds since it was started; 0 when it does not run."""
+
+    @property
+    def error(self) -> str | None:
+        """Why it ended by itself; None otherwise."""
+
+    def end(self) -> None:
+        """End it after the micro-batch under way, and remove what it left on the disk; also of one that ended."""
+
+
+class SlotQueries:
+    """Starts a query for tasks that run, ends one that has a task too many, forgets one that ended.
+
+    The tasks of a query that ended with an error get one each, so that the one that ends it stops no other; a task
+    whose own queries end again and again is given up, until a newer generation names it.
+
+    Belongs to the slot's thread; `failures` and `lost` may be read from any.
+
+    Args:
+        slot: its number, for the log.
+        topic: the source.
+        start: starts a query; gets its number, from 1, and by task the offset to begin at.
+        find_lost: by task, the input that was deleted before it was read; gets by task the offset to begin at. Asked
+            only for tasks whose last query ended with an error.
+        goes_on: whether the job goes on without input that is lost.
+        overlap: by task, where to begin instead, so that a micro-batch comes at once (`with_overlap`); not asked for
+            tasks whose last query ended with an error.
+    """
+
+    def __init__(
+        self,
+        slot: int,
+        topic: str,
+        start: Callable[[int, Mapping[TaskId, int | None]], Query],
+        find_lost: Callable[[Mapping[TaskId, int | None]], Mapping[TaskId, LostInput]],
+        goes_on: bool = False,
+        overlap: Callable[[Mapping[TaskId, int | None]], Mapping[TaskId, int | None]] = dict,
+    ) -> None:
+        self._slot = slot
+        self._topic = topic
+        self._start = start
+        self._find_lost = find_lost
+        self._goes_on = goes_on
+        self._overlap = overlap
+        self._started = 0
+        self._queries: list[Query] = []
+        self._failures: Mapping[TaskId, QueryFailure] = {}
+        self._lost: Mapping[TaskId, Mapping[int, LostInput]] = {}
+
+    @property
+    def failures(self) -> Mapping[TaskId, QueryFailure]:
+        """By task, why its query ended by itself; until one has run for a while. Replaced, never changed."""
+        return self._failures
+
+    @property
+    def lost_records(self) -> Mapping[TaskId, int]:
+        """By task, how many input records it went on without since it is here. Replaced, never changed."""
+        return {task: sum(lost.records for lost in ranges.values()) for task, ranges in self._lost.items()}
+
+    def tick(self, goal: SlotGoal) -> bool:
+        """End the queries that have no task left or one too many; forget those that ended.
+
+        Args:
+            goal: what the slot is to do.
+
+        Returns:
+            Whether one ended by itself with an error, so that the next one has to wait a moment.
+        """
+        failed = False
+        generations = {plan.task: plan.generation for plan in goal.tasks if plan.task in goal.active}
+        self._failures = {
+            task: failure for task, failure in self._failures.items() if generations.get(task) == failure.generation
+        }
+        for query in list(self._queries):
+            if not query.active:
+                self._queries.remove(query)
+                if (error := query.error) is not None:
+                    failed = True
+                    self._note(query.tasks, cause_in(error), generations)
+                query.end()
+            elif query_must_end(query.tasks, goal):
+                query.end()
+                self._queries.remove(query)
+            elif self._failures and query.active_for_s > _WELL_S:  # asking costs a call into the JVM
+                self._failures = {t: failure for t, failure in self._failures.items() if t not in query.tasks}
+        return failed
+
+    def start_missing(self, goal: SlotGoal, report: SlotReport) -> bool:
+        """One further query per stage, for the tasks that run and that no query reads yet.
+
+        Returns:
+            Whether one could not be started, so that the next try has to wait a moment.
+        """
+        generations = {plan.task: plan.generation for plan in goal.tasks}
+        queried = {task for query in self._queries for task in query.tasks}
+        given_up = {task for task, failure in self._failures.items() if failure.given_up}
+        failed = False
+        for tasks in tasks_to_query(goal, report, queried | given_up, alone=self._failures.keys()):
+            try:
+                begin = self._without_lost(tasks, generations)
+                if begin:
+                    self._started += 1
+                    self._queries.append(self._start(self._started, begin))
+            except Exception as error:
+                self._note(tasks.keys(), cause_of(error), generations)
+                failed = True
+        return failed
+
+    def _without_lost(
+        self, tasks: Mapping[TaskId, int | None], generations: Mapping[TaskId, int]
+    ) -> Mapping[TaskId, int | None]:
+        """The offsets to begin at; where the policy is to fail, less the tasks whose input is lost."""
+        if self._failures.keys().isdisjoint(tasks):
+            return self._overlap(tasks)
+        begin = dict(tasks)
+        for task, lost in self._find_lost(tasks).items():
+            if self._goes_on:
+                log.warning(
+                    "task %s goes on at offset %d of %s[%d]: %d records at the most, from offset %d on, were deleted "
+                    "before they were read",
+                    task, lost.end, self._topic, task.partition, lost.records, lost.begin,
+                )  # fmt: skip
+                begin[task] = lost.end
+                # The same range is found again until a commit is past it.
+                self._lost = {**self._lost, task: {**self._lost.get(task, {}), lost.begin: lost}}
+            else:
+                error = lost.error(self._topic, task.partition)
+                self._note([task], Cause(type(error).__name__, str(error)), generations)
+                del begin[task]
+        return begin
+
+    def _note(self, tasks: Collection[TaskId], cause: Cause, generations: Mapping[TaskId, int]) -> None:
+        log.warning("slot %d: the query of %s ended: %s: %s", self._slot, _listed(tasks), cause.kind, cause.message)
+        failures = dict(self._failures)
+        for task in tasks:
+            if task in generations:
+                before = failures.get(task)
+                tries = 1 if before is None else before.tries + 1
+                failures[task] = QueryFailure(
+                    cause=cause, generation=generations[task], tries=tries, alone=len(tasks) == 1
+                )
+        self._failures = failures
+
+
+def _listed(tasks: Collection[TaskId]) -> str:
+    """The tasks, in order, for a line of the log."""
+    return ", ".join(str(task) for task in sorted(tasks)) or "no task"

@@ -1,0 +1,98 @@
+"""How a slot's tasks are."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.status import FailureStatus, Role, TaskState, TaskStatus
+from airflow_provider.error_decision import is_permanent
+from airflow_provider.streaming.driver.query_failure import QueryFailure
+from airflow_provider.streaming.driver.spark_error import cause_of
+from airflow_provider.streaming.worker.plan import TaskPlan
+
+__all__ = ["SlotReport", "with_query_failures"]
+
+
+@dataclass(frozen=True)
+class SlotReport:
+    """What the last call into a slot's worker said.
+
+    Args:
+        statuses: by task.
+        called_at: when the last call that came back did, in seconds of the monotonic clock; 0 before any.
+        calm: how many calls in a row found every task where it is to be, and as the call before had left it.
+    """
+
+    statuses: Mapping[TaskId, TaskStatus] = field(default_factory=dict)
+    called_at: float = 0.0
+    calm: int = 0
+
+    def after(self, statuses: Iterable[TaskStatus], now: float) -> SlotReport:
+        """The next one.
+
+        Args:
+            statuses: of every task, as a call found them.
+            now: seconds of the monotonic clock.
+        """
+        found = {status.task: status for status in statuses}
+        same = {task: _place(status) for task, status in found.items()} == {
+            task: _place(status) for task, status in self.statuses.items()
+        }
+        calm = same and all(map(_is_calm, found.values()))
+        return SlotReport(found, now, self.calm + 1 if calm else 0)
+
+    def failed(self, tasks: Iterable[TaskPlan], error: Exception) -> SlotReport:
+        """The same after a call for these tasks did not succeed: each has the error, and is else as last known.
+
+        An active one has failed where every call would meet the same error, until one does not.
+        """
+        known, cause = self.statuses, cause_of(error)
+        failure, permanent = FailureStatus(cause.kind, cause.message), is_permanent(cause.kind)
+        statuses = {}
+        for plan in tasks:
+            status = known.get(plan.task) or TaskStatus(
+                task=plan.task, role=plan.role, state=TaskState.OWNING, generation=plan.generation
+            )
+            state = TaskState.FAILED if permanent and plan.role is Role.ACTIVE else status.state
+            statuses[plan.task] = dataclasses.replace(status, state=state, failure=failure)
+        return SlotReport(statuses, self.called_at)
+
+
+def _place(status: TaskStatus) -> tuple[object, ...]:
+    return status.role, status.state, status.generation, status.position, status.end, status.source_offset
+
+
+def _is_calm(status: TaskStatus) -> bool:
+    if status.failure is not None:
+        return False
+    at_end = status.lag_records == 0 and status.restore.phase is None
+    return status.state is TaskState.RUNNING or (status.state is TaskState.FOLLOWING and at_end)
+
+
+def with_query_failures(
+    statuses: Iterable[TaskStatus], failures: Mapping[TaskId, QueryFailure], lost_records: Mapping[TaskId, int]
+) -> tuple[TaskStatus, ...]:
+    """The statuses, with what is wrong with the queries that are to bring the active tasks their rows.
+
+    A task that runs and gets no rows must not look well; one whose queries were given up has failed.
+
+    Args:
+        statuses: as the worker reported them.
+        failures: by task, why its query ended.
+        lost_records: by task, how many input records it went on without.
+    """
+    return tuple(_with(status, failures.get(status.task), lost_records.get(status.task, 0)) for status in statuses)
+
+
+def _with(status: TaskStatus, failure: QueryFailure | None, lost_records: int) -> TaskStatus:
+    if status.role is not Role.ACTIVE:
+        return status
+    if lost_records:
+        status = dataclasses.replace(status, lost_records=lost_records)
+    if failure is None or status.error is not None or failure.generation != status.generation:
+        return status
+    ended = FailureStatus(failure.cause.kind, f"its query ended: {failure.cause.message}")
+    return dataclasses.replace(status, failure=ended, state=TaskState.FAILED if failure.given_up else status.state)

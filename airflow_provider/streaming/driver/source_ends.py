@@ -1,0 +1,138 @@
+"""What a source topic holds for tasks, asked of the brokers beside Spark."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from airflow_provider.kafka.connection import KafkaConnection
+
+__all__ = ["SourceEnd", "SourceEnds"]
+
+_PROBE_S: Final = 5.0
+_PROBE_BYTES: Final = 65_536
+
+
+@dataclass(frozen=True)
+class SourceEnd:
+    """Of one partition.
+
+    Args:
+        end: the offset after the last record that can be read.
+        first: no record that can be read lies between the offset that was asked about and this one.
+        uncommitted_records: offsets behind ``end``, which no transaction has ended yet.
+    """
+
+    end: int
+    first: int
+    uncommitted_records: int
+
+    def lag_records(self, source_offset: int | None) -> int:
+        """Offsets from the next input record to the end; 0 where no record is among them."""
+        return max(0, self.end - max(source_offset or 0, self.first))
+
+
+class SourceEnds:
+    """Looks at the ends of a topic's partitions.
+
+    A transaction's marker has an offset too, and so has what was aborted: behind the last record of a transactional
+    producer there is always a difference. Where a position has not moved between two looks, the partition is
+    therefore read from there on, until one record or the end is seen.
+
+    Not safe for several threads. Close it.
+
+    Args:
+        connection: the cluster.
+        topic: the source.
+        timeout_s: for each request.
+    """
+
+    def __init__(self, connection: KafkaConnection, topic: str, timeout_s: float = 10.0) -> None:
+        self._topic, self._timeout_s = topic, timeout_s
+        config: dict[str, Any] = dict(connection.to_client_config())
+        self._admin = AdminClient(config)
+        self._consumer = Consumer(
+            config
+            | {
+                "group.id": f"{topic}-ends",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+                "fetch.message.max.bytes": _PROBE_BYTES,
+                "queued.min.messages": 1,
+                "allow.auto.create.topics": False,
+            }
+        )
+        self._empty: dict[int, tuple[int, int]] = {}
+        self._asked: dict[int, int | None] = {}
+        self._sure: dict[int, int] = {}
+
+    def close(self) -> None:
+        """Leave the cluster."""
+        self._consumer.close()
+
+    def look(self, offsets: Mapping[int, int | None]) -> Mapping[int, SourceEnd]:
+        """The ends of some partitions now.
+
+        Args:
+            offsets: by partition, the offset of the next input record; None for the earliest there is.
+
+        Raises:
+            KafkaException: the brokers refused, or did not answer.
+            TimeoutError: they did not answer.
+        """
+        if not offsets:
+            return {}
+        latest, earliest = OffsetSpec.latest(), OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+        ends = self._list(offsets, latest, IsolationLevel.READ_COMMITTED)
+        high = self._list(offsets, latest, IsolationLevel.READ_UNCOMMITTED)
+        unknown = [partition for partition, offset in offsets.items() if offset is None]
+        begins = self._list(unknown, earliest, IsolationLevel.READ_UNCOMMITTED) if unknown else {}
+        found: dict[int, SourceEnd] = {}
+        for partition, offset in offsets.items():
+            start = begins.get(partition, 0) if offset is None else offset
+            empty_from, empty_to = self._empty.get(partition, (0, 0))
+            if empty_from <= start < empty_to:
+                start = empty_to
+            stands = partition in self._asked and self._asked[partition] == offset
+            if stands and start < ends[partition] and self._sure.get(partition) != start:
+                start = self._read_on(partition, start)
+            found[partition] = SourceEnd(ends[partition], start, max(0, high[partition] - ends[partition]))
+        self._asked = dict(offsets)
+        return found
+
+    def _read_on(self, partition: int, start: int) -> int:
+        """Where what can be read begins: at the first record, or at the end; no answer in time leaves it at `start`."""
+        self._consumer.assign([TopicPartition(self._topic, partition, start)])
+        deadline = time.monotonic() + _PROBE_S
+        try:
+            while time.monotonic() < deadline:
+                message = self._consumer.poll(0.5)
+                if message is None:
+                    continue
+                error = message.error()
+                if error is None:
+                    self._sure[partition] = start
+                    return start
+                if error.code() == KafkaError._PARTITION_EOF:
+                    empty_from, empty_to = self._empty.get(partition, (start, start))
+                    reached = int(message.offset() or start)
+                    self._empty[partition] = (empty_from if empty_to == start else start, reached)
+                    return reached
+            return start
+        finally:
+            self._consumer.unassign()
+
+    def _list(self, partitions: Collection[int], spec: OffsetSpec, isolation: IsolationLevel) -> dict[int, int]:
+        asked = {TopicPartition(self._topic, partition): spec for partition in partitions}
+        futures = self._admin.list_offsets(asked, isolation_level=isolation, request_timeout=self._timeout_s)
+        try:
+            return {at.partition: future.result(self._timeout_s).offset for at, future in futures.items()}
+        except TimeoutError:
+            raise TimeoutError(f"no broker answered within {self._timeout_s:g} s") from None

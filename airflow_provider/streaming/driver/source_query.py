@@ -1,0 +1,268 @@
+"""One Structured Streaming query over some of a slot's tasks."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.streaming.planner.source_spec import SourceSpec
+from airflow_provider.streaming.steps import Filter
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["NOT_OF_SCHEMA", "SourceQuery", "Wait", "rows_of_source"]
+
+NOT_OF_SCHEMA: Final = "the value is not JSON of the job's schema"
+
+_NO_BOUNDS: Final = {"maxNumLen": str(2**31 - 1), "maxStringLen": str(2**31 - 1)}
+"""Spark's decoder refuses long numbers and texts; records are bounded by the topic."""
+
+_EARLIEST: Final = -2
+"""Spark's word in ``startingOffsets`` for the first offset that the log still has."""
+
+_LARGE_READS: Final = {"kafka.max.poll.records": "10000", "kafka.max.partition.fetch.bytes": str(8 << 20)}
+"""Spark asks for the partition's ends with every poll of its consumer, so a poll had better bring much. What the job
+sets with ``options(kafka=...)`` counts instead."""
+
+_POLL_S: Final = 0.01
+
+OnBatch = Callable[["SourceQuery", "DataFrame"], Mapping[int, int | None]]
+"""Takes a micro-batch; returns by partition the offset of the next input record, to wait for; None for the first."""
+
+
+class Wait(Protocol):
+    """What is needed here of an `InputWait`."""
+
+    def wait(self, offsets: Mapping[int, int | None], given_up: Callable[[], bool]) -> None:
+        """Return once a partition holds a record from its offset on, or the wait is given up, or cannot go on."""
+
+    def close(self) -> None:
+        """Leave the cluster."""
+
+
+class LeaveError(Exception):
+    """Raised between two micro-batches to end a query: ``stop()`` in the middle of one would tear the callback."""
+
+
+class SourceQuery:
+    """Reads the partitions of some tasks from where those tasks stopped, and hands every micro-batch on.
+
+    Spark asks for the next micro-batch once the callback of the one before has returned; while there is none it asks
+    again and again. So the callback returns when there is something to ask for.
+
+    Args:
+        spark: the session.
+        source: how it is read.
+        connection: the cluster.
+        tasks: of one stage; by task, the offset of the next input record; None for the earliest there is.
+        checkpoint: folder for Spark's checkpoint. Scratch: source positions live in Kafka, so it begins empty, and is
+            removed by `end`.
+        on_batch: called with every micro-batch; what it raises ends the query.
+        open_wait: opens what waits for input, given the partitions; closed by `end`. None to wait for none.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        source: SourceSpec,
+        connection: KafkaConnection,
+        tasks: Mapping[TaskId, int | None],
+        checkpoint: Path,
+        on_batch: OnBatch,
+        open_wait: Callable[[Collection[int]], Wait] | None = None,
+    ) -> None:
+        self.tasks = frozenset(tasks)
+        """Tasks whose rows it may process; one that failed is taken out and never comes back. Written by `on_batch`."""
+        self._spark = spark
+        self._source = source
+        self._connection = connection
+        offsets = {task: _EARLIEST if offset is None else offset for task, offset in tasks.items()}
+        self._starting = {str(task.partition): offset for task, offset in offsets.items()}
+        self._name = f"{source.application_id}-tasks-{'-'.join(map(str, sorted(tasks)))}"
+        self._checkpoint = checkpoint
+        self._on_batch = on_batch
+        self._leaving = False
+        self._in_batch = False
+        self._open_wait = open_wait
+        self._wait: Wait | None = None
+        self._query: StreamingQuery | None = None
+        self._started_at = 0.0
+
+    def start(self) -> None:
+        """Start it; micro-batches come from a thread of Spark's."""
+        topic = self._source.topic
+        own = self._connection.to_spark_options() | {
+            "assign": json.dumps({topic: sorted(map(int, self._starting))}),
+            "startingOffsets": json.dumps({topic: self._starting}),
+            "kafka.isolation.level": "read_committed",
+            "failOnDataLoss": "true",
+            "includeHeaders": "false",
+        }
+        reader = self._spark.readStream.format("kafka").options(
+            **(_LARGE_READS | dict(self._source.kafka_options) | own)
+        )
+        if self._source.max_offsets_per_trigger is not None:
+            reader = reader.option("maxOffsetsPerTrigger", str(self._source.max_offsets_per_trigger))
+        rows = rows_of_source(reader.load(), self._source)
+        shutil.rmtree(self._checkpoint, ignore_errors=True)
+        self._started_at = time.monotonic()
+        if self._open_wait is not None:
+            self._wait = self._open_wait(sorted(map(int, self._starting)))
+        try:
+            self._query = (
+                rows.writeStream.foreachBatch(self._batch)
+                .option("checkpointLocation", str(self._checkpoint))
+                .queryName(f"{self._name}-{id(self)}")
+                .start()
+            )
+        except Exception:
+            self.end()
+            raise
+
+    def leave(self) -> None:
+        """Ask it to end between two micro-batches; returns at once."""
+        self._leaving = True
+
+    def end(self) -> None:
+        """End it: wait for the micro-batch under way, if any, and let none follow. Its checkpoint goes with it.
+
+        One that waits for input ends at once.
+        """
+        self._leaving = True
+        while self.active:
+            if self._in_batch:
+                time.sleep(_POLL_S)
+            elif self._query is not None:
+                self._query.stop()
+        if self._wait is not None:
+            self._wait.close()
+        shutil.rmtree(self._checkpoint, ignore_errors=True)
+
+    @property
+    def leaving(self) -> bool:
+        """Whether it was asked to end."""
+        return self._leaving
+
+    @property
+    def active(self) -> bool:
+        """Whether it runs."""
+        return self._query is not None and self._query.isActive
+
+    @property
+    def waits_for_data(self) -> bool:
+        """Whether it found nothing to read."""
+        return self._query is not None and self._query.status["message"] == "Waiting for data to arrive"
+
+    @property
+    def active_for_s(self) -> float:
+        """Seconds since it was started; 0 when it does not run."""
+        return time.monotonic() - self._started_at if self.active else 0.0
+
+    @property
+    def error(self) -> str | None:
+        """Why it ended by itself; None while it runs or when it was asked to end."""
+        if self._query is None or self._leaving or self._query.isActive:
+            return None
+        exception = self._query.exception()
+        return "it ended without an error" if exception is None else str(exception)
+
+    def _batch(self, rows: DataFrame, _: int) -> None:
+        self._in_batch = True
+        try:
+            if self._leaving:
+                raise LeaveError
+            offsets = self._on_batch(self, rows)
+            if self._wait is not None and offsets and not self._leaving:
+                self._wait.wait(offsets, lambda: self._leaving)
+        finally:
+            self._in_batch = False
+
+
+def rows_of_source(raw: DataFrame, source: SourceSpec) -> DataFrame:
+    """The plan from Kafka's records to the active step's rows: narrow steps only.
+
+    Every record comes out, a filtered or corrupt one too, marked as such: the active step counts what is dropped, and
+    the source's position moves on past it. One Spark task reads the partitions one after the other, because each
+    Spark task costs more than a small micro-batch's work.
+
+    Where the worker decodes, the records come out as they are.
+    """
+    from pyspark.sql import functions as F
+
+    # The worker decides of every value whether it is JSON: Spark takes more than is.
+    kept = ["value AS __value"] if source.schema is not None or source.keeps_records else []
+    kept += ["unix_millis(timestamp) AS __timestamp_ms"] if source.keeps_records else []
+    if source.decoded_by_worker:
+        plain = ["partition AS __partition", "offset AS __offset", "key AS __source_key"]
+        return raw.selectExpr(*plain, *kept).coalesce(1)
+    raw = raw.selectExpr("*", *kept)
+    carried = [column.rpartition(" ")[2] for column in kept]
+    origin = F.struct("topic", "partition", "offset", "timestamp", "key").alias("_source")
+    if source.schema is None:
+        rows = raw.select(origin, *carried, "key", "value", F.lit(None).cast("string").alias("__corrupt"))
+    else:
+        corrupt = "__corrupt_record"
+        value = F.from_json(
+            F.col("value").cast("string"),
+            f"{source.schema}, {corrupt} STRING",
+            {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": corrupt, **_NO_BOUNDS},
+        )
+        # A null value is no JSON either: it decodes to nothing, not to a row of nulls.
+        rows = (
+            raw.select(origin, *carried, value.alias("v"))
+            .select("_source", *carried, "v.*")
+            .withColumn("__corrupt", F.when(F.col(corrupt).isNotNull(), F.lit(NOT_OF_SCHEMA)))
+            .drop(corrupt)
+        )
+    rows = rows.withColumn("__filtered", F.lit(None).cast("int"))
+    number = 0
+    for step in source.steps:
+        if isinstance(step, Filter):
+            condition = F.expr(step.condition) if isinstance(step.condition, str) else step.condition
+            dropped = ~F.coalesce(condition, F.lit(False)) & F.col("__corrupt").isNull()
+            mark = F.when(F.col("__filtered").isNull() & dropped, F.lit(number))
+            rows = rows.withColumn("__filtered", F.coalesce(F.col("__filtered"), mark))
+            number += 1
+        else:
+            expression = F.expr(step.expression) if isinstance(step.expression, str) else step.expression
+            rows = rows.withColumn(step.name, expression)
+    return rows.select(
+        F.col("_source.partition").alias("__partition"),
+        F.col("_source.offset").alias("__offset"),
+        F.col("_source.key").alias("__source_key"),
+        "__filtered",
+        "__corrupt",
+        _key(rows, source.key_name).alias("__key"),
+        *carried,
+        # Under the names that the operation has for them, also for a field of a struct.
+        *[F.col(name).alias(name) for name in source.columns],
+    ).coalesce(1)
+
+
+def _key(rows: DataFrame, name: str) -> Column:
+    """The key's bytes: its text as Spark casts it, the same for values that Spark's ``groupBy`` takes for the same.
+
+    Raises:
+        ConfigurationError: its type has no text of its own.
+    """
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    kind, key = rows.select(name).schema[0].dataType, F.col(name)
+    if isinstance(kind, (T.ArrayType, T.MapType, T.StructType, T.VariantType)):
+        raise ConfigurationError(
+            f"group_by() names the column {name!r} of type {kind.simpleString()}, which has no text of its own: group "
+            "by one of its fields, or by a column that with_column() makes of it, such as to_json(...)."
+        )
+    if isinstance(kind, (T.FloatType, T.DoubleType)):
+        key = F.when(key == 0, F.lit(0.0).cast(kind)).otherwise(key)  # -0.0 is 0.0
+    return key.cast("string").cast("binary")

@@ -1,0 +1,88 @@
+"""The cause in what Spark raises: its texts go on for pages, and say it somewhere in the middle."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_provider.common.error_text import bounded, error_text
+
+__all__ = ["Cause", "cause_in", "cause_of"]
+
+_TRACEBACK: Final = "Traceback (most recent call last):\n"
+_NAMED: Final = re.compile(r"(?:Caused by: )?(?P<name>[A-Za-z_][\w.$]*)(?:: (?P<text>.*))?")
+_CAUSED_BY: Final = "Caused by: "
+_LOOK_CHARS: Final = 200_000
+_LINES: Final = 4
+_UNNAMED: Final = "StreamingQueryException"
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What went wrong.
+
+    Args:
+        kind: the name of the error's class, without its module.
+        message: its text, in one line.
+    """
+
+    kind: str
+    message: str
+
+
+def cause_of(error: BaseException) -> Cause:
+    """Of an error that was raised: its own, unless Spark or Py4J wrapped another's."""
+    kind, text = type(error).__name__, error_text(error)
+    if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
+        return Cause(kind, _one_line(text))
+    try:
+        found = cause_in(str(error))
+    except Exception:  # Py4J asks the JVM for the text, and that may be gone
+        return Cause(kind, _one_line(text))
+    return found if found.kind != _UNNAMED else Cause(kind, found.message)
+
+
+def cause_in(text: str) -> Cause:
+    """Of a text of Spark's: what a Python worker raised, else the innermost exception of the JVM, else its beginning.
+
+    Args:
+        text: of any length.
+    """
+    if _TRACEBACK in text:
+        # Where one error was raised because of another, the last traceback is that of the outer one.
+        raised = _after_frames(text[text.rindex(_TRACEBACK) + len(_TRACEBACK) :])
+    elif _CAUSED_BY in text:
+        raised = text[text.rindex(_CAUSED_BY) :]
+    else:
+        raised = text
+    raised = bounded(raised, _LOOK_CHARS)
+    found = _NAMED.fullmatch(raised.partition("\n")[0].strip())
+    if found is None or not _is_class(found["name"]):
+        return Cause(_UNNAMED, _one_line(raised))
+    return Cause(found["name"].rpartition(".")[2], _one_line((found["text"] or "") + "\n" + raised.partition("\n")[2]))
+
+
+def _after_frames(traceback: str) -> str:
+    at = 0
+    while traceback.startswith(" ", at):
+        at = traceback.find("\n", at) + 1
+        if at == 0:
+            return traceback
+    return traceback[at:]
+
+
+def _is_class(name: str) -> bool:
+    last = name.rpartition(".")[2]
+    return last[:1].isupper() and ("." in name or last.endswith(("Error", "Exception")))
+
+
+def _one_line(text: str) -> str:
+    """The first lines, without the stack and without the query's plan."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        if line.startswith(("\tat ", "  at ", "\t...", "JVM stacktrace", "== ", "'", "+- ")) or len(lines) == _LINES:
+            break
+        if line.strip():
+            lines.append(line.strip())
+    return bounded(" / ".join(lines)).rstrip(";")

@@ -1,0 +1,106 @@
+"""The Spark session of an instance, and what its settings mean."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+
+from airflow_provider.launch.instance_settings import InstanceSettings
+from airflow_provider.streaming.driver.single_executor import is_local, single_executor_settings
+
+__all__ = [
+    "ARROW_BATCH_BYTES",
+    "MAX_BYTES_PER_BATCH",
+    "arrow_batch_bytes",
+    "idle_settings",
+    "max_task_failures",
+    "spark_session",
+    "time_zone",
+]
+
+MAX_BYTES_PER_BATCH: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
+
+ARROW_BATCH_BYTES: Final = 32 << 20
+"""Of the pieces in which a worker gets its rows: several of them are in memory at once, in the JVM and outside."""
+
+_MAX_RECORDS_PER_BATCH: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_ROWS_PER_BATCH: Final = 25_000
+_NO_BOUND: Final = 2**31 - 1
+
+_TIME_ZONE: Final = "spark.sql.session.timeZone"
+
+
+def spark_session(settings: InstanceSettings) -> SparkSession:
+    """The session of an instance, in the application that spark-submit started.
+
+    Raises:
+        ConfigurationError: Spark's settings ask for several executors.
+    """
+    # Workers run the interpreter that runs the driver, whatever the environment of the host says.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    # Pieces that the worker decodes while the JVM prepares the next one; what the user set stays.
+    pieces = {_MAX_RECORDS_PER_BATCH: _ROWS_PER_BATCH, MAX_BYTES_PER_BATCH: ARROW_BATCH_BYTES}
+    # Without a JVM a SparkConf is empty, whatever spark-submit was given.
+    SparkContext._ensure_initialized()  # noqa: SLF001
+    given = SparkConf()
+    session = (
+        SparkSession.builder.appName(f"{settings.application_id}-{settings.instance}")
+        .config(map=idle_settings(settings.call_timeout_s))
+        .config(map=single_executor_settings(dict(given.getAll())))
+        .config("spark.python.worker.reuse", "true")
+        .config(map={name: str(value) for name, value in pieces.items() if not given.contains(name)})
+        .config("spark.sql.streaming.minBatchesToRetain", "2")
+        # The checkpoint is scratch: no checksums of its files, each of which costs a `chmod` in a process of its own.
+        .config("spark.hadoop.fs.AbstractFileSystem.file.impl", "org.apache.hadoop.fs.local.RawLocalFs")
+        .config("spark.sql.streaming.checkpoint.fileChecksum.enabled", "false")
+        # Only a query that has not brought a micro-batch yet polls (`SourceQuery`), and its first one is slow anyway.
+        .config("spark.sql.streaming.pollingDelay", "50ms")
+        .config("spark.sql.streaming.noDataMicroBatches.enabled", "false")
+        .getOrCreate()
+    )
+    session.conf.set(_TIME_ZONE, time_zone(dict(session.sparkContext.getConf().getAll())))
+    return session
+
+
+def time_zone(settings: Mapping[str, str]) -> str:
+    """The session's time zone: else a time without a zone, and a key made of a time, depend on the host.
+
+    Args:
+        settings: that Spark was started with.
+    """
+    return settings.get(_TIME_ZONE, "UTC")
+
+
+def arrow_batch_bytes(bytes_per_row: float | None) -> int:
+    """The bound of a piece in bytes; none where the rows are so small that the bound on their number is enough.
+
+    With a bound Spark adds up the size of the piece with every row, which is a tenth of all its work.
+
+    Args:
+        bytes_per_row: of the last micro-batch; None where it is not known.
+    """
+    small = bytes_per_row is not None and bytes_per_row * _ROWS_PER_BATCH <= ARROW_BATCH_BYTES
+    return _NO_BOUND if small else ARROW_BATCH_BYTES
+
+
+def idle_settings(call_timeout_s: float) -> dict[str, bool | float | int | str | None]:
+    """Spark's settings that end a worker in which a call takes longer: a thread that holds the GIL cannot do it."""
+    seconds = str(max(1, math.ceil(call_timeout_s)))
+    return {"spark.python.worker.idleTimeoutSeconds": seconds, "spark.python.worker.killOnIdleTimeout": "true"}
+
+
+def max_task_failures(spark: SparkSession) -> int:
+    """How often Spark tries a task before its job fails."""
+    context = spark.sparkContext
+    # local[N] tries once, local[N, F] F times; only a real cluster reads the setting.
+    master = context.master or ""
+    if is_local(master):
+        inside = master.partition("[")[2].rstrip("]").split(",")
+        return int(inside[1]) if len(inside) > 1 else 1
+    return int(context.getConf().get("spark.task.maxFailures", "4") or 4)

@@ -1,0 +1,103 @@
+"""Whether the topics of a running instance still are what it was started on."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+
+from airflow_provider.errors import BrokerUnreachableError, TopicError, TopicMismatchError
+from airflow_provider.kafka.topic_admin import TopicAdmin
+from airflow_provider.kafka.topic_spec import TopicDescription, TopicSpec
+
+__all__ = ["TopicWatch"]
+
+log = logging.getLogger(__name__)
+
+_AGAIN_S = 5.0
+
+
+class TopicWatch:
+    """Verifies topics at the start and then again and again, in a thread of its own.
+
+    What refuses a start must end a run: a changelog that is not compacted any more loses state with the next restore,
+    and partitions that were added to a source are not read.
+
+    Args:
+        admin: of the cluster.
+        specs: the topics as they have to be.
+        interval_s: how often to look.
+
+    Raises:
+        TopicError: (on making it) a topic is not as it has to be.
+        BrokerUnreachableError: (on making it) no broker answered.
+    """
+
+    def __init__(self, admin: TopicAdmin, specs: Sequence[TopicSpec], interval_s: float) -> None:
+        self._admin = admin
+        self._specs = tuple(specs)
+        self._interval_s = interval_s
+        self._found = self._admin.verify(self._specs)
+        self._ids = self._read_ids()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="topics", daemon=True)
+        self._error: TopicError | None = None
+
+    @property
+    def found(self) -> Mapping[str, TopicDescription]:
+        """By topic, what it was when the watch was made."""
+        return self._found
+
+    @property
+    def ids(self) -> Mapping[str, str]:
+        """By topic, its id when the watch was made."""
+        return self._ids
+
+    def start(self) -> None:
+        """Begin to look again and again."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more; returns at once."""
+        self._stop.set()
+
+    def check(self) -> None:
+        """Raise what was found.
+
+        Raises:
+            TopicError: a topic is not what it was any more.
+        """
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        pause_s, doubt = self._interval_s, False
+        while not self._stop.wait(pause_s):
+            try:
+                self._look()
+            except TopicError as error:
+                # A broker that has just started may not know everything yet: only what is found twice is true.
+                if doubt:
+                    self._error = error
+                    return
+                log.warning("the topics cannot be verified, next try in %g s: %s", _AGAIN_S, error)
+                pause_s, doubt = min(_AGAIN_S, self._interval_s), True
+            except BrokerUnreachableError:
+                pause_s, doubt = self._interval_s, False
+            else:
+                pause_s, doubt = self._interval_s, False
+
+    def _look(self) -> None:
+        self._admin.verify(self._specs)
+        ids = self._read_ids()
+        for name, before in self._ids.items():
+            if ids[name] != before:
+                raise TopicMismatchError(
+                    f"Topic {name!r} was deleted and created again while it was in use (its id was {before}, is "
+                    f"{ids[name]}): its records are gone. Find out who did it. If it is a changelog, the stores of "
+                    "this instance still hold what they were applied to, and are all that is left: see 'Changelog "
+                    "missing or mismatched' in the runbook."
+                )
+
+    def _read_ids(self) -> Mapping[str, str]:
+        return self._admin.ids([spec.name for spec in self._specs])

@@ -1,0 +1,279 @@
+"""Aggregations by key, computed over a batch's distinct keys at once."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_provider.changelog.signature import KeptAggregate, StoreSignature
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming.operations.accumulator import (
+    Accumulator,
+    Kind,
+    arrow_aggregation,
+    as_kind,
+    decimal_mean,
+    decimal_of,
+    is_number,
+    kind_of,
+    merge,
+    sum_type,
+    to_array,
+    to_column,
+    with_nan,
+)
+from airflow_provider.streaming.operations.aggregate_function import Function
+from airflow_provider.streaming.operations.function_error import FunctionError
+from airflow_provider.streaming.operations.json_rows import json_rows
+from airflow_provider.streaming.operations.operation import Changes
+from airflow_provider.streaming.operations.python_values import python_values
+from airflow_provider.streaming.operations.row_codec import Column
+from airflow_provider.streaming.operations.state_rows import StateRows
+from airflow_provider.streaming.operations.sum_bound import SumBound, has_bound, overflows
+from airflow_provider.streaming.operations.type_name import type_name
+
+__all__ = ["Aggregate", "Aggregation", "GroupedAggregation"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aggregate:
+    """One result column.
+
+    Args:
+        name: of the result.
+        function: what is computed.
+        column: of what; None counts rows.
+        ignorenulls: for first and last: ignore nulls, as in Spark. Default False.
+    """
+
+    name: str
+    function: Function
+    column: str | None = None
+    ignorenulls: bool = False
+
+    def alias(self, name: str) -> Aggregate:
+        """The same under another name."""
+        return dataclasses.replace(self, name=name)
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """An operation that keeps aggregates by key and emits them, once per key and batch, as a JSON object.
+
+    The state of a key is a row of accumulators (`operations.row_codec`). Integers are 64-bit, floats are
+    doubles, decimals exact; texts, booleans, dates and timestamps are kept by count, min, max, first and last. A record
+    whose value has no room in a sum is an error of that record.
+
+    Args:
+        aggregates: the results, in order.
+        stored: the signature of a store that holds what was written before; None for a store that begins empty.
+    """
+
+    aggregates: tuple[Aggregate, ...]
+    stored: StoreSignature | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse an operation without results, or with two of one name."""
+        names = [a.name for a in self.aggregates]
+        if not names or len(set(names)) != len(names):
+            raise ConfigurationError(
+                f"aggregate() got the names {names}: it needs at least one, and no two alike. Name them with alias()."
+            )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The input columns that it reads."""
+        return tuple(dict.fromkeys(a.column for a in self.aggregates if a.column is not None))
+
+    def signature(self, key_name: str, key_type: pa.DataType, schema: pa.Schema) -> StoreSignature:
+        """See `Operation.signature`."""
+        kept = tuple(self._kept(schema))
+        return StoreSignature(
+            key=key_name,
+            key_type=type_name(key_type),
+            operation="aggregate",
+            aggregates=kept,
+            layouts=(tuple(range(len(kept))),),
+            layout=1,
+        )
+
+    def going_on(self, signature: StoreSignature) -> Aggregation:
+        """See `Operation.going_on`: aggregates are found again by their names."""
+        return dataclasses.replace(self, stored=signature)
+
+    def _kept(self, schema: pa.Schema) -> Iterator[KeptAggregate]:
+        left = iter(self._accumulators(schema))
+        for aggregate in self.aggregates:
+            accumulators = [next(left) for _ in range(2 if aggregate.function is Function.MEAN else 1)]
+            yield KeptAggregate(
+                name=aggregate.name,
+                function=aggregate.function.value,
+                column=aggregate.column,
+                type=type_name(accumulators[0].logical),
+                kinds=tuple(accumulator.kind.value for accumulator in accumulators),
+                ignorenulls=aggregate.ignorenulls,
+            )
+
+    def _state_rows(self, schema: pa.Schema) -> StateRows:
+        kept = tuple(self._kept(schema))
+        return StateRows.fresh(kept) if self.stored is None else StateRows.of(self.stored, kept)
+
+    def group(self, key_name: str, rows: pa.Table) -> GroupedAggregation:
+        """See `Operation.group`."""
+        accumulators = self._accumulators(rows.schema)
+        # One column may be read as several kinds: its mean adds doubles, its sum integers.
+        inputs = {a.input: as_kind(rows.column(a.column), a) for a in accumulators if a.column is not None}
+        bounds = tuple(SumBound.of(at, a, inputs[a.input]) for at, a in enumerate(accumulators) if has_bound(a))
+        table = pa.table({"__key": rows.column("__key"), **inputs})
+        grouped = table.group_by("__key", use_threads=False).aggregate([arrow_aggregation(a) for a in accumulators])
+        # In the order of the store's keys: its reads and its memtable's inserts go through the blocks once.
+        key_at = grouped.schema.get_field_index("__key")
+        grouped = grouped.take(pc.sort_indices(grouped.column(key_at)))
+        keys = grouped.column(key_at).combine_chunks()
+        # Arrow appends the results in the order they were asked for; a name may stand there twice.
+        offset = 1 if grouped.schema.names[0] == "__key" else 0
+        results = [grouped.column(i + offset) for i in range(len(accumulators))]
+        new = [
+            to_column(with_nan(result, keys, table, a) if a.greatest_double else result, a.kind)
+            for result, a in zip(results, accumulators, strict=True)
+        ]
+        state_rows = self._state_rows(rows.schema)
+        return GroupedAggregation(self, key_name, keys, accumulators, new, state_rows, rows, bounds)
+
+    def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
+        """See `Operation.decode_states`: the results by name, with the types that rows have in Python."""
+        accumulators = self._accumulators(schema)
+        columns = [column for _, column in self._state_rows(schema).decode(states)]
+        results = _results(self.aggregates, accumulators, columns)
+        rows = zip(*(python_values(column) for _, column in results), strict=True)
+        return [dict(zip((name for name, _ in results), row, strict=True)) for row in rows]
+
+    def _accumulators(self, schema: pa.Schema) -> tuple[Accumulator, ...]:
+        result: list[Accumulator] = []
+        for aggregate in self.aggregates:
+            column, function = aggregate.column, aggregate.function
+            logical = pa.int64() if column is None else schema.field(column).type
+            kind = kind_of(logical)
+            if function is Function.COUNT:
+                result.append(Accumulator(function=function, column=column, kind=Kind.INTEGER, logical=pa.int64()))
+                continue
+            if kind is None or (
+                function in (Function.SUM, Function.MEAN) and (kind is Kind.TEXT or not is_number(logical))
+            ):
+                raise ConfigurationError(
+                    f"{aggregate.name!r} cannot be kept: {function.value} of column {column!r} of type {logical}. "
+                    "Cast the column to a number, or to STRING for count, min, max, first and last."
+                )
+            if function is Function.MEAN:
+                # Spark's mean of integers adds doubles.
+                exact = kind is Kind.DECIMAL
+                result.append(
+                    Accumulator(
+                        function=Function.SUM,
+                        column=column,
+                        kind=Kind.DECIMAL if exact else Kind.DOUBLE,
+                        logical=sum_type(logical) if exact else pa.float64(),
+                    )
+                )
+                result.append(
+                    Accumulator(function=Function.COUNT, column=column, kind=Kind.INTEGER, logical=pa.int64())
+                )
+            else:
+                result.append(
+                    Accumulator(
+                        function=function,
+                        column=column,
+                        kind=kind,
+                        logical=sum_type(logical) if function is Function.SUM else logical,
+                        ignorenulls=aggregate.ignorenulls,
+                    )
+                )
+        return tuple(result)
+
+
+class GroupedAggregation:
+    """See `GroupedRows`."""
+
+    def __init__(
+        self,
+        operation: Aggregation,
+        key_name: str,
+        keys: pa.Array,
+        accumulators: tuple[Accumulator, ...],
+        new: list[Column],
+        state_rows: StateRows,
+        rows: pa.Table,
+        bounds: tuple[SumBound, ...],
+    ) -> None:
+        self._operation = operation
+        self._key_name = key_name
+        self._keys = keys
+        self._accumulators = accumulators
+        self._new = new
+        self._state_rows = state_rows
+        self._rows_in, self._bounds = rows, bounds
+        self.keys: list[bytes] = keys.to_pylist()
+
+    def apply(self, old: Sequence[bytes | None], tolerant: bool = False) -> Changes:
+        """See `GroupedRows.apply`."""
+        stored = self._state_rows.decode(old)
+        if self._bounds:
+            kept = [column for _, column in stored]
+            if failed := overflows(self._bounds, self.keys, self._rows_in, kept):
+                if not tolerant:
+                    raise failed[0]
+                return self._without(failed, dict(zip(self.keys, old, strict=True)))
+        merged = [
+            merge(accumulator, existed, before, now)
+            for accumulator, (existed, before), now in zip(self._accumulators, stored, self._new, strict=True)
+        ]
+        state = list(zip(self.keys, self._state_rows.encode(merged), strict=True))
+        return Changes(state, list(zip(self.keys, self._rows(merged), strict=True)))
+
+    def _without(self, failed: list[FunctionError], old: dict[bytes, bytes | None]) -> Changes:
+        """The same without some rows: what is left has room."""
+        bad = pa.array([failure.offset for failure in failed], pa.int64())
+        left = self._rows_in.filter(pc.invert(pc.is_in(self._rows_in.column("__offset"), value_set=bad)))
+        if left.num_rows == 0:
+            return Changes([], [], failed)
+        grouped = self._operation.group(self._key_name, left)
+        return dataclasses.replace(grouped.apply([old[key] for key in grouped.keys]), failed=failed)
+
+    def _rows(self, merged: list[Column]) -> list[bytes]:
+        results = _results(self._operation.aggregates, self._accumulators, merged)
+        return json_rows([(self._key_name, self._keys.cast(pa.string())), *results])
+
+
+def _results(
+    aggregates: Sequence[Aggregate], accumulators: Sequence[Accumulator], columns: Sequence[Column]
+) -> list[tuple[str, pa.Array]]:
+    fields: list[tuple[str, pa.Array]] = []
+    left = iter(zip(accumulators, columns, strict=True))
+    for aggregate in aggregates:
+        accumulator, column = next(left)
+        if aggregate.function is Function.MEAN:
+            _, counted = next(left)
+            if accumulator.kind is Kind.DECIMAL:
+                fields.append((aggregate.name, _decimal_means(column, counted, accumulator.logical.scale)))
+                continue
+            # 0 / 0 stays null: `ok` says that there was no value.
+            total = column.values.view(np.float64)
+            values = total / np.where(column.ok, counted.values, 1)
+            fields.append((aggregate.name, pa.array(values, mask=~column.ok)))
+        else:
+            fields.append((aggregate.name, to_array(column, accumulator)))
+    return fields
+
+
+def _decimal_means(total: Column, counted: Column, scale: int) -> pa.Array:
+    means = [
+        None if text is None else decimal_mean(decimal_of(text), count, scale)
+        for text, count in zip(total.texts or (), counted.values.tolist(), strict=True)
+    ]
+    return pa.array(means, pa.decimal256(76, min(scale + 4, 38)))

@@ -1,0 +1,93 @@
+"""JSON objects from Arrow columns, many at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["iso_times", "json_rows"]
+
+_NEEDS_ESCAPE: Final = r'["\\\x00-\x1f]'
+_FIRST_DAY: Final = -719_528
+"""The first of the year 0, in days since 1970."""
+_END_DAY: Final = 2_932_897
+"""The first of the year 10000."""
+_CYCLE_DAYS: Final = 146_097
+"""Of 400 years: then the Gregorian calendar repeats itself."""
+_DAY: Final = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+
+
+def json_rows(fields: Sequence[tuple[str, pa.Array]]) -> list[bytes]:
+    """One UTF-8 JSON object per row, with a field per column.
+
+    Numbers are written so that they read back the same; a NaN or an infinity is written as a text, as Spark's
+    ``to_json`` does; timestamps and dates as ISO 8601, years outside 0 to 9999 with a sign, such as ``+10000-01-01``.
+
+    Args:
+        fields: names and columns of equal length.
+    """
+    pieces: list[pa.Array | pa.Scalar] = []
+    for number, (name, column) in enumerate(fields):
+        pieces.append(pa.scalar(("{" if number == 0 else ",") + json.dumps(name) + ":", pa.string()))
+        pieces.append(pc.fill_null(_texts(column), "null"))
+    pieces.append(pa.scalar("}", pa.string()))
+    joined: pa.Array = pc.binary_join_element_wise(*pieces, pa.scalar("", pa.string()))
+    rows: list[bytes] = joined.cast(pa.binary()).to_pylist()
+    return rows
+
+
+def _texts(column: pa.Array) -> pa.Array:
+    kind = column.type
+    if pa.types.is_floating(kind):
+        texts = column.cast(pa.string())
+        strange = pc.invert(pc.is_finite(column))
+        if pc.any(strange).as_py():
+            named = pc.if_else(
+                pc.is_nan(column), '"NaN"', pc.if_else(pc.greater(column, 0.0), '"Infinity"', '"-Infinity"')
+            )
+            texts = pc.if_else(strange, named, texts)
+        return texts
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return column.cast(pa.string())
+    if pa.types.is_decimal(kind):
+        return pa.array([None if value is None else format(value, "f") for value in column.to_pylist()], pa.string())
+    texts = iso_times(column) if pa.types.is_date32(kind) or pa.types.is_timestamp(kind) else column.cast(pa.string())
+    if pc.any(pc.match_substring_regex(texts, _NEEDS_ESCAPE)).as_py():
+        return pa.array(
+            [None if t is None else json.dumps(t, ensure_ascii=False) for t in texts.to_pylist()], pa.string()
+        )
+    return pc.binary_join_element_wise('"', texts, '"', "")
+
+
+def iso_times(column: pa.Array) -> pa.Array:
+    """Dates or timestamps as texts in ISO 8601, years outside 0 to 9999 with a sign, which Arrow writes wrongly.
+
+    Args:
+        column: DATE or TIMESTAMP.
+    """
+    kind = column.type
+    day = _DAY[kind.unit] if pa.types.is_timestamp(kind) else 1
+    # Nanoseconds do not reach so far.
+    first, end = max(_FIRST_DAY * day, -(2**63)), min(_END_DAY * day, 2**63 - 1)
+    number = column.cast(_number_type(kind)).cast(pa.int64())
+    far = pc.fill_null(pc.invert(pc.and_(pc.greater_equal(number, first), pc.less(number, end))), False)
+    if not pc.any(far).as_py():
+        return _iso(column)
+    texts = _iso(pc.if_else(far, pa.scalar(None, kind), column))
+    # As many cycles nearer to 1970, where only the year is another.
+    cycles, rests = zip(*(divmod(value, _CYCLE_DAYS * day) for value in number.filter(far).to_pylist()), strict=True)
+    nearer = _iso(pa.array(rests, _number_type(kind)).cast(kind)).to_pylist()
+    signed = [f"{int(text[:4]) + 400 * cycle:+05d}{text[4:]}" for cycle, text in zip(cycles, nearer, strict=True)]
+    return pc.replace_with_mask(texts, far, pa.array(signed, pa.string()))
+
+
+def _number_type(kind: pa.DataType) -> pa.DataType:
+    return pa.int32() if pa.types.is_date32(kind) else pa.int64()
+
+
+def _iso(column: pa.Array) -> pa.Array:
+    return pc.replace_substring(column.cast(pa.string()), " ", "T", max_replacements=1)

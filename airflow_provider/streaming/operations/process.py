@@ -1,0 +1,245 @@
+"""A Python function per key, with that key's rows and its state."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_provider.changelog.signature import StoreSignature
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming.operations.function_error import FunctionError
+from airflow_provider.streaming.operations.operation import Changes
+from airflow_provider.streaming.operations.output_rows import output_row, rows_of, with_key
+from airflow_provider.streaming.operations.state_codec import decode_state, encode_state
+from airflow_provider.streaming.operations.time_limit import time_limit
+from airflow_provider.streaming.operations.type_name import type_name
+
+__all__ = ["Process", "ProcessFunction", "ValueState"]
+
+_SEARCH_S: Final = 10.0
+"""For so long a row that a call went wrong with is searched for: far less than a call into a worker may take."""
+
+Row = dict[str, Any]
+ProcessFunction = Callable[[str, list[Row], "ValueState"], Iterable[Row] | None]
+"""``function(key, rows, state)``: returns the output rows of this key, or None for none."""
+
+
+class ValueState:
+    """One key's state, with the words of PySpark's ``ValueState``.
+
+    Its value is what `operations.state_codec` keeps: Python's plain types, and lists, dicts, tuples and sets of them.
+    """
+
+    __slots__ = ("_changed", "_value")
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+        self._changed = False
+
+    def exists(self) -> bool:
+        """Whether there is a value."""
+        return self._value is not None
+
+    def get(self) -> Any:
+        """The value, or None."""
+        return self._value
+
+    def update(self, value: Any) -> None:
+        """Replace the value. Mutating what `get` returned without this changes nothing."""
+        if value is None:
+            raise ValueError("ValueState.update(None): call clear() to delete the state.")
+        self._value = value
+        self._changed = True
+
+    def clear(self) -> None:
+        """Delete the value: the store forgets the key, and the changelog gets a tombstone."""
+        self._value = None
+        self._changed = True
+
+    @property
+    def changed(self) -> bool:
+        """Whether `update` or `clear` was called."""
+        return self._changed
+
+
+@dataclass(frozen=True)
+class Process:
+    """An operation that calls a function once per key and micro-batch.
+
+    The function has to be deterministic in key, rows and state: after a crash a batch may be computed again. Its state
+    is kept with the types that Python gave it, as `operations.state_codec` says.
+
+    Args:
+        function: see `ProcessFunction`.
+        columns: the input columns that the rows hold; the key is given apart.
+        timeout_s: how long a call may take, in seconds; then it counts as raised. None for no limit.
+        version: of the state, as the function's author counts.
+    """
+
+    function: ProcessFunction
+    columns: tuple[str, ...]
+    timeout_s: float | None = None
+    version: int = 1
+
+    def signature(self, key_name: str, key_type: pa.DataType, schema: pa.Schema) -> StoreSignature:
+        """See `Operation.signature`."""
+        return StoreSignature(key=key_name, key_type=type_name(key_type), operation="process", version=self.version)
+
+    def going_on(self, signature: StoreSignature) -> Process:
+        """See `Operation.going_on`: what an older function wrote, the function itself has to understand."""
+        return self
+
+    def group(self, key_name: str, rows: pa.Table) -> GroupedProcess:
+        """See `Operation.group`."""
+        encoded = pc.dictionary_encode(rows.column("__key").combine_chunks())
+        order = np.argsort(encoded.indices.to_numpy(), kind="stable")
+        sizes = np.bincount(encoded.indices.to_numpy(), minlength=len(encoded.dictionary))
+        ordered = rows.take(pa.array(order))
+        return GroupedProcess(self, key_name, encoded.dictionary.to_pylist(), ordered, sizes.tolist())
+
+    def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
+        """See `Operation.decode_states`: what `ValueState.get` returns."""
+        return [_decoded(state, "") for state in states]
+
+
+class GroupedProcess:
+    """See `GroupedRows`."""
+
+    def __init__(
+        self, operation: Process, key_name: str, keys: list[bytes], rows: pa.Table, sizes: Sequence[int]
+    ) -> None:
+        self._operation = operation
+        self._key_name = key_name
+        self.keys = keys
+        self._table = rows.select(list(operation.columns))
+        self._rows, self._unreadable = _python_rows(self._table)
+        self._offsets: list[int] = rows.column("__offset").to_pylist()
+        self._sizes = sizes
+
+    def apply(self, old: Sequence[bytes | None], tolerant: bool = False) -> Changes:
+        """See `GroupedRows.apply`."""
+        state_changes: list[tuple[bytes, bytes | None]] = []
+        output: list[tuple[bytes, bytes]] = []
+        failed: list[FunctionError] = []
+        at = 0
+        for key, size, before in zip(self.keys, self._sizes, old, strict=True):
+            rows = range(at, at + size)
+            try:
+                called = self._call(key, rows, self._rows[rows.start : rows.stop], before)
+            except FunctionError as error:
+                if not tolerant:
+                    raise self._of_first_row(error, key, rows, before) from error.__cause__
+                called, bad = self._call_each(key, rows, before)
+                failed += bad
+            if called.changed and not (called.state is None and before is None):
+                state_changes.append((key, called.state))
+            output += called.output
+            at += size
+        return Changes(state_changes, output, sorted(failed, key=lambda failure: failure.offset))
+
+    def _call(self, key: bytes, rows: range, given: list[Row], before: bytes | None) -> _Called:
+        text = key.decode("utf-8", "replace")
+        state = ValueState(None if before is None else _decoded(before, text))
+        for at in sorted(self._unreadable.keys() & rows) if self._unreadable else ():
+            raise FunctionError(self._offsets[at], text, self._unreadable[at])
+        try:
+            with time_limit(self._operation.timeout_s):
+                results = rows_of(self._operation.function(text, given, state))
+            output = [(key, output_row(with_key(self._key_name, text, row))) for row in results]
+        except Exception as error:
+            reason = f"{type(error).__name__} in the job's function: {error}"
+            raise FunctionError(self._offsets[rows.start], text, reason) from error
+        try:
+            after = encode_state(state.get()) if state.changed and state.exists() else None
+        except ValueError as error:
+            reason = f"the state that the job's function left cannot be kept: {error}"
+            raise FunctionError(self._offsets[rows.start], text, reason) from error
+        return _Called(state.changed, after, output)
+
+    def _one_by_one(self, key: bytes, rows: range, before: bytes | None) -> Iterator[_Called | FunctionError]:
+        """Call the function with each row alone, over the state that those before it left.
+
+        The rows are made again: the call that raised may have changed those that it was given.
+        """
+        again, _ = _python_rows(self._table.slice(rows.start, len(rows)))
+        state = before
+        for at, row in zip(rows, again, strict=True):
+            try:
+                called = self._call(key, range(at, at + 1), [row], state)
+            except FunctionError as error:
+                yield error
+                continue
+            state = called.state if called.changed else state
+            yield called
+
+    def _call_each(self, key: bytes, rows: range, before: bytes | None) -> tuple[_Called, list[FunctionError]]:
+        """Row by row, so that only those that raise are left out. No function can rely on where batches end."""
+        changed, state, failed = False, before, list[FunctionError]()
+        output: list[tuple[bytes, bytes]] = []
+        for called in self._one_by_one(key, rows, before):
+            if isinstance(called, FunctionError):
+                failed.append(called)
+                continue
+            changed, state = changed or called.changed, called.state if called.changed else state
+            output += called.output
+        return _Called(changed, state, output), failed
+
+    def _of_first_row(self, error: FunctionError, key: bytes, rows: range, before: bytes | None) -> FunctionError:
+        """What a call raised, laid on the first of its rows that raises alone."""
+        if len(rows) == 1:
+            return error
+        deadline = time.monotonic() + _SEARCH_S
+        for called in self._one_by_one(key, rows, before):
+            if isinstance(called, FunctionError):
+                return called
+            if time.monotonic() > deadline:
+                break
+        first, last = self._offsets[rows.start], self._offsets[rows.stop - 1]
+        reason = (
+            f"{error.reason} (the function was called with {len(rows):,} rows, from offset {first} to {last}, and none "
+            "that was tried alone went wrong)"
+        )
+        return FunctionError(first, error.key, reason)
+
+
+class _Called(NamedTuple):
+    """What the user's function did with some rows of a key."""
+
+    changed: bool
+    state: bytes | None
+    output: list[tuple[bytes, bytes]]
+
+
+def _python_rows(rows: pa.Table) -> tuple[list[Row], dict[int, str]]:
+    """Rows as dicts, a map as a dict too; and by index, why a row cannot be given to Python: its place is empty."""
+    try:
+        return rows.to_pylist(maps_as_pydicts="strict"), {}
+    except (ValueError, OverflowError, KeyError):
+        pass
+    found, unreadable = list[Row](), dict[int, str]()
+    for at in range(rows.num_rows):
+        try:
+            found += rows.slice(at, 1).to_pylist(maps_as_pydicts="strict")
+        except (ValueError, OverflowError, KeyError) as error:
+            found.append({})
+            unreadable[at] = (
+                f"a column of process() holds what Python cannot ({error}), such as a date after the year 9999 or a "
+                "text that is not UTF-8: filter such records out, or cast the column to STRING"
+            )
+    return found, unreadable
+
+
+def _decoded(value: bytes, key: str) -> Any:
+    try:
+        return decode_state(value)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"The state of key {key!r} is not one of process() ({error}): the store was written by another operation. "
+            "A changed job needs a new application id or store name."
+        ) from error

@@ -1,0 +1,100 @@
+"""What a worker has to know of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from airflow_provider.changelog.restore_settings import RestoreSettings
+from airflow_provider.changelog.signature import StoreSignature
+from airflow_provider.kafka.names import changelog_topic
+from airflow_provider.kafka.topic_spec import MAX_MESSAGE_BYTES
+from airflow_provider.snapshot.settings import SnapshotSettings
+from airflow_provider.state.options import RocksDBOptions
+from airflow_provider.streaming.error_policy import ErrorPolicy
+from airflow_provider.streaming.operations.json_decoder import JsonDecoder
+from airflow_provider.streaming.operations.operation import Operation
+
+__all__ = ["InputSpec", "JobSpec", "StoreSpec"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputSpec:
+    """The rows that come in.
+
+    Args:
+        topic: the source topic, whose partition *i* task *i* processes.
+        key_name: the key column's name.
+        filters: names of the counting filters, in order.
+        decoder: decodes the values in the worker; None when Spark has decoded them.
+        json: whether the values have to be JSON, which the worker decides, whether Spark decodes them or the worker.
+        num_partitions: of the source, over which its producers spread the groups; None where nothing has to be checked.
+    """
+
+    topic: str
+    key_name: str
+    filters: tuple[str, ...] = ()
+    decoder: JsonDecoder | None = None
+    json: bool = False
+    num_partitions: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreSpec:
+    """The store, and its changelog.
+
+    Args:
+        name: of the store.
+        rocksdb: its settings.
+        delete_retention_ms: for how long the changelog keeps tombstones.
+        signature: what the state means that the job writes into an empty store; None while the types of its columns are
+            not known.
+    """
+
+    name: str
+    rocksdb: RocksDBOptions
+    delete_retention_ms: int
+    signature: StoreSignature | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobSpec:
+    """A job as a worker carries it out.
+
+    Args:
+        application_id: the application.
+        input: the rows that come in.
+        operation: the keyed stateful operation.
+        store: where its state is kept.
+        sink_topic: where the output goes; None for none.
+        transaction_timeout_ms: of the tasks' producers.
+        error_policy: what becomes of a record that cannot be processed.
+        certify_interval_s: between two comparisons of a standby's store with its active's; None for never.
+        snapshots: where standbys' stores are copied to; None for nowhere.
+        restore: how a restore may use the machine.
+        topic_ids: by topic, its id in the cluster as the instance found it when it started; a topic that is missing
+            here is known by its name alone.
+        max_message_bytes: by topic that the tasks write to, the largest record batch that it takes.
+    """
+
+    application_id: str
+    input: InputSpec
+    operation: Operation
+    store: StoreSpec
+    sink_topic: str | None = None
+    transaction_timeout_ms: int = 60_000
+    error_policy: ErrorPolicy = field(default_factory=ErrorPolicy)
+    certify_interval_s: float | None = 600.0
+    snapshots: SnapshotSettings | None = None
+    restore: RestoreSettings = field(default_factory=RestoreSettings)
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    max_message_bytes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def changelog(self) -> str:
+        """The topic of its store's changelog."""
+        return changelog_topic(self.application_id, self.store.name)
+
+    def record_limit(self, topic: str) -> int:
+        """The largest record batch that a topic takes, in bytes; Kafka's default where it is not known."""
+        return self.max_message_bytes.get(topic, MAX_MESSAGE_BYTES)

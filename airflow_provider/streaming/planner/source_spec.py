@@ -1,0 +1,40 @@
+"""What the driver has to know of a job to read its source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_provider.streaming.steps import Step
+
+__all__ = ["SourceSpec"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceSpec:
+    """How Spark reads the source, and which columns its rows have when they reach a worker.
+
+    Args:
+        application_id: the application, for the queries' names.
+        topic: the source topic.
+        schema: the JSON value's schema in Spark DDL; None leaves the value as it is.
+        steps: narrow steps, in order.
+        key_name: the key column's name.
+        columns: the columns that the operation reads besides the key.
+        decoded_by_worker: whether the values go to the worker as they are; then there are no steps.
+        keeps_records: whether the rows also hold the record's value and timestamp, for dead letters.
+        max_offsets_per_trigger: how many records a micro-batch may hold, over its partitions; None for no bound.
+        goes_on_after_loss: whether a task goes on without input that was deleted before it was read.
+        kafka_options: further options of Spark's Kafka source.
+    """
+
+    application_id: str
+    topic: str
+    schema: str | None
+    steps: tuple[Step, ...]
+    key_name: str
+    columns: tuple[str, ...]
+    decoded_by_worker: bool
+    keeps_records: bool
+    max_offsets_per_trigger: int | None
+    kafka_options: tuple[tuple[str, str], ...]
+    goes_on_after_loss: bool = False

@@ -1,0 +1,51 @@
+"""Running a job as an instance."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+from pathlib import Path
+
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.launch.instance_settings import INSTANCE_FILE_VARIABLE, InstanceSettings
+from airflow_provider.launch.run_folder import RunFolder
+from airflow_provider.streaming.job import StatefulJob
+
+__all__ = ["run"]
+
+
+def run(job: StatefulJob) -> None:
+    """Run a job as the instance that the launcher's environment names, until it is asked to stop; then exit.
+
+    Raises:
+        ConfigurationError: the job is not complete, was not started by a launcher, or has snapshots that this host
+            cannot open.
+    """
+    # A Python worker imports the front door too, and must not load what runs beside the JVM.
+    from airflow_provider.control.writer import ControlWriter
+    from airflow_provider.snapshot.protocol import check_protocol
+    from airflow_provider.streaming.driver.heartbeat import Heartbeat
+    from airflow_provider.streaming.driver.instance import Instance
+
+    path = os.environ.get(INSTANCE_FILE_VARIABLE)
+    if not path:
+        raise ConfigurationError(
+            f"{INSTANCE_FILE_VARIABLE} is not set: deploy the job with DeployInstanceOperator, or start it with "
+            "airflow_provider.launch.launcher."
+        )
+    settings = InstanceSettings.read(Path(path))
+    if settings.application_id != job.application_id:
+        raise ConfigurationError(
+            f"The job's application id is {job.application_id!r}, it was deployed as {settings.application_id!r}: "
+            "use the same in the operator and in the job file."
+        )
+    if job.call_timeout_s is not None:
+        settings = dataclasses.replace(settings, call_timeout_s=job.call_timeout_s)
+    job.checked()
+    # Only here: where the job is tested or deployed from, the package for the protocol need not be.
+    if job.snapshot_settings is not None:
+        check_protocol(job.snapshot_settings.url)
+    RunFolder(Path(settings.run_dir)).driver.write_text(str(os.getpid()))
+    heartbeat = Heartbeat(settings, ControlWriter(settings.connection, settings.application_id))
+    sys.exit(Instance(job, settings, heartbeat).run())

@@ -1,0 +1,147 @@
+"""The active step: what a worker does with one task's rows of a micro-batch.
+
+The order is the guarantee; the numbers are those of the protocol in ``docs/protocol.md``:
+
+1. fence earlier owners and restore the store (`Task`): done before a row gets here
+2. drop rows below the position that the store recorded
+3. read the old values of the batch's distinct keys at once, compute
+4. one Kafka transaction (`TransactionalWriter.commit`)
+5. one RocksDB write batch (`Task.write`)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_provider.changelog.consumer_group import ConsumerGroup
+from airflow_provider.changelog.dead_letter import DeadLetter
+from airflow_provider.errors import ProcessError, RecordTooLargeError
+from airflow_provider.streaming.operations.function_error import FunctionError
+from airflow_provider.streaming.operations.operation import Changes
+from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.worker.batch_result import BatchResult
+from airflow_provider.streaming.worker.computation import TooLargeError, compute
+from airflow_provider.streaming.worker.failure import Failure
+from airflow_provider.streaming.worker.row_validation import validate_rows, without_strays
+from airflow_provider.streaming.worker.task import Task
+
+__all__ = ["active_step"]
+
+
+def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
+    """Process one task's rows of a micro-batch, exactly once however often they come.
+
+    Args:
+        task: RUNNING.
+        rows: in the order of the offsets, with the columns ``__offset``, ``__source_key``, ``__filtered`` (index of the
+            filter that drops the row, or null), ``__corrupt`` (why the value does not decode, or null), ``__key`` and
+            those of the operation; with a dead-letter topic ``__value`` and ``__timestamp_ms`` too.
+        group: gets the offsets.
+
+    Raises:
+        RecordError: a record cannot be processed, and the job's policy is to fail, or its dead letter is too large for
+            the topic; nothing of the batch was written.
+        FencedError: a newer owner exists; nothing was written.
+    """
+    job = task.job
+    # 2. what the store stands for already changes nothing
+    recorded = task.source_offset
+    if recorded is not None:
+        rows = rows.filter(pc.greater_equal(rows.column("__offset"), recorded))
+    if rows.num_rows == 0:
+        return
+    next_offset = int(rows.column("__offset")[-1].as_py()) + 1
+    kept, filtered = _without_filtered(job, rows)
+    check = task.partition_check
+    good, failures = validate_rows(
+        job.input.topic, task.partition, job.input.key_name, kept, keyed_by_group=check is not None
+    )
+    policy = job.error_policy
+    if failures and not policy.tolerant:
+        raise failures[0].error
+    # 3. read and compute
+    changes, digest = Changes([], []), 0
+    if good.num_rows:
+        grouped = task.operation.group(job.input.key_name, good)
+        old = task.get_many(grouped.keys)
+        # A group that has state was found right when it got it.
+        if check is not None and (strays := check.strays(_new(grouped.keys, old))):
+            good, misplaced = without_strays(job.input.topic, task.partition, good, strays, check.partitioner)
+            if not policy.tolerant:
+                raise misplaced[0].error
+            failures += misplaced
+            if good.num_rows:
+                grouped = task.operation.group(job.input.key_name, good)
+                old = task.get_many(grouped.keys)
+    if good.num_rows:
+        try:
+            changes, digest = compute(job, task.operation, good, grouped, old)
+        except FunctionError as error:
+            raise _placed(task, error) from error
+        failures += [Failure.of(e.offset, _placed(task, e), e.__cause__ or e) for e in changes.failed]
+    # 4. and 5.
+    task.write(
+        BatchResult(
+            changes=changes,
+            source_offset=next_offset,
+            rows=rows.num_rows,
+            filtered=filtered,
+            failed=len(failures),
+            dead_letters=() if policy.topic is None else _dead_letters(kept, failures, job.record_limit(policy.topic)),
+            digest_change=digest,
+        ),
+        group,
+    )
+
+
+def _new(keys: Sequence[bytes], old: Sequence[bytes | None]) -> list[bytes]:
+    return [key for key, value in zip(keys, old, strict=True) if value is None]
+
+
+def _placed(task: Task, error: FunctionError) -> ProcessError | RecordTooLargeError:
+    kind = RecordTooLargeError if isinstance(error, TooLargeError) else ProcessError
+    return kind(task.job.input.topic, task.partition, error.offset, error.key, error.reason)
+
+
+def _dead_letters(rows: pa.Table, failures: Sequence[Failure], max_bytes: int) -> list[DeadLetter]:
+    by_offset = {failure.offset: failure for failure in failures}
+    bad = rows.filter(pc.is_in(rows.column("__offset"), value_set=pa.array(list(by_offset), pa.int64())))
+    letters = []
+    for row in bad.select(["__offset", "__source_key", "__value", "__timestamp_ms"]).to_pylist():
+        failure = by_offset[row["__offset"]]
+        error = failure.error
+        letter = DeadLetter(
+            key=row["__source_key"],
+            value=row["__value"],
+            topic=error.topic,
+            partition=error.partition,
+            offset=row["__offset"],
+            timestamp_ms=row["__timestamp_ms"],
+            error=type(error).__name__,
+            message=error.reason,
+            stack=failure.stack,
+        ).fitted(max_bytes)
+        if letter.size > max_bytes:
+            # Left out and kept nowhere it would be lost.
+            why = (
+                f"{error.reason}. Its dead letter is {letter.size:,} bytes, and the dead-letter topic takes "
+                f"{max_bytes:,} at the most: raise its max.message.bytes and deploy again"
+            )
+            raise RecordTooLargeError(error.topic, error.partition, row["__offset"], error.key, why)
+        letters.append(letter)
+    return letters
+
+
+def _without_filtered(job: JobSpec, rows: pa.Table) -> tuple[pa.Table, dict[str, int]]:
+    column = rows.column("__filtered")
+    if column.null_count == rows.num_rows:
+        return rows, {}
+    counts = pc.value_counts(column.combine_chunks().drop_null()).to_pylist()
+    filtered = Counter[str]()
+    for count in counts:
+        filtered[job.input.filters[count["values"]]] += count["counts"]
+    return rows.filter(pc.is_null(column)), dict(filtered)

@@ -1,0 +1,165 @@
+"""A micro-batch's rows as they arrive in the worker."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from queue import Full, Queue
+from threading import Event, Thread
+from typing import Final, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from airflow_provider.streaming.operations.json_decoder import JsonDecoder
+from airflow_provider.streaming.operations.json_text import not_json, not_text
+from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.worker.gc_control import no_collection
+
+__all__ = ["ROUND_COLUMN", "RowMeter", "prefetch", "rows_by_partition"]
+
+ROUND_COLUMN = "__round"
+"""The one column of a round's rows; a micro-batch has other columns."""
+
+_PART_BYTES: Final = 64 << 20
+"""Of one task's rows that are processed together: more of them come in several commits."""
+
+_PREFETCHED: Final = 4
+_PUT_S: Final = 0.1
+
+T = TypeVar("T")
+
+
+class RowMeter:
+    """A micro-batch's rows as they arrive, counted; a round has none.
+
+    Args:
+        batches: from Spark.
+    """
+
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self.rows = 0
+        self.bytes = 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """The same batches."""
+        for batch in self._batches:
+            if ROUND_COLUMN not in batch.schema.names:
+                self.rows += batch.num_rows
+                self.bytes += batch.nbytes
+            yield batch
+
+
+def rows_by_partition(job: JobSpec, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
+    """Each partition's rows, as soon as those of the next begin: Spark reads one partition after the other.
+
+    So a task is processed while the JVM reads the next one's records: a micro-batch takes about the time of the slower
+    of the two. Many large rows of one partition come in several parts, so that memory is bounded whatever the size of
+    the micro-batch; their order stays. A round brings none.
+
+    Args:
+        job: of the job.
+        batches: from Spark, in pieces of any size.
+    """
+    number, pieces, size = -1, list[pa.Table](), 0
+    for batch in batches:
+        if ROUND_COLUMN in batch.schema.names:
+            continue
+        rows = pa.Table.from_batches([batch])
+        with no_collection():
+            rows = _checked(job, rows) if job.input.decoder is None else _decoded(job.input.decoder, job, rows)
+        for next_number, run in _runs(rows):
+            if pieces and (next_number != number or size + run.nbytes > _PART_BYTES):
+                yield number, pa.concat_tables(pieces).combine_chunks()
+                pieces, size = [], 0
+            number = next_number
+            pieces.append(run)
+            size += run.nbytes
+    if pieces:
+        yield number, pa.concat_tables(pieces).combine_chunks()
+
+
+def prefetch(items: Iterator[T]) -> Iterator[T]:
+    """The same items, taken by a thread of its own, so that making them need not wait for their use.
+
+    At most a few are taken ahead. The thread ends with the items, or soon after the last of them is asked for.
+    """
+    queue: Queue[tuple[bool, T | BaseException | None]] = Queue(_PREFETCHED)
+    left = Event()
+
+    def put(entry: tuple[bool, T | BaseException | None]) -> bool:
+        while not left.is_set():
+            try:
+                queue.put(entry, timeout=_PUT_S)
+            except Full:
+                continue
+            return True
+        return False
+
+    def take() -> None:
+        try:
+            for item in items:
+                if not put((True, item)):
+                    return
+        except BaseException as error:  # it is raised where the items are used
+            put((False, error))
+        else:
+            put((False, None))
+
+    Thread(target=take, name="arrival", daemon=True).start()
+    try:
+        while True:
+            there, item = queue.get()
+            if not there:
+                if isinstance(item, BaseException):
+                    raise item
+                return
+            yield item  # type: ignore[misc]  # there is one
+    finally:
+        left.set()
+
+
+def _runs(rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+    numbers = rows.column("__partition").to_numpy()
+    edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
+    for begin, end in itertools.pairwise(edges):
+        if end > begin:
+            yield int(numbers[begin]), rows.slice(begin, end - begin)
+
+
+def _decoded(decoder: JsonDecoder, job: JobSpec, rows: pa.Table) -> pa.Table:
+    decoded = decoder.decode(rows.column("__value"))
+    why = [decoded.bad.get(at) for at in range(rows.num_rows)] if decoded.bad else None
+    # The record itself is wanted only where it may become a dead letter.
+    kept = ("__value", "__timestamp_ms") if job.error_policy.topic is not None else ()
+    return pa.table(
+        {
+            **{name: rows.column(name) for name in ("__partition", "__offset", "__source_key", *kept)},
+            "__filtered": pa.nulls(rows.num_rows, pa.int32()),
+            "__corrupt": pa.nulls(rows.num_rows, pa.string()) if why is None else pa.array(why, pa.string()),
+            "__key": decoded.columns[job.input.key_name].cast(pa.string()).cast(pa.binary()),
+            **decoded.columns,
+        }
+    )
+
+
+def _checked(job: JobSpec, rows: pa.Table) -> pa.Table:
+    """What Spark decoded, less what it should not have: a value that is not JSON, a text that is not UTF-8."""
+    bad = not_json(rows.column("__value")) if job.input.json else {}
+    unreadable: dict[int, str] = {}
+    for name in rows.schema.names:
+        for at, reason in not_text(rows.column(name)).items():
+            unreadable.setdefault(at, f"column {name!r} is not text ({reason})")
+    if bad or unreadable:
+        # A filter cannot drop what does not decode, yet it may drop a text that is not UTF-8.
+        filtered = [None if at in bad else number for at, number in enumerate(rows.column("__filtered").to_pylist())]
+        bad = {at: reason for at, reason in unreadable.items() if filtered[at] is None} | bad
+        why = [bad.get(at, by_spark) for at, by_spark in enumerate(rows.column("__corrupt").to_pylist())]
+        rows = _with_column(rows, "__corrupt", pa.array(why, pa.string()))
+        rows = _with_column(rows, "__filtered", pa.array(filtered, pa.int32()))
+    return rows if job.error_policy.topic is not None or not job.input.json else rows.drop_columns("__value")
+
+
+def _with_column(rows: pa.Table, name: str, column: pa.Array) -> pa.Table:
+    return rows.set_column(rows.schema.get_field_index(name), name, column)

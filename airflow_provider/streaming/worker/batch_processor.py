@@ -1,0 +1,98 @@
+"""A micro-batch's rows, handed to the tasks that may process them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import AbstractContextManager
+
+import pyarrow as pa
+
+from airflow_provider.changelog.consumer_group import ConsumerGroup
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.status import TaskState
+from airflow_provider.errors import WorkerError
+from airflow_provider.streaming.worker.active_step import active_step
+from airflow_provider.streaming.worker.crash_count import CrashCounter
+from airflow_provider.streaming.worker.task import Task
+
+__all__ = ["BatchProcessor"]
+
+_CATCH_UP_S = 0.5
+
+
+class BatchProcessor:
+    """Takes the active steps of a slot's tasks.
+
+    Args:
+        tasks: the open ones as they are at any time.
+        isolating_batch: keeps one task's error from the others; gets the task and whether Spark would try again.
+        catch_up: follows the changelogs until a time of the monotonic clock.
+        group: gets the source offsets.
+        crashes: counts the workers that ended in the middle of a batch.
+        call_timeout_s: after which a call is ended, for the message.
+    """
+
+    def __init__(
+        self,
+        *,
+        tasks: Mapping[TaskId, Task],
+        isolating_batch: Callable[[TaskId, bool], AbstractContextManager[None]],
+        catch_up: Callable[[float], None],
+        group: ConsumerGroup,
+        crashes: CrashCounter,
+        call_timeout_s: float,
+    ) -> None:
+        self._tasks, self._isolating_batch, self._catch_up = tasks, isolating_batch, catch_up
+        self._group, self._crashes, self._call_timeout_s = group, crashes, call_timeout_s
+
+    def process(
+        self, parts: Iterable[tuple[int, pa.Table]], rows_of: Collection[TaskId], attempts_left: bool, max_crashes: int
+    ) -> set[TaskId]:
+        """Process what can be processed of the tasks' rows.
+
+        Args:
+            parts: partition and rows, one partition after the other.
+            rows_of: tasks of one stage whose rows may be processed.
+            attempts_left: whether Spark would try the rows again.
+            max_crashes: how many workers may end in the middle of the same batch of a task before the task fails.
+
+        Returns:
+            The tasks whose rows were skipped.
+
+        Raises:
+            Exception: what another attempt may get past.
+        """
+        by_partition = {task_id.partition: task_id for task_id in rows_of}
+        skipped = set[TaskId]()
+        for partition, rows in parts:
+            task_id = by_partition.get(partition)
+            if task_id is None or task_id in skipped:
+                continue
+            task = self._tasks.get(task_id)
+            if task is not None and task.state is TaskState.RESTORING:
+                # A fresh worker after a crash: what it lacks is most often little.
+                self._catch_up(time.monotonic() + _CATCH_UP_S)
+            if task is not None and task.state is TaskState.RUNNING:
+                self._step(task, rows, attempts_left, max_crashes)
+            else:
+                skipped.add(task_id)  # the driver sees it, and a new query begins where the task stopped
+        return skipped
+
+    def _step(self, task: Task, rows: pa.Table, attempts_left: bool, max_crashes: int) -> None:
+        try:
+            with self._isolating_batch(task.id, attempts_left):
+                self._refuse_deadly(task, max_crashes)
+                active_step(task, rows, self._group)
+        finally:
+            self._crashes.end(task.id)
+
+    def _refuse_deadly(self, task: Task, max_crashes: int) -> None:
+        crashes = self._crashes.begin(task.id, task.plan.generation, task.source_offset)
+        if crashes >= max_crashes:
+            raise WorkerError(
+                f"{crashes} worker(s) ended in the middle of the batch of {task.job.input.topic}[{task.partition}] "
+                f"that begins at offset {task.source_offset or 0}: they crashed, or took longer than call_timeout_s "
+                f"({self._call_timeout_s:g} s) and were ended. Look into the instance's log and at the records there, "
+                "then correct the job's function or its libraries."
+            )

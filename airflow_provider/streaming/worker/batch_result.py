@@ -1,0 +1,34 @@
+"""What a task's rows of a micro-batch came to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from airflow_provider.changelog.dead_letter import DeadLetter
+from airflow_provider.streaming.operations.operation import Changes
+
+__all__ = ["BatchResult"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchResult:
+    """Everything that one commit of a task writes.
+
+    Args:
+        changes: new state and output.
+        source_offset: of the next input record.
+        rows: input records that the commit covers.
+        filtered: how many of them each named filter dropped.
+        failed: how many of them were left out because they cannot be processed.
+        dead_letters: those of them that go to the dead-letter topic.
+        digest_change: what the new state adds to the store's digest.
+    """
+
+    changes: Changes
+    source_offset: int
+    rows: int
+    filtered: Mapping[str, int] = field(default_factory=dict)
+    failed: int = 0
+    dead_letters: Sequence[DeadLetter] = ()
+    digest_change: int = 0

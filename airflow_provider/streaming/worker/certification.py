@@ -1,0 +1,163 @@
+"""Whether a standby's store holds what its active's does."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import time
+from dataclasses import dataclass
+from enum import Enum
+
+from airflow_provider.common.clock import now_ms
+from airflow_provider.control.status import CertificateStatus, FailureStatus, Role, TaskStatus
+from airflow_provider.errors import StoreDivergedError
+from airflow_provider.state.digest_scan import DigestScan
+from airflow_provider.streaming.worker.task import Task
+
+__all__ = ["Certification", "Finding", "finding"]
+
+
+log = logging.getLogger(__name__)
+
+
+class Finding(Enum):
+    """What a comparison comes to."""
+
+    CERTIFIED = "certified"
+    DIVERGED = "diverged"
+    """The standby's store is moved aside and restored from the changelog."""
+    ACTIVE_SUSPECT = "active_suspect"
+    """Restored from the changelog it differs still: so it is the active's store that does not hold its changelog."""
+
+
+def finding(expected: int, found: int, restored: bool) -> Finding:
+    """Compare two digests of one position.
+
+    Args:
+        expected: in the active's commit record.
+        found: of the standby's store.
+        restored: whether that store was restored because it had differed, and has not been certified since.
+    """
+    if expected == found:
+        return Finding.CERTIFIED
+    return Finding.ACTIVE_SUSPECT if restored else Finding.DIVERGED
+
+
+@dataclass(frozen=True)
+class _Check:
+    """A comparison under way: what is expected at which position, of the store as a scan reads it."""
+
+    position: int
+    expected: int
+    scan: DigestScan
+
+
+class Certification:
+    """The checks of one task's standby store. It outlives the store: what was found decides about its successor.
+
+    At the end of the changelog a store holds exactly what the last commit record stands for, whatever was compacted
+    away before; so that is where it is compared. The scan reads a RocksDB snapshot beside the following. The active
+    is never touched.
+    """
+
+    def __init__(self) -> None:
+        self._check: _Check | None = None
+        self._due = 0.0
+        self._restored = False
+        self._suspicion: str | None = None
+        self._certified: tuple[int, int] | None = None
+        self._divergences = 0
+
+    @property
+    def checking(self) -> bool:
+        """Whether a comparison is under way."""
+        return self._check is not None
+
+    @property
+    def diverged(self) -> bool:
+        """Whether a store of this task was found to differ, and none was certified since."""
+        return self._restored
+
+    @property
+    def certified(self) -> bool:
+        """Whether the store as it is now was found to hold what its active's did."""
+        return self._certified is not None
+
+    def tick(self, task: Task, interval_s: float, may_begin: bool) -> None:
+        """Finish a comparison that is done, begin one that is due.
+
+        Args:
+            task: a standby that follows.
+            interval_s: between two comparisons.
+            may_begin: whether a comparison may begin now.
+
+        Raises:
+            StoreDivergedError: its store differs: it has to be moved aside and restored.
+            StoreCorruptedError: its store cannot be read.
+        """
+        if self._check is not None:
+            if self._check.scan.done:
+                check, self._check = self._check, None
+                self._judge(task, check)
+            return
+        digest, position = task.digest, task.position
+        if not may_begin or not task.reached_end or time.monotonic() < self._due:
+            return
+        if digest is not None and position is not None:
+            self._due = time.monotonic() + interval_s
+            self._check = _Check(position.offset, int(digest, 16), task.scan())
+
+    def _judge(self, task: Task, check: _Check) -> None:
+        found = check.scan.result()
+        if found is None:  # the store was opened again since
+            self._due = 0.0
+            return
+        what = finding(check.expected, found, self._restored)
+        if what is Finding.CERTIFIED:
+            self._certified = (check.position, now_ms())
+            self._restored = False
+            self._suspicion = None
+            return
+        self._divergences += 1
+        self._certified = None
+        differs = (
+            f"At position {check.position} of {task.changelog}[{task.partition}] the store of the standby on "
+            f"{task.instance!r} has the digest {found:016x}, its active had {check.expected:016x}"
+        )
+        if what is Finding.ACTIVE_SUSPECT:
+            self._suspicion = (
+                f"{differs}, and this store was just restored from the changelog: the active's store is the suspect. "
+                "Promote this standby; the former active is then compared with it and restored."
+            )
+            log.error("%s", self._suspicion)
+            return
+        self._restored = True
+        self._due = 0.0
+        log.error("%s", differs)
+        raise StoreDivergedError(
+            f"{differs}: it is moved aside and restored from the changelog. Look at that host's disk and memory."
+        )
+
+    def leave(self) -> bool:
+        """The store is closed, or becomes the active's: a comparison under way is given up.
+
+        Returns:
+            Whether the digest in the commit records was found wrong.
+        """
+        if self._check is not None:
+            self._check.scan.cancel()
+        suspected = self._suspicion is not None
+        self._check = None
+        self._certified = None
+        self._suspicion = None
+        return suspected
+
+    def with_certification_status(self, status: TaskStatus) -> TaskStatus:
+        """A standby's status with what is known."""
+        if status.role is not Role.STANDBY:
+            return status
+        position, at_ms = self._certified or (None, None)
+        status = dataclasses.replace(status, certificate=CertificateStatus(position, at_ms, self._divergences))
+        if self._suspicion is None or status.error is not None:
+            return status
+        return dataclasses.replace(status, failure=FailureStatus(StoreDivergedError.__name__, self._suspicion))

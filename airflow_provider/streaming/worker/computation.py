@@ -1,0 +1,109 @@
+"""What a task's rows come to: new state and output, each small enough for its topic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_provider.state.digest import digest_change
+from airflow_provider.streaming.operations.function_error import FunctionError
+from airflow_provider.streaming.operations.operation import Changes, GroupedRows, Operation
+from airflow_provider.streaming.planner.job_spec import JobSpec
+
+__all__ = ["TooLargeError", "compute"]
+
+_OVERHEAD_BYTES: Final = 100
+"""Bytes that Kafka adds to the only record of a batch, at the most, rounded up."""
+
+
+class TooLargeError(FunctionError):
+    """What a key's rows come to is larger than a topic takes."""
+
+
+def compute(
+    job: JobSpec, operation: Operation, rows: pa.Table, grouped: GroupedRows, old: Sequence[bytes | None]
+) -> tuple[Changes, int]:
+    """The changes that rows make, and what they add to the store's digest.
+
+    A row whose new state or output is larger than its topic takes counts as one that made the function raise.
+
+    Args:
+        job: of the job.
+        operation: the job's, on what the store holds.
+        rows: that can be processed, in the order of their offsets; at least one.
+        grouped: what the operation made of them.
+        old: the keys' state, in the order of `grouped.keys`; None where there is none.
+
+    Raises:
+        FunctionError: the user's function raised, and the job's policy is to fail.
+        TooLargeError: state or output is too large, and the job's policy is to fail.
+    """
+    changes = grouped.apply(old, job.error_policy.tolerant)
+    if large := _too_large(job, changes):
+        if not job.error_policy.tolerant:
+            raise _first_too_large(rows, large)
+        changes = _row_by_row(job, operation, rows, dict(zip(grouped.keys, old, strict=True)), changes, large)
+    return changes, digest_change(grouped.keys, old, changes.state)
+
+
+def _too_large(job: JobSpec, changes: Changes) -> dict[bytes, str]:
+    """By key, why what became of it does not fit."""
+    found: dict[bytes, str] = {}
+    kinds = [("state", job.changelog, changes.state)]
+    if job.sink_topic is not None:
+        kinds.append(("output", job.sink_topic, changes.output))
+    for what, topic, pairs in kinds:
+        limit = job.record_limit(topic) - _OVERHEAD_BYTES
+        for key, value in pairs:
+            if value is not None and len(key) + len(value) > limit:
+                found[key] = (
+                    f"its {what} is {len(key) + len(value):,} bytes, and {topic!r} takes {limit:,} at the most: raise "
+                    "max.message.bytes of that topic and deploy again, or let the job keep less"
+                )
+    return found
+
+
+def _first_too_large(rows: pa.Table, large: Mapping[bytes, str]) -> TooLargeError:
+    keys = rows.column("__key")
+    at = pc.index(pc.is_in(keys, value_set=pa.array(list(large), pa.binary())), value=True).as_py()
+    return _error(rows, at, large[keys[at].as_py()])
+
+
+def _error(rows: pa.Table, at: int, reason: str) -> TooLargeError:
+    key: bytes = rows.column("__key")[at].as_py()
+    return TooLargeError(rows.column("__offset")[at].as_py(), key.decode("utf-8", "replace"), reason)
+
+
+def _row_by_row(
+    job: JobSpec,
+    operation: Operation,
+    rows: pa.Table,
+    old: Mapping[bytes, bytes | None],
+    changes: Changes,
+    large: Mapping[bytes, str],
+) -> Changes:
+    """Leave out those rows of the keys whose result is too large. No function can rely on where batches end."""
+    state = dict(changes.state)
+    output = [pair for pair in changes.output if pair[0] not in large]
+    failed = list(changes.failed)
+    for key in large:
+        state.pop(key, None)
+        of_key = rows.filter(pc.equal(rows.column("__key"), pa.scalar(key, pa.binary())))
+        offsets = set(of_key.column("__offset").to_pylist())
+        failed = [error for error in failed if error.offset not in offsets]
+        now = before = old[key]
+        for at in range(of_key.num_rows):
+            row = of_key.slice(at, 1)
+            one = operation.group(job.input.key_name, row).apply([now], tolerant=True)
+            reason = _too_large(job, one).get(key)
+            failed += one.failed if reason is None else [_error(row, 0, reason)]
+            if reason is None and not one.failed:
+                output += one.output
+                now = one.state[0][1] if one.state else now
+        if now != before:
+            state[key] = now
+    ordered = [(key, state[key]) for key in old if key in state]
+    return Changes(ordered, output, sorted(failed, key=lambda error: error.offset))

@@ -1,0 +1,121 @@
+"""How a store passes from one Python worker to another of the same host.
+
+Spark may give a task to any idle worker, and RocksDB's lock lets one process in. So the worker that needs a store asks
+the worker that holds it to close it, over a Unix socket; no two compete for the lock, and a dead holder's is free.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import socketserver
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from airflow_provider.errors import StoreLockedError
+from airflow_provider.state.store import Store
+
+__all__ = ["Handover", "open_store"]
+
+_HOLDER: Final = "holder"
+_RETRY_S: Final = 0.02
+_MAX_BYTES: Final = 100
+_OPEN_FOLDERS: Final = Path("/proc/self/fd")
+
+
+class Handover:
+    """Answers other workers that need a store of this one.
+
+    Args:
+        release: closes the store in a folder, once no call uses it; true if it was open.
+    """
+
+    def __init__(self, release: Callable[[str], bool]) -> None:
+        # In the folder for temporary files, which goes with the process; its name lies in the state folder.
+        self._folder = tempfile.TemporaryDirectory(prefix="ss-", dir=_folder_for_sockets())
+        self.address = f"{self._folder.name}/s"
+
+        class Handler(socketserver.StreamRequestHandler):
+            def handle(self) -> None:
+                folder = self.rfile.readline().decode().rstrip("\n")
+                self.wfile.write(b"released\n" if release(folder) else b"not held\n")
+
+        with _reachable(self.address) as address:
+            self._server = socketserver.ThreadingUnixStreamServer(address, Handler)
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, name="handover", daemon=True).start()
+
+    def close(self) -> None:
+        """Answer no more."""
+        # The server looks up twice a second, unless its socket has something for it.
+        with contextlib.suppress(OSError):
+            self._server.socket.shutdown(socket.SHUT_RDWR)
+        self._server.shutdown()
+        self._server.server_close()
+        self._folder.cleanup()
+
+
+def open_store(open_: Callable[[], Store], path: Path, address: str, timeout_s: float = 20.0) -> Store:
+    """Open a store, asking its holder to close it if there is one.
+
+    Args:
+        open_: opens it.
+        path: its folder.
+        address: of this worker's `Handover`, for the workers that need the store later.
+        timeout_s: how long to ask.
+
+    Raises:
+        StoreLockedError: the holder lives and does not close it in time, or is no worker of this package.
+    """
+    deadline = time.monotonic() + timeout_s
+    holder = path.parent / f"{path.name}.{_HOLDER}"
+    while True:
+        try:
+            store = open_()
+        except StoreLockedError:
+            if time.monotonic() > deadline:
+                raise
+            _ask(holder, str(path), deadline)
+            time.sleep(_RETRY_S)
+        else:
+            try:
+                holder.write_text(address)
+            except OSError:
+                store.close()
+                raise
+            return store
+
+
+def _ask(holder: Path, folder: str, deadline: float) -> None:
+    # A dead holder cannot be asked and need not be: the kernel gives its lock back.
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(max(0.1, deadline - time.monotonic()))
+        with _reachable(holder.read_text()) as address:
+            client.connect(address)
+        client.sendall(f"{folder}\n".encode())
+        client.makefile().readline()
+
+
+@contextlib.contextmanager
+def _reachable(path: str) -> Iterator[str]:
+    """A name for a socket that is short enough (108 bytes with its end): where its own is not, by its open folder."""
+    if len(os.fsencode(path)) <= _MAX_BYTES:
+        yield path
+        return
+    socket_file = Path(path)
+    folder = os.open(socket_file.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield str(_OPEN_FOLDERS / str(folder) / socket_file.name)
+    finally:
+        os.close(folder)
+
+
+def _folder_for_sockets() -> str | None:
+    """None for the usual one; where that is too long and cannot be shortened, ``/tmp``."""
+    short = len(os.fsencode(tempfile.gettempdir())) <= _MAX_BYTES - 16
+    return None if short or _OPEN_FOLDERS.is_dir() else "/tmp"

@@ -1,0 +1,107 @@
+"""The Kafka clients of a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from airflow_provider.changelog.batch import ChangelogBatch
+from airflow_provider.changelog.commit_record import CommitRecord
+from airflow_provider.changelog.consumer_group import ConsumerGroup
+from airflow_provider.changelog.dead_letter import DeadLetter
+from airflow_provider.changelog.producer_queue import Change
+from airflow_provider.changelog.reader import ChangelogEnds, ChangelogPartition, ChangelogReader
+from airflow_provider.changelog.writer import TransactionalWriter
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.failpoint import FailPoints
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.names import transactional_id
+from airflow_provider.streaming.planner.job_spec import JobSpec
+
+__all__ = ["ClusterClients", "KafkaClients", "RestoreConsumer", "TaskProducer"]
+
+
+class RestoreConsumer(Protocol):
+    """Reads the changelogs of all tasks of a slot, committed records only, as `ChangelogReader` does."""
+
+    @property
+    def consumer(self) -> ConsumerGroup:
+        """The member of the application's group that gets the source offsets."""
+
+    @property
+    def assigned(self) -> Collection[ChangelogPartition]:
+        """What is read now; a view."""
+
+    def add(self, partition: ChangelogPartition, offset: int) -> None:
+        """Read a partition from `offset` on."""
+
+    def remove(self, partition: ChangelogPartition) -> None:
+        """Stop reading a partition."""
+
+    def bounds(self, partition: ChangelogPartition, position: int = 0, timeout_s: float = 10.0) -> tuple[int, int]:
+        """First offset that the log still has, and the one after its last (`ChangelogReader.bounds`)."""
+
+    def ends(self, partition: ChangelogPartition, timeout_s: float = 10.0) -> ChangelogEnds:
+        """What a partition holds, and how much of it can be read (`ChangelogReader.ends`)."""
+
+    def read(self, max_records: int, timeout_s: float) -> Mapping[ChangelogPartition, ChangelogBatch]:
+        """What has come, by partition (`ChangelogReader.read`)."""
+
+    def close(self) -> None:
+        """Read nothing more."""
+
+
+class TaskProducer(Protocol):
+    """The one producer that may write for a task, as `TransactionalWriter` is."""
+
+    def fence(self) -> None:
+        """Fence every earlier owner and abort what it left open."""
+
+    def commit(
+        self,
+        changes: Mapping[str, Sequence[Change]],
+        outputs: Mapping[str, Sequence[Change]],
+        record: CommitRecord,
+        group: ConsumerGroup,
+        dead_letters: Mapping[str, Sequence[DeadLetter]] | None = None,
+    ) -> Mapping[str, int]:
+        """Write everything of one micro-batch of a task in one transaction (`TransactionalWriter.commit`)."""
+
+    def close(self) -> None:
+        """Drop the producer; what is open is aborted by the next owner."""
+
+
+class KafkaClients(Protocol):
+    """Makes the clients by which a worker reaches its changelogs."""
+
+    def open_reader(self, job: JobSpec) -> RestoreConsumer:
+        """The one reader of all changelogs of a slot."""
+
+    def open_writer(self, job: JobSpec, task_id: TaskId, failpoints: FailPoints) -> TaskProducer:
+        """A producer for one task; nothing is sent before it fences."""
+
+
+@dataclass(frozen=True)
+class ClusterClients:
+    """Clients of a Kafka cluster.
+
+    Args:
+        connection: the cluster.
+    """
+
+    connection: KafkaConnection
+
+    def open_reader(self, job: JobSpec) -> RestoreConsumer:
+        """See `KafkaClients`."""
+        return ChangelogReader(self.connection, job.application_id, job.restore)
+
+    def open_writer(self, job: JobSpec, task_id: TaskId, failpoints: FailPoints) -> TaskProducer:
+        """See `KafkaClients`."""
+        return TransactionalWriter(
+            self.connection,
+            transactional_id(job.application_id, task_id),
+            failpoints,
+            job.transaction_timeout_ms,
+            max_message_bytes=job.max_message_bytes,
+        )

@@ -1,0 +1,86 @@
+"""Makes a slot's tasks what the newest plan says: who is opened, promoted, demoted, fenced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from airflow_provider.control.status import Role, TaskState
+from airflow_provider.errors import ConfigurationError, TopicMismatchError
+from airflow_provider.streaming.worker.kafka_clients import RestoreConsumer
+from airflow_provider.streaming.worker.plan import TaskPlan
+from airflow_provider.streaming.worker.standby_duties import StandbyDuties
+from airflow_provider.streaming.worker.task import Task
+from airflow_provider.streaming.worker.task_registry import TaskRegistry
+
+__all__ = ["PlanExecution"]
+
+_FENCE_AGAIN_S = 5.0
+
+
+class PlanExecution:
+    """Takes steps 1 and 2 of a promotion (`Task`), and the demotions.
+
+    Args:
+        registry: opens and closes the tasks.
+        reader: of their changelogs.
+        duties: of the standbys; they end where one is promoted.
+    """
+
+    def __init__(self, registry: TaskRegistry, reader: RestoreConsumer, duties: StandbyDuties) -> None:
+        self._registry, self._reader, self._duties = registry, reader, duties
+
+    def apply_plan(self, plans: Sequence[TaskPlan]) -> None:
+        """Hold what the plans name, in its roles, and nothing else.
+
+        Args:
+            plans: one per task; the newest is the truth, whatever was held before.
+        """
+        self._registry.begin_call(plans)
+        for plan in plans:
+            with self._registry.isolating(plan.task):
+                task = self._registry.open(plan)
+                if task is not None:
+                    self._change_role(task, plan)
+                    self._take_ranges(task)
+                    if task.state is TaskState.FOLLOWING:
+                        self._check_state(task)
+        for task in self._registry.tasks.values():
+            if task.fenced_for_s > _FENCE_AGAIN_S:
+                # The one that fenced it was outdated: by now a newer assignment would have come.
+                task.promote(task.plan)
+        self._fence([task for task in self._registry.tasks.values() if task.state is TaskState.OWNING])
+
+    def _change_role(self, task: Task, plan: TaskPlan) -> None:
+        if plan.same_ownership(task.plan) or plan.role is task.plan.role is Role.STANDBY:
+            task.update(plan)
+        elif plan.role is Role.ACTIVE:
+            task.promote(plan, renew_digest=self._duties.end(task.id))
+        else:
+            task.demote(plan)
+            self._reader.remove(task.changelog_partition)  # it is read again from where the store stands
+
+    def _take_ranges(self, task: Task) -> None:
+        """Take over what other Spark tasks read for this task, which reads nothing until they are done."""
+        if task.plan.ranges is not None:
+            self._reader.remove(task.changelog_partition)
+            task.ingest_ranges()
+
+    def _check_state(self, task: Task) -> None:
+        """Report what a promotion would meet; the standby goes on following, because its store is as it should be."""
+        try:
+            task.check_state()
+        except (ConfigurationError, TopicMismatchError) as error:
+            self._registry.note(task.id, error)
+
+    def _fence(self, tasks: Sequence[Task]) -> None:
+        """For several tasks at once: each waits for the brokers to abort what a dead owner left open."""
+        if not tasks:
+            return
+        with ThreadPoolExecutor(len(tasks)) as pool:
+            fenced = [(task, pool.submit(task.fence)) for task in tasks]
+        for task, done in fenced:
+            with self._registry.isolating(task.id):
+                done.result()
+                # It is read again, up to the end that is the last from now on.
+                self._reader.remove(task.changelog_partition)

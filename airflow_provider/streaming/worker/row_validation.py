@@ -1,0 +1,124 @@
+"""Finds the rows that no operation can take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_provider.errors import DecodeError, RecordError
+from airflow_provider.state.position import RESERVED_PREFIX
+from airflow_provider.streaming.worker.failure import Failure
+
+__all__ = ["validate_rows", "without_strays"]
+
+_TRUST: Final = (
+    "Or pass trust_partitioning=True to group_by(), if all records of a group are in one partition all the same"
+)
+
+
+def validate_rows(
+    topic: str, partition: int, key_name: str, rows: pa.Table, keyed_by_group: bool = False
+) -> tuple[pa.Table, list[Failure]]:
+    """Part the rows that can be processed from those that cannot.
+
+    Args:
+        topic: the source topic, for the errors.
+        partition: its partition.
+        key_name: the key column's name.
+        rows: columns ``__offset``, ``__source_key``, ``__corrupt`` and ``__key`` at least.
+        keyed_by_group: whether the record's key has to be the group, so that all of a group's records are in one
+            partition.
+
+    Returns:
+        The good rows, and the failures in the order of their offsets.
+    """
+    good = pc.and_(pc.is_null(rows.column("__corrupt")), _usable(rows.column("__key")))
+    if keyed_by_group:
+        good = pc.and_(good, pc.fill_null(pc.equal(rows.column("__source_key"), rows.column("__key")), False))
+    if pc.all(good).as_py():
+        return rows, []
+    failures = []
+    for row in rows.filter(pc.invert(good)).select(["__offset", "__source_key", "__corrupt", "__key"]).to_pylist():
+        failures.append(Failure(row["__offset"], _error(topic, partition, key_name, row)))
+    return rows.filter(good), failures
+
+
+def without_strays(
+    topic: str, partition: int, rows: pa.Table, groups: Sequence[bytes], partitioner: str
+) -> tuple[pa.Table, list[Failure]]:
+    """Part the rows of groups that belong into another partition from the others.
+
+    Args:
+        topic: the source topic, for the errors.
+        partition: its partition.
+        rows: with ``__offset`` and ``__key`` at least.
+        groups: those that do not belong here (`PartitionCheck`).
+        partitioner: by whose rule, in words.
+
+    Returns:
+        The other rows, and the failures in the order of their offsets.
+    """
+    astray = pc.is_in(rows.column("__key"), value_set=pa.array(groups, rows.column("__key").type))
+    failures = []
+    for row in rows.filter(astray).select(["__offset", "__key"]).to_pylist():
+        reason = (
+            f"by {partitioner}, which places the other groups, the group belongs into another partition than this: "
+            "its records are in several, and each task would keep a part of its state. Let all producers of the topic "
+            f"use the same partitioner. {_TRUST}"
+        )
+        text = row["__key"].decode("utf-8", "replace")
+        failures.append(Failure(row["__offset"], RecordError(topic, partition, row["__offset"], text, reason)))
+    return rows.filter(pc.invert(astray)), failures
+
+
+def _usable(keys: pa.ChunkedArray) -> pa.ChunkedArray:
+    usable = pc.invert(pc.fill_null(pc.starts_with(keys, pattern=RESERVED_PREFIX), True))
+    try:
+        keys.cast(pa.string())  # tests them all, and costs less than asking each
+    except pa.ArrowInvalid:
+        usable = pc.and_(usable, pa.chunked_array([pa.array([_is_text(key) for key in keys.to_pylist()])]))
+    return usable
+
+
+def _is_text(key: bytes | None) -> bool:
+    try:
+        return key is not None and bool(key.decode() or True)
+    except UnicodeDecodeError:
+        return False
+
+
+def _error(topic: str, partition: int, key_name: str, row: dict[str, object]) -> RecordError:
+    offset, key = row["__offset"], row["__key"]
+    assert isinstance(offset, int)
+    if row["__corrupt"] is not None:
+        source_key = row["__source_key"]
+        text = source_key.decode("utf-8", "replace") if isinstance(source_key, bytes) else None
+        return DecodeError(topic, partition, offset, text, f"{row['__corrupt']}: correct the schema or the producer")
+    if not isinstance(key, bytes):
+        reason = f"the key column {key_name!r} is null: filter such records out, or let the producer fill it"
+        if row["__source_key"] is not None:
+            reason = (
+                f"the value has no {key_name!r}, or null there, and the record's key, "
+                f"{_shown(row['__source_key'])}, is not read in its place: filter such records out, or let the "
+                "producer write the key into the value, too"
+            )
+        return RecordError(topic, partition, offset, None, reason)
+    if key.startswith(RESERVED_PREFIX):
+        reason = f"the key begins with {RESERVED_PREFIX!r}, which is reserved for the changelog: choose another key"
+    elif not _is_text(key):
+        reason = "the key is not UTF-8, so no output can name it: group by hex(key) or another text"
+    else:
+        found = "has no key" if row["__source_key"] is None else f"has the key {_shown(row['__source_key'])}"
+        reason = (
+            f"the record {found}, not its group {key.decode()!r}: records of one group may be in several partitions, "
+            f"and each task would keep a part of its state. Produce the topic with {key_name!r} as the key. {_TRUST}"
+        )
+    return RecordError(topic, partition, offset, key.decode("utf-8", "replace"), reason)
+
+
+def _shown(key: object) -> str:
+    assert isinstance(key, bytes)
+    return repr(key.decode() if _is_text(key) else key)

@@ -1,0 +1,113 @@
+"""What a slot does for its standbys besides following: it compares their stores and copies them."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.status import TaskState, TaskStatus
+from airflow_provider.launch.instance_settings import InstanceSettings
+from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.worker.certification import Certification
+from airflow_provider.streaming.worker.kafka_clients import RestoreConsumer
+from airflow_provider.streaming.worker.task import Task
+from airflow_provider.streaming.worker.task_snapshots import TaskSnapshots
+
+__all__ = ["StandbyDuties"]
+
+Isolating = Callable[[TaskId], AbstractContextManager[None]]
+
+
+class StandbyDuties:
+    """Certification and snapshots of a slot's tasks.
+
+    It outlives the stores: what was found out about one decides about its successor.
+
+    Args:
+        settings: of the instance.
+        job: of the job.
+    """
+
+    def __init__(self, settings: InstanceSettings, job: JobSpec) -> None:
+        self._settings, self._job = settings, job
+        self._certifications = defaultdict[TaskId, Certification](Certification)
+        self._snapshots: dict[TaskId, TaskSnapshots] = {}
+
+    def awaits_snapshot(self, task_id: TaskId, path: Path, reader: RestoreConsumer, replay: bool) -> bool:
+        """Whether a store has to wait for a snapshot, which is then being fetched.
+
+        Args:
+            task_id: the task's.
+            path: the store's folder, which no process has open.
+            reader: knows the changelog's bounds.
+            replay: whether the store is to be restored afresh. That, or a store that differed from its active's, is
+                restored from the changelog alone.
+
+        Raises:
+            StatefulStreamsError: the changelog's bounds are not known.
+        """
+        snapshots = self._snapshots_of(task_id)
+        if replay or self._certifications[task_id].diverged:
+            if self._job.snapshots is not None:
+                snapshots.not_used("a replay was asked for" if replay else "the store differed from its active's")
+            return False
+        return snapshots.restoring(self._job, path, reader)
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait for the stores that are being fetched, where there is nothing else to do."""
+        deadline = time.monotonic() + timeout_s
+        for snapshots in self._snapshots.values():
+            snapshots.wait(max(0.0, deadline - time.monotonic()))
+
+    def tick(self, tasks: Sequence[Task], isolating: Isolating) -> None:
+        """Finish what is done, begin what is due.
+
+        Args:
+            tasks: those that are followed.
+            isolating: keeps one task's error from the others.
+        """
+        self._certify(tasks, isolating)
+        self._take_snapshots(tasks, isolating)
+
+    def end(self, task_id: TaskId) -> bool:
+        """The store is closed, or becomes the active's: a comparison under way is given up.
+
+        Returns:
+            Whether the digest in the commit records was found wrong.
+        """
+        return self._certifications[task_id].leave()
+
+    def with_status(self, status: TaskStatus) -> TaskStatus:
+        """A task's status with its certificate and its snapshot."""
+        certified = self._certifications[status.task].with_certification_status(status)
+        return self._snapshots_of(status.task).with_snapshot_status(certified)
+
+    def _certify(self, tasks: Sequence[Task], isolating: Isolating) -> None:
+        """Compare the standbys' stores with their actives', one at a time."""
+        if (interval_s := self._job.certify_interval_s) is None:
+            return
+        for task in tasks:
+            checking = any(certification.checking for certification in self._certifications.values())
+            if task.state is TaskState.FOLLOWING:
+                with isolating(task.id):
+                    self._certifications[task.id].tick(task, interval_s, may_begin=not checking)
+
+    def _take_snapshots(self, tasks: Sequence[Task], isolating: Isolating) -> None:
+        """Copy the standbys' stores elsewhere: those that were certified, or whose active's digest is not known."""
+        if (settings := self._job.snapshots) is None:
+            return
+        for task in [task for task in tasks if task.state is TaskState.FOLLOWING]:
+            with isolating(task.id):
+                certification = self._certifications[task.id]
+                checked = self._job.certify_interval_s is not None and task.digest is not None
+                trustworthy = certification.certified if checked else not certification.diverged
+                self._snapshots_of(task.id).tick(task, settings, trustworthy, task.plan.snapshot)
+
+    def _snapshots_of(self, task_id: TaskId) -> TaskSnapshots:
+        if task_id not in self._snapshots:
+            self._snapshots[task_id] = TaskSnapshots(self._settings.connection, self._settings.instance, task_id)
+        return self._snapshots[task_id]

@@ -1,0 +1,46 @@
+"""Whether a job may go on with the state of a task."""
+
+from __future__ import annotations
+
+from airflow_provider.changelog.commit_record import CommitRecord
+from airflow_provider.changelog.signature import StoreSignature
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming.planner.job_spec import JobSpec
+
+__all__ = ["continued_signature"]
+
+
+def continued_signature(job: JobSpec, last: CommitRecord | None) -> StoreSignature | None:
+    """What the state of a task means from the job's next commit on.
+
+    Args:
+        job: of the job.
+        last: the task's last commit; None before the first.
+
+    Returns:
+        None where the job has no signature.
+
+    Raises:
+        ConfigurationError: another version of the job wrote the state; it meant something else by it, or read another
+            topic.
+        TopicMismatchError: the source was deleted and created again since.
+    """
+    now = job.store.signature
+    if last is None:
+        return now
+    topic = job.input.topic
+    last.check_source(topic, job.topic_ids.get(topic))
+    changes = []
+    if last.sources and list(last.sources) != [topic]:
+        changes.append(f"source {', '.join(map(repr, sorted(last.sources)))} became {topic!r}")
+    before = last.signature.get(job.store.name)
+    if now is not None and before is not None:
+        changes += before.changes_to(now)
+    if changes:
+        raise ConfigurationError(
+            f"The state of task {last.task} was written by another version of the job, and this one would misread it: "
+            f"{'; '.join(changes)}. Nothing was processed. Undo the change; or give a changed aggregate another name, "
+            "under which it starts empty; or begin again with empty state, under another store name "
+            "(options(store=...)) or another application id."
+        )
+    return now if before is None or now is None else before.continued_by(now)

@@ -1,0 +1,423 @@
+"""One task in a Python worker: its store, and its producer when it is the active one."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from airflow_provider.changelog.batch import ChangelogBatch
+from airflow_provider.changelog.commit_record import CommitRecord
+from airflow_provider.changelog.consumer_group import ConsumerGroup
+from airflow_provider.changelog.reader import ChangelogPartition
+from airflow_provider.changelog.replica import Replica
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.status import TaskState, TaskStatus
+from airflow_provider.errors import ConfigurationError, FencedError, TopicMismatchError
+from airflow_provider.failpoint import FailPoints
+from airflow_provider.launch.instance_settings import InstanceSettings
+from airflow_provider.state.digest_scan import DigestScan
+from airflow_provider.state.position import ChangelogPosition, Position
+from airflow_provider.streaming.operations.operation import Operation
+from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.worker.batch_result import BatchResult
+from airflow_provider.streaming.worker.kafka_clients import TaskProducer
+from airflow_provider.streaming.worker.last_commit import LastCommit
+from airflow_provider.streaming.worker.ownership import Ownership
+from airflow_provider.streaming.worker.partition_check import PartitionCheck
+from airflow_provider.streaming.worker.plan import TaskPlan
+from airflow_provider.streaming.worker.replica_opening import resume_offset
+from airflow_provider.streaming.worker.state_check import continued_signature
+from airflow_provider.streaming.worker.task_committer import TaskCommitter
+from airflow_provider.streaming.worker.task_life import TaskLife
+from airflow_provider.streaming.worker.task_report import open_task_status
+
+__all__ = ["Task"]
+
+
+class Task:
+    """What a worker holds of a task.
+
+    Its states are those of `TaskState`. What it is for the task is in `plan`; how far it is, in the store.
+
+    A promotion, from top to bottom:
+
+    1. `promote`: the task is the active one from here on, and processes nothing yet.
+    2. `fence`: no earlier owner can write any more, and what the last one left open is aborted.
+    3. The end of the changelog is asked for. No other can add to it now, so it is the last
+       (`ChangelogFollower.follow`, which then applies what the store lacks: `apply`).
+    4. `complete_restoration`: the store holds all of it. It goes on from the last commit, unless that is a later
+       owner's, or of a job that means something else by the state.
+    5. `write`: its first commit.
+
+    An error before the end of step 5 leads back to step 2 by `drop_producer`, a newer owner out of it by `on_fenced`.
+
+    Args:
+        settings: of the instance.
+        job: of the job.
+        plan: what to be.
+        replica: the open store.
+        open_writer: makes a task's producer; nothing is sent before it fences.
+        failpoints: where the process is to die.
+        renew_digest: whether the digest in the last commit record is not gone on from.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: InstanceSettings,
+        job: JobSpec,
+        plan: TaskPlan,
+        replica: Replica,
+        open_writer: Callable[[TaskId], TaskProducer],
+        failpoints: FailPoints,
+        renew_digest: bool = False,
+    ) -> None:
+        self.job = job
+        self.operation: Operation = job.operation
+        """The job's, on what the store holds."""
+        self._settings, self._plan, self._replica, self._store = settings, plan, replica, replica.store
+        self.partition_check: PartitionCheck | None = None
+        """Whether groups belong into the task's partition; None where that is taken for granted, and before it runs."""
+        self._life = TaskLife(plan.task, plan.role)
+        self._committer = TaskCommitter(
+            settings=settings,
+            job=job,
+            task_id=plan.task,
+            replica=replica,
+            open_writer=open_writer,
+            failpoints=failpoints,
+        )
+        self._last_commit = LastCommit(replica.store, job.application_id, plan.task, replica.changelog)
+        self._ownership = Ownership()
+        self._renew_digest = renew_digest
+
+    # -- what it is ----------------------------------------------------------------------------------------------
+
+    @property
+    def plan(self) -> TaskPlan:
+        """What it is to be."""
+        return self._plan
+
+    @property
+    def state(self) -> TaskState:
+        """Where it is in its life."""
+        return self._life.state
+
+    @property
+    def id(self) -> TaskId:
+        """Which task it is."""
+        return self._plan.task
+
+    @property
+    def error(self) -> Exception | None:
+        """Why it is FAILED, or waits CLOSED; None in every other state."""
+        return self._life.error
+
+    @property
+    def partition(self) -> int:
+        """The partition of source and changelog."""
+        return self.id.partition
+
+    @property
+    def instance(self) -> str:
+        """The name of the instance that holds it."""
+        return self._settings.instance
+
+    @property
+    def changelog(self) -> str:
+        """Its store's changelog."""
+        return self._replica.changelog
+
+    @property
+    def changelog_partition(self) -> ChangelogPartition:
+        """Its partition of the changelog."""
+        return self.changelog, self.partition
+
+    @property
+    def path(self) -> Path:
+        """The folder of its store."""
+        return self._store.path
+
+    @property
+    def position(self) -> ChangelogPosition | None:
+        """Up to where its changelog is applied; None while its store is empty."""
+        return self._replica.position
+
+    @property
+    def offset(self) -> int:
+        """Of the next changelog record to apply."""
+        return self._replica.offset
+
+    @property
+    def store_position(self) -> Position | None:
+        """What its store stands for, with the last commit; None while it is empty."""
+        return self._store.position
+
+    @property
+    def reached_end(self) -> bool:
+        """Whether the store stood at the end of the changelog when that was read last."""
+        return self._replica.reached_end
+
+    @property
+    def commit_record(self) -> CommitRecord | None:
+        """The last commit that the store is applied to; None before the first.
+
+        Raises:
+            TopicMismatchError: it is another application's.
+        """
+        return self._last_commit.read()
+
+    @property
+    def digest(self) -> str | None:
+        """Of its store after the last commit; None before the first, and while it is not known.
+
+        Raises:
+            TopicMismatchError: the commit is another application's.
+        """
+        record = self.commit_record
+        return None if record is None else record.digests.get(self._replica.name)
+
+    @property
+    def source_offset(self) -> int | None:
+        """Offset of the next input record to process; None before the first commit: from the earliest there is."""
+        record = self.commit_record
+        return None if record is None else record.source_offset(self.job.input.topic)
+
+    # -- its life ------------------------------------------------------------------------------------------------
+
+    def promote(self, plan: TaskPlan, renew_digest: bool | None = None) -> None:
+        """Step 1: be the active one, or begin again as that, to be fenced and restored before it processes anything.
+
+        Args:
+            plan: that names it active.
+            renew_digest: whether the digest in the commit records was found wrong; None for as known before.
+        """
+        self._plan = plan
+        if renew_digest is not None:
+            self._renew_digest = renew_digest
+        self._committer.close()  # a producer fences once
+        self._life.transition(TaskState.OWNING)
+        self._ownership.begin()
+        self._replica.begin_restore()
+
+    def fence(self) -> None:
+        """Step 2: fence every earlier owner and abort what it left open.
+
+        After this no other than this task can add to its changelog, so the end that is asked for next is the last.
+
+        Raises:
+            BrokerUnreachableError: the coordinator did not answer in time.
+        """
+        self._committer.fence()
+        self._ownership.take()
+        self._replica.resume()
+        self._life.transition(TaskState.RESTORING)
+
+    @property
+    def restored(self) -> bool:
+        """Whether it is fenced and its store at the last end of the changelog: step 3 is done."""
+        return self.state is TaskState.RESTORING and self._replica.reached_end and self._replica.lag_records == 0
+
+    def complete_restoration(self) -> None:
+        """Step 4: go on from the last commit, unless a later owner made it, or a job that this one would misread."""
+        record = self.commit_record
+        if record is None or record.generation <= self._plan.generation:
+            try:
+                signature = continued_signature(self.job, record)
+            except (ConfigurationError, TopicMismatchError) as error:
+                self.fail(error)
+                return
+            self._life.transition(TaskState.RUNNING)
+            self.operation = self.job.operation if signature is None else self.job.operation.going_on(signature)
+            self.partition_check = self._new_partition_check()  # the store may hold more than when it last owned it
+            self._committer.begin(record, self._renew_digest, signature)
+            self._ownership.resume(self.source_offset)
+            self._renew_digest = False
+            return
+        self._committer.close()
+        self._life.transition(
+            TaskState.CLOSED,
+            FencedError(
+                f"Task {self.id} was given to {self.instance!r} in generation {self._plan.generation}, but "
+                f"{record.instance!r} has committed in generation {record.generation}: nothing is written until a "
+                "newer assignment names this instance."
+            ),
+        )
+
+    def check_state(self) -> None:
+        """Say before it is needed that the job could not go on with what the store holds.
+
+        Raises:
+            ConfigurationError: another version of the job wrote the state, and this one would misread it.
+            TopicMismatchError: the last commit is another application's, or the source was deleted and created again.
+        """
+        continued_signature(self.job, self.commit_record)
+
+    def demote(self, plan: TaskPlan) -> None:
+        """Be a standby: write nothing, follow the changelog from where the store stands."""
+        self._plan = plan
+        self._committer.close()
+        self._life.transition(TaskState.FOLLOWING)
+        self._ownership.end()
+        self._replica.resume()
+
+    def update(self, plan: TaskPlan) -> None:
+        """Note a plan that changes neither role nor generation of an active task."""
+        self._plan = plan
+
+    def drop_producer(self) -> None:
+        """Give the producer up, because what became of its last transaction is not known.
+
+        An active task is fenced and restored again before it processes anything.
+        """
+        self._committer.close()
+        if self.state in (TaskState.RESTORING, TaskState.RUNNING):
+            self._life.transition(TaskState.OWNING)
+
+    def on_fenced(self, error: Exception) -> None:
+        """Another instance owns the task: wait for the newer assignment that says so."""
+        self._committer.close()
+        self._life.transition(TaskState.CLOSED, error)
+        self._ownership.lose()
+
+    @property
+    def fenced_for_s(self) -> float:
+        """How long it has waited for the assignment that explains why it was fenced; 0 where it does not wait."""
+        return self._ownership.lost_for_s if self.state is TaskState.CLOSED else 0.0
+
+    def fail(self, error: Exception) -> None:
+        """Stop with an error; the state stays as of the last commit."""
+        self._committer.close()
+        self._life.transition(TaskState.FAILED, error)
+
+    def close(self) -> None:
+        """Give the store's lock back."""
+        self._committer.close()
+        self._life.transition(TaskState.CLOSED)
+        self._store.close()
+
+    def _new_partition_check(self) -> PartitionCheck | None:
+        number = self.job.input.num_partitions
+        return (
+            None if number is None else PartitionCheck(self.partition, number, lambda: (key for key, _ in self.items()))
+        )
+
+    # -- its store -----------------------------------------------------------------------------------------------
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The stored values of `keys`, in their order; None where there is none.
+
+        Raises:
+            StoreCorruptedError: a block cannot be read.
+        """
+        return self._store.get_many(self._replica.name, keys)
+
+    def items(self) -> Iterator[tuple[bytes, bytes]]:
+        """Every key and stored value, in the order of the keys' bytes."""
+        return self._store.items(self._replica.name)
+
+    def write(self, result: BatchResult, group: ConsumerGroup) -> None:
+        """Steps 4 and 5 of the protocol (``docs/protocol.md``): one Kafka transaction, then one RocksDB write batch.
+
+        Args:
+            result: of the rows.
+            group: gets the offsets.
+
+        Raises:
+            RuntimeError: it is not RUNNING.
+            StatefulStreamsError: what `TaskProducer.commit` and `Store.write` raise.
+        """
+        if self.state is not TaskState.RUNNING:
+            raise RuntimeError(
+                f"Task {self.id} is {self.state.name} and must not write: only a RUNNING task may, after "
+                "fence() and complete_restoration()."
+            )
+        self._committer.commit(result, self.commit_record, self._plan.generation, group)
+        self._ownership.count_commit(result.rows)
+
+    def apply(self, batch: ChangelogBatch) -> None:
+        """Apply consecutive records of the changelog; a changelog that is another application's fails the task.
+
+        Raises:
+            StatefulStreamsError: as `Replica.apply`.
+        """
+        self._replica.apply(batch)
+        try:
+            self._last_commit.read()
+        except TopicMismatchError as error:
+            self.fail(error)
+
+    def ingest_ranges(self) -> None:
+        """Take over those SST files of the plan that come next.
+
+        Raises:
+            StateError: the store does not take them.
+        """
+        for sst_range in self._plan.ranges or ():
+            self._replica.ingest(sst_range)
+
+    def resume(self, bounds: tuple[int, int], *, read_back: bool = True) -> int:
+        """The changelog is read from the store's position on.
+
+        Args:
+            bounds: the first offset that the changelog still has, and the one after its last.
+            read_back: as `replica_opening.resume_offset` says.
+
+        Returns:
+            Where to begin.
+
+        Raises:
+            StoreOutdatedError: the store must not be resumed.
+        """
+        self._replica.resume()
+        offset = resume_offset(self._replica, bounds, self.job.store.delete_retention_ms, read_back=read_back)
+        self._replica.expect_end(bounds[1], last=self.state is TaskState.RESTORING)
+        return offset
+
+    @property
+    def touch_due(self) -> bool:
+        """Whether it was known so long ago that all is applied that the changelog's end is to be asked for."""
+        return self._replica.touch_due
+
+    def await_end(self, end: int) -> None:
+        """Learn of the changelog's end, which was asked for just now."""
+        self._replica.await_end(end)
+
+    def holds_all_before(self, end: int) -> bool:
+        """Whether the store lacks nothing of a changelog that ends there."""
+        # Behind the last commit of a running task lies that commit's marker.
+        return end <= self._replica.offset + (self.state is TaskState.RUNNING)
+
+    def touch(self) -> None:
+        """Keep an idle store from growing old: all of the changelog is applied as of now."""
+        self._replica.touch()
+
+    def scan(self) -> DigestScan:
+        """Begin to compute the digest of what the store holds now."""
+        return self._store.scan(self._replica.name)
+
+    def checkpoint(self, folder: Path) -> None:
+        """Make a copy of the store as it stands (`Store.checkpoint`)."""
+        self._store.checkpoint(folder)
+
+    def estimate_num_keys(self) -> int:
+        """The store's number of keys, as RocksDB estimates it."""
+        return self._store.estimate_num_keys(self._replica.name)
+
+    # -- its report ----------------------------------------------------------------------------------------------
+
+    def status(self) -> TaskStatus:
+        """For the heartbeat."""
+        record = None
+        with contextlib.suppress(TopicMismatchError):  # reported where it is applied; it must not hold up other tasks
+            record = self.commit_record
+        return open_task_status(
+            plan=self._plan,
+            state=self.state,
+            error=self.error,
+            replica=self._replica,
+            ownership=self._ownership,
+            record=record,
+            source_topic=self.job.input.topic,
+        )

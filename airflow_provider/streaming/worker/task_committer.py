@@ -1,0 +1,141 @@
+"""The writing half of an active task: its producer, and the digest of what its store holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from airflow_provider.changelog.commit_record import CommitRecord, SourcePosition
+from airflow_provider.changelog.consumer_group import ConsumerGroup
+from airflow_provider.changelog.replica import Replica
+from airflow_provider.changelog.signature import StoreSignature
+from airflow_provider.common.clock import now_ms
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.failpoint import FailPoint, FailPoints
+from airflow_provider.launch.instance_settings import InstanceSettings
+from airflow_provider.state.position import Position
+from airflow_provider.state.running_digest import RunningDigest
+from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.worker.batch_result import BatchResult
+from airflow_provider.streaming.worker.kafka_clients import TaskProducer
+
+__all__ = ["TaskCommitter"]
+
+
+class TaskCommitter:
+    """Takes steps 1, 4 and 5 of the protocol (``docs/protocol.md``) for one task; `Task` knows when each is due.
+
+    Args:
+        settings: of the instance.
+        job: of the job.
+        task_id: the task's.
+        replica: the open store.
+        open_writer: makes a task's producer; nothing is sent before it fences.
+        failpoints: where the process is to die.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: InstanceSettings,
+        job: JobSpec,
+        task_id: TaskId,
+        replica: Replica,
+        open_writer: Callable[[TaskId], TaskProducer],
+        failpoints: FailPoints,
+    ) -> None:
+        self._settings, self._job, self._task_id, self._replica = settings, job, task_id, replica
+        self._open_writer, self._failpoints = open_writer, failpoints
+        self._writer: TaskProducer | None = None
+        self._digest = RunningDigest()
+        self._signature: StoreSignature | None = None
+
+    def fence(self) -> None:
+        """Fence every earlier owner and abort what it left open.
+
+        Raises:
+            BrokerUnreachableError: the coordinator did not answer in time; the same producer can try again.
+        """
+        if self._writer is None:
+            self._writer = self._open_writer(self._task_id)
+        self._failpoints.hit(FailPoint.FENCE_BEFORE)
+        self._writer.fence()
+        self._failpoints.hit(FailPoint.FENCE_DONE)
+
+    def begin(self, last: CommitRecord | None, renew_digest: bool, signature: StoreSignature | None) -> None:
+        """Go on from the last commit's digest; where there is none, from what the store holds.
+
+        Args:
+            last: the last commit; None before the first.
+            renew_digest: whether its digest is not believed.
+            signature: what the state means from the next commit on; None while that is not known.
+        """
+        self._signature = signature
+        store, name = self._replica.store, self._replica.name
+        known = None if last is None or renew_digest else last.digests.get(name)
+        if known is not None:
+            self._digest.resume(int(known, 16))
+        elif last is None and not store.holds_data(name):
+            self._digest.resume(0)
+        else:
+            self._digest.rebase(store.scan(name))
+
+    def commit(self, result: BatchResult, last: CommitRecord | None, generation: int, group: ConsumerGroup) -> None:
+        """One Kafka transaction, then one RocksDB write batch.
+
+        Args:
+            result: of the rows.
+            last: the last commit; None before the first.
+            generation: of the owner.
+            group: gets the offsets.
+
+        Raises:
+            RuntimeError: it has no producer.
+            StoreCorruptedError: the scan for the digest found a part of the store that cannot be read; nothing was
+                written.
+            StatefulStreamsError: what `TaskProducer.commit` and `Store.write` raise.
+        """
+        if self._writer is None:
+            raise RuntimeError(f"Task {self._task_id} has no producer: fence() comes before commit().")
+        job, changelog, state = self._job, self._replica.changelog, result.changes.state
+        record = self._next_record(result, last, generation)
+        letters = {str(job.error_policy.topic): result.dead_letters} if result.dead_letters else {}
+        outputs = {job.sink_topic: result.changes.output} if job.sink_topic else {}
+        # 4. one transaction in Kafka
+        offset = self._writer.commit({changelog: state}, outputs, record, group, letters)[changelog]
+        # 5. the same in the store, after the commit
+        self._failpoints.hit(FailPoint.STORE_BEFORE)
+        before = self._replica.store.position or Position()
+        to = self._replica.position_after_commit(offset, len(state) + 1, record.committed_at_ms)
+        self._replica.store.write({self._replica.name: state}, before.moved(changelog, to, record.to_bytes()))
+        self._digest.add(result.digest_change)
+        self._failpoints.hit(FailPoint.STORE_DONE)
+        self._replica.set_end(offset)
+
+    def close(self) -> None:
+        """Give the producer up; what it left open is aborted by the next owner."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+        self._digest.resume(None)
+
+    def _next_record(self, result: BatchResult, last: CommitRecord | None, generation: int) -> CommitRecord:
+        filtered = dict(last.filtered) if last else {}
+        for name, number in result.filtered.items():
+            filtered[name] = filtered.get(name, 0) + number
+        source = self._job.input.topic
+        digest = self._digest.after(result.digest_change)
+        return CommitRecord(
+            application_id=self._job.application_id,
+            task=self._task_id,
+            sequence=1 if last is None else last.sequence + 1,
+            generation=generation,
+            instance=self._settings.instance,
+            incarnation=self._settings.incarnation,
+            committed_at_ms=now_ms(),
+            sources={source: SourcePosition(result.source_offset, self._job.topic_ids.get(source))},
+            processed=(last.processed if last else 0) + result.rows,
+            filtered=filtered,
+            failed=(last.failed if last else 0) + result.failed,
+            digests={} if digest is None else {self._replica.name: f"{digest:016x}"},
+            signature={} if self._signature is None else {self._replica.name: self._signature},
+        )

@@ -1,0 +1,257 @@
+"""The tasks that a slot holds: opened, closed, and each kept from the others' errors."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.status import FailureStatus, TaskStatus
+from airflow_provider.errors import StateError, StatefulStreamsError, StoreCorruptedError, StoreLockedError
+from airflow_provider.failpoint import FailPoints
+from airflow_provider.launch.instance_settings import InstanceSettings
+from airflow_provider.state.directory import StateDirectory
+from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.worker.kafka_clients import RestoreConsumer, TaskProducer
+from airflow_provider.streaming.worker.lost_stores import LostStores
+from airflow_provider.streaming.worker.plan import TaskPlan
+from airflow_provider.streaming.worker.reaction import Reaction, reaction_to_batch_error, reaction_to_error
+from airflow_provider.streaming.worker.replica_opening import open_replica
+from airflow_provider.streaming.worker.standby_duties import StandbyDuties
+from airflow_provider.streaming.worker.task import Task
+from airflow_provider.streaming.worker.task_report import lost_task_status, unopened_task_status
+
+__all__ = ["TaskRegistry"]
+
+_LOCK_TIMEOUT_S = 20.0
+
+
+class TaskRegistry:
+    """Owns which tasks are open here, and why one is not.
+
+    Args:
+        settings: of the instance.
+        job: of the job.
+        reader: gets the changelogs of the tasks that are opened.
+        address: of this worker's handover.
+        duties: knows whether a store waits for a snapshot; ended where a store is closed.
+        open_writer: makes a task's producer.
+        failpoints: where the process is to die.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: InstanceSettings,
+        job: JobSpec,
+        reader: RestoreConsumer,
+        address: str,
+        duties: StandbyDuties,
+        open_writer: Callable[[TaskId], TaskProducer],
+        failpoints: FailPoints,
+    ) -> None:
+        self._settings, self._job, self._reader, self._address = settings, job, reader, address
+        self._duties, self._open_writer, self._failpoints = duties, open_writer, failpoints
+        self._directory = StateDirectory(Path(settings.state_dir), job.application_id)
+        self._tasks: dict[TaskId, Task] = {}
+        self._plans: Mapping[TaskId, TaskPlan] = {}
+        self._errors: dict[TaskId, Exception] = {}
+        self._was_locked: frozenset[TaskId] = frozenset()
+        self._lost = LostStores()
+        self._quarantine_grew = True  # what an earlier process left in quarantine counts too
+
+    @property
+    def tasks(self) -> Mapping[TaskId, Task]:
+        """The open tasks, as they are now; a view."""
+        return MappingProxyType(self._tasks)
+
+    def begin_call(self, plans: Sequence[TaskPlan]) -> None:
+        """Close what the plans do not name; every task is tried again.
+
+        Args:
+            plans: of this call.
+        """
+        self._plans = {plan.task: plan for plan in plans}
+        self._was_locked = frozenset(p for p, error in self._errors.items() if isinstance(error, StoreLockedError))
+        self._errors = {}
+        for task_id in self._tasks.keys() - self._plans.keys():
+            self.close(task_id)
+        for task_id, task in list(self._tasks.items()):
+            if not task.path.joinpath("CURRENT").exists():
+                # RocksDB goes on with the files it holds open, and the next start would find nothing.
+                with self.isolating(task_id):
+                    raise StoreCorruptedError(
+                        f"The files of the open store {task.path} were removed: find out who did it. The store is "
+                        "restored from its changelog."
+                    )
+
+    def open(self, plan: TaskPlan) -> Task | None:
+        """The task of a plan, opened if it is not open; for a replay that is new, with an empty store.
+
+        Returns:
+            None while its store is lost and a standby is to take over, or a snapshot of it is being fetched.
+
+        Raises:
+            StatefulStreamsError: it cannot be opened now.
+            OSError: the state folder cannot be used.
+        """
+        task_id = plan.task
+        if self._lost.reason(plan) is not None:
+            return None
+        replay = plan.replay is not None and self._directory.replayed(task_id) != plan.replay
+        if replay:
+            self.close(task_id)
+        if task_id in self._tasks:
+            return self._tasks[task_id]
+        if self._duties.awaits_snapshot(task_id, self._directory.database(task_id), self._reader, replay):
+            return None
+        self._quarantine_grew = True  # opening may move a bad store aside
+        replica = open_replica(
+            self._job,
+            task_id,
+            self._directory,
+            self._reader,
+            self._address,
+            fresh=replay,
+            # With snapshots a bad store is not replaced at once: an empty one may be filled by them.
+            strict=plan.yields_to_standby or self._job.snapshots is not None,
+            # A process that did not give the lock back once is not waited for again: the other tasks would wait too.
+            lock_timeout_s=0.0 if task_id in self._was_locked else _LOCK_TIMEOUT_S,
+        )
+        # A replay renews the digest too.
+        task = Task(
+            settings=self._settings,
+            job=self._job,
+            plan=plan,
+            replica=replica,
+            open_writer=self._open_writer,
+            failpoints=self._failpoints,
+            renew_digest=replay,
+        )
+        self._tasks[task_id] = task
+        if replay and plan.replay is not None:
+            self._directory.note_replay(task_id, plan.replay)
+        return task
+
+    def close(self, task_id: TaskId) -> None:
+        """Close a task's store, if it is open; its lock is free afterwards."""
+        task = self._tasks.pop(task_id, None)
+        if task is not None:
+            self._reader.remove(task.changelog_partition)
+            self._duties.end(task_id)
+            task.close()
+
+    def close_all(self) -> None:
+        """Close every task."""
+        for task_id in list(self._tasks):
+            self.close(task_id)
+
+    def release(self, folder: str) -> bool:
+        """Close the task whose store lies in a folder, because another worker needs it; false when none is open."""
+        task_id = next((p for p, task in self._tasks.items() if str(task.path) == folder), None)
+        if task_id is None:
+            return False
+        self.close(task_id)
+        return True
+
+    def prune_quarantine(self) -> None:
+        """Remove the oldest stores in quarantine beyond the bounds, those of the open tasks, which are restored."""
+        if self._quarantine_grew:
+            settings = self._settings
+            self._directory.prune(self._tasks.keys(), settings.quarantine_max_stores, settings.quarantine_max_bytes)
+            self._quarantine_grew = False
+
+    def note(self, task_id: TaskId, error: Exception) -> None:
+        """Report an error of a task that goes on nevertheless: it is in the task's status until the next call."""
+        self._errors[task_id] = error
+
+    def error(self, task_id: TaskId) -> Exception | None:
+        """Why a task stopped, or what went wrong with it in the last call; None where nothing did."""
+        task = self._tasks.get(task_id)
+        return self._errors.get(task_id) if task is None or task.error is None else task.error
+
+    def status(self, plan: TaskPlan) -> TaskStatus:
+        """How the task of a plan is, whether it is open or not."""
+        task, error = self._tasks.get(plan.task), self._errors.get(plan.task)
+        if task is not None:
+            status = task.status()
+        elif (lost := self._lost.reason(plan)) is not None:
+            return lost_task_status(plan, lost)
+        else:
+            status = unopened_task_status(plan)
+        if error is not None and status.error is None:
+            status = dataclasses.replace(status, failure=FailureStatus.of(error))
+        return status
+
+    # -- errors of one task --------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def isolating(self, task_id: TaskId) -> Iterator[None]:
+        """Opening, fencing, restoring or following: an error is reported in the task's status, the others go on."""
+        try:
+            yield
+        except StatefulStreamsError as error:
+            self._react(task_id, error, reaction_to_error(error))
+        except OSError as error:
+            # Nothing but the state folder is read or written there, so an error of the system is the folder's.
+            unusable = StateError(
+                f"The state folder {self._directory.path} cannot be used ({error}): check the disk's space and "
+                "permissions."
+            )
+            self._react(task_id, unusable, reaction_to_error(unusable))
+
+    @contextlib.contextmanager
+    def isolating_batch(self, task_id: TaskId, attempts_left: bool) -> Iterator[None]:
+        """Processing rows: some errors are worth another attempt by Spark.
+
+        Args:
+            task_id: the task's.
+            attempts_left: whether Spark would try the rows again.
+
+        Raises:
+            Exception: what another attempt may get past.
+        """
+        try:
+            yield
+        except Exception as error:
+            reaction = reaction_to_batch_error(error, attempts_left)
+            self._react(task_id, error, reaction)
+            if reaction is Reaction.RAISE:
+                raise
+
+    def _react(self, task_id: TaskId, error: Exception, reaction: Reaction) -> None:
+        task = self._tasks.get(task_id)
+        match reaction:
+            case Reaction.WAIT if task is not None:
+                task.on_fenced(error)
+                return
+            case Reaction.FAIL if task is not None:
+                task.fail(error)
+                return
+        if task is not None:
+            # What the last commit did may be in the changelog and not in the store.
+            task.drop_producer()
+        if reaction is Reaction.RAISE:
+            return
+        self._errors[task_id] = error
+        if reaction in (Reaction.CLOSE_STORE, Reaction.REPLACE_STORE):
+            self._lose_store(task_id, error, bad=reaction is Reaction.REPLACE_STORE)
+
+    def _lose_store(self, task_id: TaskId, error: Exception, *, bad: bool) -> None:
+        """A standby takes over where there is one; else the next call opens the store again, or restores an empty one.
+
+        RocksDB refuses everything after a write that failed, even when the disk has room again: so it is closed.
+        """
+        task = self._tasks.get(task_id)
+        self.close(task_id)
+        if bad:
+            # Not destroyed in place; where not even that can be done, the next call finds it again.
+            with contextlib.suppress(OSError):
+                self._directory.quarantine(task_id)
+            self._quarantine_grew = True
+        plan = self._plans.get(task_id) if task is None else task.plan
+        if plan is not None:
+            self._lost.note(plan, error)

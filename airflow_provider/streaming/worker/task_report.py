@@ -1,0 +1,90 @@
+"""What the heartbeat says of a task, open or not."""
+
+from __future__ import annotations
+
+from airflow_provider.changelog.commit_record import CommitRecord
+from airflow_provider.changelog.replica import Replica
+from airflow_provider.common.clock import now_ms
+from airflow_provider.common.error_text import error_text
+from airflow_provider.control.status import FailureStatus, RestorePhase, RestoreStatus, TaskState, TaskStatus
+from airflow_provider.streaming.worker.ownership import Ownership
+from airflow_provider.streaming.worker.plan import TaskPlan
+
+__all__ = ["lost_task_status", "open_task_status", "unopened_task_status"]
+
+
+def open_task_status(
+    *,
+    plan: TaskPlan,
+    state: TaskState,
+    error: Exception | None,
+    replica: Replica,
+    ownership: Ownership,
+    record: CommitRecord | None,
+    source_topic: str,
+) -> TaskStatus:
+    """The status of a task whose store is open.
+
+    Args:
+        plan: what it is to be.
+        state: where it is in its life.
+        error: why it stopped; None where it did not.
+        replica: the store.
+        ownership: what it did as the active one.
+        record: the last commit; None before the first, and where it is not the application's.
+        source_topic: of which the status gives the offset.
+    """
+    running, meter, position = state is TaskState.RUNNING, replica.meter, replica.position
+    lag = 0 if running else replica.lag_records
+    lag_s = 0.0 if lag == 0 else None
+    if lag and position is not None and position.timestamp_ms:
+        lag_s = max(0.0, (now_ms() - position.timestamp_ms) / 1000)
+    restore_phase = RestorePhase.CHANGELOG if plan.ranges is None else RestorePhase.RANGES
+    return TaskStatus(
+        task=plan.task,
+        role=plan.role,
+        state=state,
+        generation=plan.generation,
+        position=None if position is None else position.offset,
+        end=position.offset if running and position is not None else replica.end,
+        lag_records=lag,
+        lag_s=lag_s,
+        source_offset=None if record is None else record.source_offset(source_topic),
+        resumed_offset=ownership.resumed_offset,
+        restore=RestoreStatus(
+            phase=None if running or replica.restored else restore_phase,
+            records=meter.records,
+            bytes=meter.bytes,
+            bytes_left=0 if running else meter.bytes_left(lag),
+            records_per_s=round(meter.records_per_s, 1),
+            took_s=round(meter.elapsed_s, 3),
+            remaining_s=0.0 if running else meter.caught_up_in_s(lag),
+        ),
+        committed_generation=None if record is None else record.generation,
+        processed_records=ownership.processed,
+        failed_records=0 if record is None else record.failed,
+        first_commit_at_ms=ownership.first_commit_at_ms,
+        owned_at_ms=ownership.owned_at_ms,
+        failure=None if error is None else FailureStatus.of(error),
+    )
+
+
+def unopened_task_status(plan: TaskPlan) -> TaskStatus:
+    """The status of a task whose store is not open yet."""
+    return TaskStatus(task=plan.task, role=plan.role, state=TaskState.initial(plan.role), generation=plan.generation)
+
+
+def lost_task_status(plan: TaskPlan, error: Exception) -> TaskStatus:
+    """The status of an active task that lost its store, and whose standby is to take over.
+
+    Args:
+        plan: what it is to be.
+        error: why it lost the store.
+    """
+    return TaskStatus(
+        task=plan.task,
+        role=plan.role,
+        state=TaskState.FAILED,
+        generation=plan.generation,
+        failure=FailureStatus(type(error).__name__, f"{error_text(error)} A standby is to take over."),
+    )

@@ -1,0 +1,184 @@
+"""Checks that a job's result does not depend on where its micro-batches end."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from airflow_provider.streaming.job import StatefulJob
+from airflow_provider.testing.input_record import InputRecord
+from airflow_provider.testing.job_tester import JobTester
+from airflow_provider.testing.source_rows import SourceRecord
+
+__all__ = ["check_batching"]
+
+_FIRST_MS: Final = 1_700_000_000_000
+"""Time of the first record where none is given: the same in every run."""
+
+_MAX_FAULTS: Final = 3
+_MAX_SHOWN: Final = 10
+_REL_TOL: Final = 1e-9
+
+_NOTHING: Final = "nothing"
+
+
+def check_batching(
+    job: StatefulJob,
+    records: Iterable[Any],
+    seed: int | None = None,
+    cuts: int = 20,
+    *,
+    partitions: int = 1,
+    faults: bool = True,
+) -> None:
+    """Check that a job comes to the same result however its input is cut into micro-batches.
+
+    Spark decides where a micro-batch ends, and instances restart. So the records are processed one by one first, and
+    then again and again in micro-batches of random sizes, with restarts, replays of the changelog and promotions of a
+    standby between them. Each time the state, the last output of each key, the dead letters (without their stacks) and
+    the counts have to be the same. Floats may differ in the last digits, because a sum depends on its order.
+
+    Args:
+        job: complete.
+        records: as in `JobTester.pipe_inputs`. Where a record has no timestamp, it gets one that is always the same.
+        seed: of the random cuts; None for another one each time, which a failure names.
+        cuts: how many times the records are cut at random.
+        partitions: of the source topic.
+        faults: whether there are restarts, replays and promotions.
+
+    Raises:
+        AssertionError: two results differ; names the seed, the micro-batches and what differs.
+        RecordError: a record cannot be processed, and the job's policy is ``"fail"``.
+    """
+    given = [value if isinstance(value, InputRecord) else InputRecord(value) for value in records]
+    timed = [
+        dataclasses.replace(record, timestamp_ms=_FIRST_MS + number) if record.timestamp_ms is None else record
+        for number, record in enumerate(given)
+    ]
+    seed = random.SystemRandom().randrange(2**32) if seed is None else seed
+    randomness = random.Random(seed)
+    expected = _run(job, timed, _Cut(tuple([1] * len(timed)), {}), partitions)
+    for number in range(1, cuts + 1):
+        cut = _random_cut(randomness, len(timed), faults)
+        found = _run(job, timed, cut, partitions)
+        differences = expected.differences(found)
+        if differences:
+            more = len(differences) - _MAX_SHOWN
+            shown = "\n".join(differences[:_MAX_SHOWN] + ([f"... and {more} more"] if more > 0 else []))
+            raise AssertionError(
+                f"The result depends on where micro-batches end (seed {seed}, cut {number} of {cuts}).\n"
+                f"Micro-batches: {cut}\n{shown}\n"
+                f"Pass seed={seed} to see the same again; the job's function must not rely on the rows of one call."
+            )
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """Where micro-batches end, and what happens after some of them.
+
+    Args:
+        sizes: records of each micro-batch.
+        faults: by micro-batch from 0, what happens after it.
+    """
+
+    sizes: tuple[int, ...]
+    faults: Mapping[int, str]
+
+    def __str__(self) -> str:
+        steps = []
+        for number, size in enumerate(self.sizes):
+            happens = self.faults.get(number)
+            steps.append(str(size) if happens is None else f"{size}, {happens}")
+        return ", ".join(steps)
+
+
+_FAULTS: Final = {
+    "restart": lambda tester: tester.restart(),
+    "restart with an empty store": lambda tester: tester.restart(store="empty"),
+    "promotion of the standby": lambda tester: tester.promote_standby(),
+}
+
+
+@dataclass(frozen=True)
+class _Result:
+    """What a run came to, by what it is called in a failure."""
+
+    facts: Mapping[str, Any]
+
+    def differences(self, other: _Result) -> list[str]:
+        """A line for each fact that differs."""
+        names = [*self.facts, *(name for name in other.facts if name not in self.facts)]
+        pairs = [(name, self.facts.get(name, _NOTHING), other.facts.get(name, _NOTHING)) for name in names]
+        return [
+            f"{name}: one record a micro-batch gives {expected!r}, these give {found!r}"
+            for name, expected, found in pairs
+            if not _agree(expected, found)
+        ]
+
+
+def _random_cut(randomness: random.Random, records: int, with_faults: bool) -> _Cut:
+    ends = sorted(randomness.sample(range(1, records), randomness.randrange(records))) if records > 1 else []
+    edges = [0, *ends, records]
+    sizes = tuple(end - begin for begin, end in itertools.pairwise(edges) if end > begin)
+    faults = {}
+    if with_faults and sizes:
+        for _ in range(randomness.randint(0, _MAX_FAULTS)):
+            faults[randomness.randrange(len(sizes))] = randomness.choice(list(_FAULTS))
+    return _Cut(sizes, faults)
+
+
+def _run(job: StatefulJob, records: Sequence[InputRecord], cut: _Cut, partitions: int) -> _Result:
+    with _RunTester(job, partitions) as tester:
+        tester.expect(records)
+        begin = 0
+        for number, size in enumerate(cut.sizes):
+            tester.pipe_inputs(records[begin : begin + size])
+            begin += size
+            if number in cut.faults:
+                _FAULTS[cut.faults[number]](tester)
+        facts = {f"state of {key!r}": state for key, state in tester.states().items()}
+        # A later record replaces an earlier one of its key.
+        facts.update({f"last output of {record.key!r}": record.value for record in tester.read_output()})
+        for letter in tester.dead_letters():
+            where = f"dead letter of {letter.topic}[{letter.partition}] at offset {letter.offset}"
+            facts[where] = (letter.key, letter.value, letter.error, letter.message)
+        counts = tester.counts
+        facts["processed records"], facts["failed records"] = counts.processed, counts.failed
+        facts.update({f"records filtered by {name!r}": number for name, number in counts.filtered.items()})
+    return _Result(facts)
+
+
+class _RunTester(JobTester):
+    """A tester that is told beforehand what it will get."""
+
+    def expect(self, records: Iterable[InputRecord]) -> None:
+        """Say which records will be piped, in their order.
+
+        Raises:
+            ConfigurationError: as `JobTester.pipe_inputs` does.
+        """
+        ends: Counter[int] = Counter()
+        placed: list[SourceRecord] = []
+        for partition, record in map(self._source_record, records):
+            placed.append(SourceRecord(partition=partition, offset=ends[partition], record=record))
+            ends[partition] += 1
+        self._rows.decode_ahead(placed)
+
+
+def _agree(one: Any, other: Any) -> bool:
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_agree(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_agree, one, other))
+    if isinstance(one, float) or isinstance(other, float):
+        numbers = isinstance(one, (int, float)) and isinstance(other, (int, float))
+        return numbers and (
+            math.isclose(one, other, rel_tol=_REL_TOL, abs_tol=_REL_TOL) or (one != one and other != other)
+        )
+    return bool(one == other)

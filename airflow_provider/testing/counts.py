@@ -1,0 +1,23 @@
+"""How many records a tested job took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["Counts"]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What became of the input so far, as the commit records count it.
+
+    Args:
+        processed: input records that were taken, those below included.
+        filtered: by filter, how many it dropped.
+        failed: how many were left out because they cannot be processed.
+    """
+
+    processed: int
+    filtered: Mapping[str, int]
+    failed: int

@@ -1,0 +1,83 @@
+"""A record for the source topic."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import msgspec
+
+from airflow_provider.errors import ConfigurationError
+
+__all__ = ["InputRecord", "key_bytes", "value_bytes"]
+
+
+@dataclass(frozen=True)
+class InputRecord:
+    """A record to pipe in, where a value alone does not say enough.
+
+    Args:
+        value: bytes and texts as they are, None for a null value, anything else as JSON.
+        key: None for the value's `group_by` column where it has one, else for no key.
+        partition: of the source topic; None for the one that Kafka's Java clients choose for the key.
+        timestamp_ms: epoch ms; None for now.
+    """
+
+    value: Any
+    _: KW_ONLY
+    key: str | bytes | None = None
+    partition: int | None = None
+    timestamp_ms: int | None = None
+
+    def key_for(self, column: str) -> bytes | None:
+        """Its key as bytes.
+
+        Args:
+            column: the key column of the job.
+        """
+        if self.key is not None:
+            return key_bytes(self.key)
+        found = self.value.get(column) if isinstance(self.value, dict) else None
+        return value_bytes(found)
+
+
+def key_bytes(key: str | bytes) -> bytes:
+    """A key as it is in Kafka and in the store.
+
+    Raises:
+        ConfigurationError: it is neither text nor bytes.
+    """
+    given: object = key
+    if isinstance(given, str):
+        return given.encode()
+    if isinstance(given, bytes):
+        return given
+    raise ConfigurationError(
+        f"The key {given!r} is of type {type(given).__name__}, and keys are text, in Kafka and in the store: give its "
+        f"text, such as {str(given)!r}."
+    )
+
+
+def value_bytes(value: Any) -> bytes | None:
+    """A value as it is in Kafka: bytes and texts as they are, anything else as JSON.
+
+    A float that is not finite is a bare word, such as ``NaN``, as producers write it with Python's ``json.dumps``.
+    """
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    encoded = msgspec.json.encode(value)
+    # The encoder writes a float that is not finite as null.
+    return msgspec.json.encode(_with_bare_words(value)) if b"null" in encoded else encoded
+
+
+def _with_bare_words(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return msgspec.Raw(b"NaN" if math.isnan(value) else b"Infinity" if value > 0 else b"-Infinity")
+    if isinstance(value, dict):
+        return {name: _with_bare_words(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_with_bare_words(item) for item in value]
+    return value

@@ -1,0 +1,228 @@
+"""What every Airflow task over an application's control plane has in common, operator or sensor."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import math
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator, Context
+from airflow.sdk.configuration import conf
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_provider.common.json_codec import to_plain
+from airflow_provider.control.conditions import Condition
+from airflow_provider.control.instance_handle import InstanceHandle
+from airflow_provider.control.liveness import Timeouts
+from airflow_provider.errors import ConfigurationError, TopicMissingError
+from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
+from airflow_provider.operators.arguments import parse_if_given, parse_seconds
+from airflow_provider.operators.deadline import deadline_ms
+from airflow_provider.operators.triggerer import missing_triggerer
+from airflow_provider.triggers.control import ControlTrigger, result_of
+
+if TYPE_CHECKING:
+    from airflow_provider.kafka.connection import KafkaConnection
+
+__all__ = ["DeferrableControl", "FinalConfigurationError", "FinalTopicMissingError"]
+
+
+class FinalTopicMissingError(TopicMissingError, AirflowFailException):
+    """A `TopicMissingError` in an Airflow task: the application has no control topics, so there is no new try."""
+
+
+class FinalConfigurationError(ConfigurationError, AirflowFailException):
+    """A `ConfigurationError` in an Airflow task: another try would meet the same, so there is none."""
+
+
+def _without_vain_tries(step: Callable[..., Any]) -> Callable[..., Any]:
+    """Of ``execute`` and ``execute_complete``: note the context of the try, and end the task on a wrong setting."""
+
+    @functools.wraps(step)
+    def entered(self: DeferrableControl, context: Context, *args: Any, **kwargs: Any) -> Any:
+        self.current_context = context
+        try:
+            return step(self, context, *args, **kwargs)
+        except ConfigurationError as error:
+            if isinstance(error, AirflowFailException):
+                raise
+            raise FinalConfigurationError(str(error)) from error
+        except TopicMissingError as error:
+            # An error of another topic, or of brokers that do not know it yet, is met by another try.
+            if isinstance(error, AirflowFailException) or not self.has_no_control_topics():
+                raise
+            raise FinalTopicMissingError(str(error)) from error
+
+    return entered
+
+
+class DeferrableControl(BaseOperator):
+    """One application, and the wait for a condition of it. The core of both bases for users.
+
+    Deferred, the wait holds no worker. Otherwise the task waits in its worker, as any Airflow operator that is not
+    deferrable does; a SIGTERM of that worker then counts as a person's end of the task, because Airflow tells them
+    apart by nothing.
+
+    A deferred task can be marked failed although its trigger fired, so every one of these retries by default. A wait is
+    over at the same time for all tries; a `ConfigurationError` ends the task at once. An application without control
+    topics ends it too, once the brokers have not known them for 20 s: its id is misspelt, or the operator that creates
+    them has to run before.
+
+    Args:
+        application_id: the application.
+        kafka_conn_id: connection of the Kafka cluster.
+        deferrable: whether to wait in the triggerer; by default as ``[operators] default_deferrable`` of Airflow says.
+        timeout_s: how long a wait may last over all tries, in seconds; None without limit.
+        instance_timeout_s: silence of an instance that counts as its end, in seconds.
+        start_timeout_s: the same while it starts.
+        retries: as of every operator; 2 by default.
+        retry_delay: as of every operator; 10 seconds by default.
+    """
+
+    template_fields: Sequence[str] = (
+        "application_id",
+        "kafka_conn_id",
+        "timeout_s",
+        "instance_timeout_s",
+        "start_timeout_s",
+    )
+
+    current_context: Context | None = None
+    """Of the try that runs; None before."""
+
+    _waiting: tuple[ControlTrigger, KafkaConnection] | None = None
+    """What waits in this worker; None while nothing does."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Have every operator and sensor, a user's own too, fail at once on a wrong setting."""
+        super().__init_subclass__(**kwargs)
+        for name in ("execute", "execute_complete"):
+            if name in vars(cls):
+                setattr(cls, name, _without_vain_tries(vars(cls)[name]))
+
+    def __init__(
+        self,
+        *,
+        application_id: str,
+        kafka_conn_id: str = KafkaStreamsHook.default_conn_name,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        timeout_s: float | str | None = 600.0,
+        instance_timeout_s: float | str = Timeouts.instance_s,
+        start_timeout_s: float | str = Timeouts.start_s,
+        retries: int = 2,
+        retry_delay: timedelta = timedelta(seconds=10),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(retries=retries, retry_delay=retry_delay, **kwargs)
+        self.application_id = application_id
+        self.kafka_conn_id = kafka_conn_id
+        self.deferrable = deferrable
+        self.timeout_s = timeout_s
+        self.instance_timeout_s = instance_timeout_s
+        self.start_timeout_s = start_timeout_s
+
+    @property
+    def timeouts(self) -> Timeouts:
+        """How long an instance may be silent, rendered.
+
+        Raises:
+            ConfigurationError: a timeout is not a positive number of seconds.
+        """
+        return Timeouts(
+            parse_seconds("instance_timeout_s", self.instance_timeout_s),
+            parse_seconds("start_timeout_s", self.start_timeout_s),
+        )
+
+    def wait_for(self, condition: Condition, stop_on_kill: InstanceHandle | None = None, step: str = "") -> Any:
+        """Wait until a condition is met; go on in `execute_complete`, whose result this returns where it does.
+
+        Args:
+            condition: what to wait for.
+            stop_on_kill: the process to stop when a person ends or clears the waiting task; None stops none.
+            step: tells this wait from another one of the same task: each may last for ``timeout_s``.
+
+        Raises:
+            TaskDeferred: the wait goes on in the triggerer, and `execute_complete` in a worker after it.
+            ConfigurationError: a timeout is not a positive, finite number of seconds.
+        """
+        self.log.info("Waiting for %s", condition)
+        trigger = self.trigger(condition, self.until_ms(step), stop_on_kill)
+        if self.deferrable:
+            if (why := missing_triggerer()) is not None:
+                self.log.warning("%s", why)
+            self.defer(trigger=trigger, method_name="execute_complete")
+        connection = KafkaStreamsHook(self.kafka_conn_id).connection
+        self._waiting = (trigger, connection)
+        found = asyncio.run(trigger.wait(connection))
+        self._waiting = None
+        return self.execute_complete(self.current_context or Context(), to_plain(found))
+
+    def on_kill(self) -> None:
+        """Stop the instance that a task stands for while it waits in this worker, as the trigger does otherwise."""
+        if self._waiting is not None:
+            trigger, connection = self._waiting
+            trigger.stop_instance(connection)
+
+    def trigger(
+        self, condition: Condition, until_ms: int | None, stop_on_kill: InstanceHandle | None = None
+    ) -> ControlTrigger:
+        """What waits for a condition, in the triggerer or here.
+
+        Args:
+            condition: what to wait for.
+            until_ms: epoch ms after which it gives up; None never.
+            stop_on_kill: see `wait_for`.
+        """
+        return ControlTrigger(
+            self.application_id,
+            condition,
+            kafka_conn_id=self.kafka_conn_id,
+            deadline_ms=until_ms,
+            instance_timeout_s=self.timeouts.instance_s,
+            start_timeout_s=self.timeouts.start_s,
+            stop_on_kill=stop_on_kill,
+        )
+
+    def has_no_control_topics(self) -> bool:
+        """Whether the brokers know none or not all of the application's control topics, and have not for 20 s."""
+        from airflow_provider.control.topic_absence import stay_absent
+
+        return stay_absent(KafkaStreamsHook(self.kafka_conn_id).connection, self.application_id)
+
+    @property
+    def wait_s(self) -> float:
+        """How long a wait may last over all tries, rendered, in seconds; infinite without a limit.
+
+        Raises:
+            ConfigurationError: it is not a positive, finite number.
+        """
+        timeout_s = parse_if_given(parse_seconds, "timeout_s", self.timeout_s)
+        return math.inf if timeout_s is None else timeout_s
+
+    def until_ms(self, step: str = "") -> int | None:
+        """The epoch ms at which a wait is over, the same for every try; None for never.
+
+        Args:
+            step: see `wait_for`.
+        """
+        if math.isinf(self.wait_s):
+            return None
+        return deadline_ms(self.current_context, self.wait_s, self.retries or 0, step)
+
+    def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> Any:
+        """Return the condition's result.
+
+        Raises:
+            TopicMissingError: the application has no control topics.
+            InstanceError: it cannot be met any more.
+            DeadlineError: it was not met in time.
+        """
+        try:
+            result = result_of(event)
+        except TopicMissingError as error:  # the trigger has asked for long enough
+            raise FinalTopicMissingError(str(error)) from error
+        self.log.info("Done: %s", result)
+        return result

@@ -1,0 +1,64 @@
+"""Checks that a failure of an application would be answered, before a drill makes one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow.sdk import Context
+
+from airflow_provider.common.json_codec import to_plain
+from airflow_provider.control.drill import open_incidents
+from airflow_provider.control.watcher import SILENT_AFTER_S, watch_problem
+from airflow_provider.errors import InstanceError
+from airflow_provider.operators.arguments import parse_optional
+from airflow_provider.operators.control import ControlOperator
+from airflow_provider.operators.failover_dag import failover_dag_problem
+
+__all__ = ["CheckDrillReadinessOperator"]
+
+
+class CheckDrillReadinessOperator(ControlOperator):
+    """Refuses a drill of an application whose failures are not answered, or that has one that is not repaired yet.
+
+    It listens until the application's watcher says that it watches, for ten seconds at most. That every task has its
+    warm standbys is `StandbyLagSensor`'s to say.
+
+    Args:
+        application_id: the application.
+        failover_dag_id: the DAG that answers its failures, which must not be paused; None does not ask. A DAG that was
+            paused within the last half minute may still be watched.
+        kwargs: see `ControlOperator`.
+
+    Returns:
+        The `Watcher` as plain values.
+
+    Raises:
+        InstanceError: the application is not watched, its failover DAG is paused, or an incident is open; a line each.
+        TopicMissingError: the application has no control topics.
+        BrokerUnreachableError: no broker answered.
+    """
+
+    template_fields: Sequence[str] = (*ControlOperator.template_fields, "failover_dag_id")
+
+    def __init__(self, *, application_id: str, failover_dag_id: str | None = None, **kwargs: Any) -> None:
+        super().__init__(application_id=application_id, **kwargs)
+        self.failover_dag_id = failover_dag_id
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Look and listen."""
+        with self.hook.reader(self.application_id) as reader:
+            view = reader.read_to_end()
+            heard = reader.listen_for_watcher(SILENT_AFTER_S)
+        dag_id = parse_optional(self.failover_dag_id)
+        found = (
+            watch_problem(self.application_id, view.watcher, heard=heard),
+            None if dag_id is None else failover_dag_problem(context, dag_id),
+            *open_incidents(view),
+        )
+        if problems := [line for line in found if line is not None]:
+            lines = "".join(f"\n  - {line}" for line in problems)
+            raise InstanceError(f"{self.application_id!r} is not ready for a drill, so nothing was done:{lines}")
+        watcher: dict[str, Any] = to_plain(view.watcher)
+        self.log.info("Watched by process %s on %s", watcher["pid"], watcher["host"])
+        return watcher

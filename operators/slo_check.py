@@ -1,0 +1,144 @@
+"""Checks whether an application keeps what it promises."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+from airflow.sdk import Context
+
+from airflow_provider.common.clock import now_ms
+from airflow_provider.control.drill_age import drill_overdue
+from airflow_provider.control.history_record import HistoryRecord
+from airflow_provider.control.predicted_rto import predict_rto
+from airflow_provider.control.slo import Slo, missed_promises
+from airflow_provider.control.view import ControlView
+from airflow_provider.control.watcher import SILENT_AFTER_S, watch_problem
+from airflow_provider.errors import InstanceError, TopicMissingError
+from airflow_provider.operators.arguments import parse_if_given, parse_optional, parse_seconds, parse_whole
+from airflow_provider.operators.control import ControlOperator
+from airflow_provider.operators.failover_dag import failover_dag_problem
+
+__all__ = ["CheckSloOperator"]
+
+_HISTORY_MS: Final = 180 * 86_400_000
+"""What is older says little of today's application."""
+
+
+class CheckSloOperator(ControlOperator):
+    """Fails, with figures, when an application does not keep what it promises.
+
+    Besides the limits: every task runs on a living instance without an error and has its warm standbys, no incident is
+    open, and failures are watched for. It listens until each instance has sent a heartbeat, for ``instance_timeout_s``
+    at most, and until the watcher has, for ten seconds at most.
+
+    What a failure of each task's active instance would cost now (see `airflow_provider.control.predicted_rto`) is
+    logged, and is a missed promise where it is beyond `max_rto_s` by what failovers on record took.
+
+    Args:
+        application_id: the application.
+        num_standby_replicas: how many warm standbys a task must have.
+        max_lag_s: seconds that a standby may be behind to count; None sets no limit.
+        max_source_lag_records: records that a task's source may hold unread; None sets no limit.
+        min_disk_free_bytes: bytes that must be free where an instance keeps its stores; None sets no limit.
+        max_rto_s: seconds from a failure to the next output; None sets no limit.
+        max_drill_age_s: seconds since a drill was passed last, by the application's history; None sets no limit.
+        failover_dag_id: the DAG that answers its failures, which must not be paused; None does not ask.
+        kwargs: see `ControlOperator`.
+
+    Returns:
+        ``generation`` of the assignment, how many ``instances`` and ``tasks`` were looked at, and by task
+        ``predicted_rto_ms``, None where it is not known.
+
+    Raises:
+        InstanceError: something is not as promised; a line for each.
+        TopicMissingError: the application has no control topics.
+        BrokerUnreachableError: no broker answered.
+    """
+
+    template_fields: Sequence[str] = (
+        *ControlOperator.template_fields,
+        "num_standby_replicas",
+        "max_lag_s",
+        "max_source_lag_records",
+        "min_disk_free_bytes",
+        "max_rto_s",
+        "max_drill_age_s",
+        "failover_dag_id",
+    )
+
+    def __init__(
+        self,
+        *,
+        application_id: str,
+        num_standby_replicas: int = 1,
+        max_lag_s: float | None = None,
+        max_source_lag_records: int | None = None,
+        min_disk_free_bytes: int | None = None,
+        max_rto_s: float | None = None,
+        max_drill_age_s: float | None = None,
+        failover_dag_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(application_id=application_id, **kwargs)
+        self.num_standby_replicas = num_standby_replicas
+        self.max_lag_s = max_lag_s
+        self.max_source_lag_records = max_source_lag_records
+        self.min_disk_free_bytes = min_disk_free_bytes
+        self.max_rto_s = max_rto_s
+        self.max_drill_age_s = max_drill_age_s
+        self.failover_dag_id = failover_dag_id
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Look and compare."""
+        records, disk = self.max_source_lag_records, self.min_disk_free_bytes
+        slo = Slo(
+            rto_s=parse_if_given(parse_seconds, "max_rto_s", self.max_rto_s),
+            lag_s=parse_if_given(parse_seconds, "max_lag_s", self.max_lag_s),
+            source_lag_records=parse_if_given(parse_whole, "max_source_lag_records", records, minimum=1),
+            disk_free_bytes=parse_if_given(parse_whole, "min_disk_free_bytes", disk, minimum=1),
+        )
+        view, silent_for_s, unwatched = self._listen()
+        standbys = parse_whole("num_standby_replicas", self.num_standby_replicas)
+        drill_age_s = parse_if_given(parse_seconds, "max_drill_age_s", self.max_drill_age_s)
+        history = self._history(drill_age_s)
+        alive = [name for name in view.healthy(self.timeouts) if not silent_for_s.get(name)]
+        predicted = predict_rto(view, history, alive, self.timeouts)
+        self.log.info("Predicted RTO:%s", "".join(f"\n  {one}" for one in predicted.values()) or " of no task")
+        dag_id = parse_optional(self.failover_dag_id)
+        unanswered = None if dag_id is None else failover_dag_problem(context, dag_id)
+        overdue = None if drill_age_s is None else drill_overdue(history, drill_age_s, now_ms())
+        missed = [line for line in (unwatched, unanswered, overdue) if line is not None]
+        missed += missed_promises(view, slo, standbys, silent_for_s, self.timeouts, predicted.values())
+        if missed or view.assignment is None:
+            lines = "".join(f"\n  - {line}" for line in missed)
+            raise InstanceError(f"{self.application_id!r} does not keep what it promises:{lines}")
+        answer = {
+            "generation": view.assignment.generation,
+            "instances": len(view.assignment.instances),
+            "tasks": len(view.assignment.tasks),
+            "predicted_rto_ms": {str(task): one.total_ms for task, one in predicted.items()},
+        }
+        self.log.info("All is as promised: %s", answer)
+        return answer
+
+    def _history(self, drill_age_s: float | None) -> tuple[HistoryRecord, ...]:
+        age_ms = max(_HISTORY_MS, int(1000 * (drill_age_s or 0)))
+        try:
+            return self.hook.read_history(self.application_id, since=now_ms() - age_ms)
+        except TopicMissingError as error:
+            self.log.warning("Predicted by defaults: %s", error)
+            return ()
+
+    def _listen(self) -> tuple[ControlView, dict[str, float], str | None]:
+        """What the topics hold, for how long each instance was silent meanwhile, what is wrong with the watching."""
+        begun = time.monotonic()
+        with self.hook.reader(self.application_id) as reader:
+            view = reader.read_to_end()
+            names = view.assignment.instances if view.assignment else ()
+            silent = reader.listen(lambda: names, self.timeouts.instance_s)
+            waited_s = time.monotonic() - begun
+            silent_for_s = {name: waited_s if name in silent else 0.0 for name in names}
+            heard = reader.listen_for_watcher(SILENT_AFTER_S)
+            return view, silent_for_s, watch_problem(self.application_id, view.watcher, heard=heard)

@@ -1,0 +1,66 @@
+"""Removes the stores that an instance has on its host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import Context
+
+from airflow_provider.errors import InstanceError
+from airflow_provider.operators.control import ControlOperator
+from airflow_provider.operators.reset_interlock import is_confirmed, living_instances
+
+__all__ = ["RemoveStateOperator"]
+
+
+class RemoveStateOperator(ControlOperator):
+    """Removes an application's stores from an instance's state folder, on the host on which this task runs.
+
+    For a reset: the changelog restores what is removed while that is there. It acts only where `confirm` is the
+    application's id, and refuses while the instance lives. What lies in the application's folder and is not its own
+    stays, and is named in the log.
+
+    Args:
+        application_id: the application.
+        instance: the instance's name.
+        state_dir: its state folder, as it was given to `DeployInstanceOperator`.
+        confirm: the application's id, typed by a person; empty removes nothing.
+        kwargs: see `ControlOperator`.
+
+    Returns:
+        The ``folder``, the ``tasks`` whose stores lay there, and whether they were ``removed``.
+
+    Raises:
+        InstanceError: the instance lives, or may be starting.
+        ConfigurationError: `confirm` is something else.
+        BrokerUnreachableError: no broker answered.
+    """
+
+    template_fields: Sequence[str] = (*ControlOperator.template_fields, "instance", "state_dir", "confirm")
+
+    def __init__(
+        self, *, application_id: str, instance: str, state_dir: str, confirm: str | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(application_id=application_id, **kwargs)
+        self.instance = instance
+        self.state_dir = state_dir
+        self.confirm = confirm
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Look, and remove."""
+        from airflow_provider.state.directory import StateDirectory
+
+        confirmed = is_confirmed(self.application_id, self.confirm)
+        _, living = living_instances(self.hook, self.application_id, self.timeouts)
+        if self.instance in living:
+            raise InstanceError(
+                f"{self.instance} of {self.application_id!r} lives, so its stores were not removed: stop it first."
+            )
+        directory = StateDirectory(Path(self.state_dir).expanduser(), self.application_id)
+        tasks = [str(task) for task in directory.tasks()]
+        self.log.info("%s holds the stores of %s", directory.path, ", ".join(tasks) or "no task")
+        if confirmed and (left := directory.clear()):
+            self.log.warning("Not this application's, so they stay: %s", ", ".join(map(str, left)))
+        return {"folder": str(directory.path), "tasks": tasks, "removed": confirmed}

@@ -1,0 +1,109 @@
+"""Verifies an application's topics, and repairs them where that loses nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from airflow.sdk import Context
+
+from airflow_provider.errors import TopicMismatchError
+from airflow_provider.kafka.topic_findings import WantedTopics
+from airflow_provider.operators.arguments import parse_flag, parse_names, parse_optional, parse_seconds, parse_whole
+from airflow_provider.operators.control import ControlOperator
+
+__all__ = ["CheckTopicsOperator"]
+
+_NONE: Final[tuple[Any, ...]] = ("", "[]", (), [])
+
+
+class CheckTopicsOperator(ControlOperator):
+    """Fails, with what to do, when a topic of an application is not as it needs it.
+
+    With `repair` it does first what loses nothing: it creates missing topics, but never the changelog of an application
+    that ran before, and gives settings their values. Without, it says what a repair would do.
+
+    Args:
+        application_id: the application.
+        source_topics: the topic that the job reads, or several of the same number of partitions.
+        stores: the names of the job's stores.
+        output_topics: sinks and dead-letter topics.
+        replication_factor: at least so many replicas; None accepts any.
+        repair: whether to repair.
+        advise: whether to fail as well for what makes the topics slow or fragile although they are correct: replicas,
+            segments that are hardly ever compacted, deletions that are forgotten too soon.
+        max_absence_s: with `advise`, for how long an instance may be away and still go on from its stores, in seconds.
+        kwargs: see `ControlOperator`.
+
+    Returns:
+        ``repaired``: what was done, a line each.
+
+    Raises:
+        TopicMismatchError: something is not as needed, or not after the repair; two lines for each.
+        BrokerUnreachableError: no broker answered.
+    """
+
+    template_fields: Sequence[str] = (
+        *ControlOperator.template_fields, "source_topics", "stores", "output_topics", "replication_factor", "repair",
+        "advise", "max_absence_s",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        application_id: str,
+        source_topics: str | Sequence[str],
+        stores: str | Sequence[str] = ("state",),
+        output_topics: str | Sequence[str] = (),
+        replication_factor: int | None = None,
+        repair: bool | str = False,
+        advise: bool | str = False,
+        max_absence_s: float | str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(application_id=application_id, **kwargs)
+        self.source_topics = source_topics
+        self.stores = stores
+        self.output_topics = output_topics
+        self.replication_factor = replication_factor
+        self.repair = repair
+        self.advise = advise
+        self.max_absence_s = max_absence_s
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Verify; repair and verify again."""
+        from airflow_provider.control.topic_repair import find_topic_advice, find_topic_problems, repair_topic
+        from airflow_provider.kafka.application_topics import refuse_those_of_others
+
+        replication = parse_optional(self.replication_factor)
+        stores = parse_names("stores", self.stores)
+        wanted = WantedTopics(
+            application_id=self.application_id,
+            sources=parse_names("source_topics", self.source_topics),
+            stores=stores,
+            outputs=parse_names("output_topics", self.output_topics) if self.output_topics not in _NONE else (),
+            replication_factor=None
+            if replication is None
+            else parse_whole("replication_factor", replication, minimum=1),
+        )
+        repair, repaired = parse_flag("repair", self.repair), []
+        cluster, admin = self.hook.connection, self.hook.topics()
+        found = find_topic_problems(cluster, admin, wanted)
+        if repair and found:
+            refuse_those_of_others(admin, self.application_id, stores)
+            for finding in found:
+                if finding.repair is not None:
+                    repaired.append(repair_topic(admin, finding))
+                    self.log.info("Done: %s", repaired[-1])
+            found = find_topic_problems(cluster, admin, wanted)
+        if parse_flag("advise", self.advise):
+            absence_s = parse_optional(self.max_absence_s)
+            limit_s = None if absence_s is None else parse_seconds("max_absence_s", absence_s)
+            found = (*found, *find_topic_advice(admin, wanted, limit_s))
+        if found:
+            lines = "".join(f"\n  - {finding.problem}\n    {finding.fix}" for finding in found)
+            would = "; ".join(finding.repair for finding in found if finding.repair is not None)
+            hint = "" if repair or not would else f"\nA repair would do this: {would}."
+            raise TopicMismatchError(f"The topics of {self.application_id!r} are not as it needs them:{lines}{hint}")
+        self.log.info("The topics of %s are as it needs them", self.application_id)
+        return {"repaired": repaired}

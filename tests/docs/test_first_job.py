@@ -1,0 +1,98 @@
+"""The files and commands of the first job fit together."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider.hooks.watched_application import parse_applications
+from airflow_provider.kit.records import parse_line
+from airflow_provider.streaming import StatefulJob
+from tests.docs.commands import ROOT
+from tests.docs.fences import fences_of
+
+PAGE = ROOT / "docs" / "first-job.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+
+
+def run_file(name: str) -> dict[str, Any]:
+    (fence,) = [fence for fence in fences_of(PAGE) if fence.file == name]
+    values: dict[str, Any] = {"__name__": "page"}
+    exec(compile(fence.text, name, "exec"), values)
+    return values
+
+
+@pytest.fixture
+def job() -> StatefulJob:
+    found = run_file("job.py")["job"]
+    assert isinstance(found, StatefulJob)
+    return found
+
+
+def test_orders_are_lines_that_the_kit_writes_with_the_job_s_key(job: StatefulJob) -> None:
+    for number, line in enumerate(islice(run_file("orders.py")["orders"](), 20), start=1):
+        record = parse_line(line, number)
+
+        assert record is not None
+        assert record.value is not None
+        value = json.loads(record.value)
+        assert value[job.key] == record.key
+        assert job.schema is not None
+        assert set(value) == {field.split()[0] for field in job.schema.split(",")}
+
+
+def test_broker_has_the_topics_of_the_job(job: StatefulJob) -> None:
+    topics = dict(re.findall(r"--topic (\S+):(\d+)", TEXT))
+
+    assert set(topics) == {job.source_topic, job.sink_topic}
+
+
+def test_deployed_and_watched_is_the_job_of_the_page(job: StatefulJob) -> None:
+    found = re.search(r"stateful_streams_deploy .*?--conf '(.*?)'", TEXT, re.DOTALL)
+    assert found is not None
+    conf = json.loads(found[1])
+    watched = re.search(r"STATEFUL_STREAMS_APPLICATIONS=(\S+)", TEXT)
+    assert watched is not None
+
+    assert conf["application_id"] == job.application_id
+    assert conf["source_topics"] == [job.source_topic]
+    assert conf["application"].endswith("/job.py")
+    assert [application.application_id for application in parse_applications(watched[1])] == [job.application_id]
+
+
+def test_airflow_that_asks_for_no_password_listens_on_this_machine_alone() -> None:
+    (environment,) = [fence.text for fence in fences_of(PAGE) if fence.file == "env.sh"]
+
+    assert "SIMPLE_AUTH_MANAGER_ALL_ADMINS=True" in environment
+    assert "export AIRFLOW__API__HOST=127.0.0.1\n" in environment
+
+
+def test_crash_is_of_the_newest_launch_however_often_it_is_tried(tmp_path: Path) -> None:
+    (crash,) = [fence.text for fence in fences_of(PAGE) if "kill -9" in fence.text]
+    for launch, group in (("customer-totals-a-1795322618334", 111), ("customer-totals-a-1795322751552", 222)):
+        (tmp_path / "run" / launch).mkdir(parents=True)
+        (tmp_path / "run" / launch / "process_group").write_text(str(group))
+
+    shown = crash.replace("kill -9", "echo kill -9").replace("/tmp/first-job", str(tmp_path))
+    said = subprocess.run(["bash", "-c", shown], capture_output=True, text=True, timeout=30, check=True).stdout
+
+    assert said == "kill -9 -- -222\n"
+
+
+def test_instances_are_stopped_by_commands_that_no_failover_answers() -> None:
+    found = re.search(r"stateful_streams_deploy .*?--conf '(.*?)'", TEXT, re.DOTALL)
+    assert found is not None
+    conf = json.loads(found[1])
+    stopped = re.findall(r"^python -m airflow_provider stop (\S+) (\S+)( --no-hand-over)?$", TEXT, re.MULTILINE)
+
+    assert [(application, instance) for application, instance, _ in stopped] == [
+        (conf["application_id"], instance) for instance in conf["instances"]
+    ]
+    assert [bool(last) for *_, last in stopped] == [False] * (len(stopped) - 1) + [True]
+    assert "kill $(" not in TEXT

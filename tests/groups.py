@@ -1,0 +1,65 @@
+"""Which tests are long, which are not shared out among the workers that run side by side, and what comes first.
+
+The tests of a group run in one worker, one after the other: those that would take the machine from each other, and
+those that share something dear. Groups come first, because they take longest, and unit tests last, because they fill
+every gap. Where tests run in one process, nothing of this matters.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+GROUPS: Final = {
+    "airflow": (
+        "tests/dags/test_airflow_killed_during_failover.py",
+        "tests/dags/test_deploy_and_fail_over.py",
+        "tests/integration/demo/test_demo.py",
+    ),
+    "spark": (
+        "tests/integration/chaos/test_chaos.py",
+        "tests/integration/streaming/test_changed_job.py",
+        "tests/integration/streaming/test_instances.py",
+        "tests/integration/streaming/test_json_decoder.py",
+        "tests/integration/streaming/test_large_backlog.py",
+        "tests/integration/streaming/test_living_source.py",
+        "tests/integration/streaming/test_query_errors.py",
+        "tests/integration/streaming/test_range_restore.py",
+        "tests/integration/streaming/test_refusals.py",
+        "tests/integration/streaming/test_source_query.py",
+        "tests/integration/streaming/test_stall.py",
+        "tests/integration/testing/test_spark_steps.py",
+        "tests/integration/testing/test_values.py",
+    ),
+    "broker-outage": ("tests/integration/streaming/test_broker_outage.py",),
+    "layout": ("tests/unit/test_layout.py",),
+}
+LONG: Final = (
+    "tests/dags/test_airflow_killed_during_failover.py",
+    "tests/integration/chaos/test_chaos.py",
+    "tests/integration/demo/test_demo.py",
+    "tests/integration/streaming/test_changed_job.py",
+    "tests/integration/streaming/test_large_backlog.py",
+    "tests/integration/streaming/test_living_source.py",
+    "tests/integration/streaming/test_range_restore.py",
+    "tests/integration/streaming/test_stall.py",
+    "tests/unit/test_simulated_months.py",
+)
+"""Whole applications for minutes, each for one question that seldom has another answer. `make test` leaves them out;
+`make test-all`, and so every merge, does not."""
+
+_GROUP_OF = {file: group for group, files in GROUPS.items() for file in files}
+
+
+def group_of(nodeid: str) -> str | None:
+    """The group of a test; None for one that any worker may run at any time."""
+    return _GROUP_OF.get(nodeid.partition("::")[0])
+
+
+def is_long(nodeid: str) -> bool:
+    """Whether a test is left out where a quick answer is wanted."""
+    return nodeid.partition("::")[0] in LONG
+
+
+def order_of(nodeid: str) -> tuple[bool, bool]:
+    """A key to sort tests by, for a sort that is stable."""
+    return group_of(nodeid) is None, nodeid.startswith("tests/unit/")

@@ -1,0 +1,262 @@
+"""The answer to failures that the real watcher found."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.definitions.asset import AssetUniqueKey
+from airflow.sdk.execution_time.context import OutletEventAccessors
+
+from airflow_provider.assets import ANSWERS, ANSWERS_ALIAS
+from airflow_provider.common.json_codec import from_plain, to_plain
+from airflow_provider.control.detection import detect
+from airflow_provider.control.failover_answer import FailoverAnswer
+from airflow_provider.control.incident_event import IncidentEvent
+from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.publisher import AssignmentPublisher
+from airflow_provider.control.status import InstanceStatus, TaskState, TaskStatus
+from airflow_provider.errors import (
+    AssignmentError,
+    BrokerUnreachableError,
+    ConfigurationError,
+)
+from airflow_provider.kit.ports import free_ports
+from airflow_provider.operators.failover import FailOverOperator
+from airflow_provider.operators.failover_report import ReportFailOverOperator
+from airflow_provider.operators.repair_list import ListRepairsOperator
+from airflow_provider.sensors.instance_state import InstanceStateSensor
+from airflow_provider.triggers.incident import IncidentTrigger
+from tests.builders import active, assigned, instance, placed, standby
+from tests.integration.airflow.running import caused_by, context, incident_of, kill, run
+from tests.integration.launch.application import Application
+
+
+def test_warm_standby_takes_over_and_the_record_says_why(application: Application, pair: list[dict[str, Any]]) -> None:
+    kill(pair[0])
+    given = caused_by(incident_of(application.id))
+
+    (answer,) = run(FailOverOperator(task_id="fail_over"), given)
+
+    view = application.view()
+    assert view.assignment is not None
+    assert placed(view.assignment) == ["b", "b"]
+    record = view.incidents[answer["incident_id"]]
+    assert (record.generation, record.answered_by) == (2, "failover-1")
+    assert answer["moved"] == {"0_0": "b"}
+    assert from_plain(answer, FailoverAnswer).replace
+    assert record.failed_at_ms is not None
+    assert record.failed_at_ms <= record.decided_at_ms
+
+
+def test_second_run_finds_it_answered_and_a_retry_knows_its_own(
+    application: Application, pair: list[dict[str, Any]]
+) -> None:
+    kill(pair[0])
+    payload = incident_of(application.id)
+    first = run(FailOverOperator(task_id="fail_over"), caused_by(payload))
+
+    assert run(FailOverOperator(task_id="fail_over"), caused_by(payload, run_id="other")) == []
+    (retried,) = run(FailOverOperator(task_id="fail_over"), caused_by(payload))
+    assert retried["generation"] == first[0]["generation"]
+
+
+def test_two_runs_at_once_publish_one_answer(application: Application, pair: list[dict[str, Any]]) -> None:
+    kill(pair[0])
+    payload = incident_of(application.id)
+    answers: list[Any] = []
+
+    def answer(run_id: str) -> None:
+        answers.extend(run(FailOverOperator(task_id="fail_over"), caused_by(payload, run_id=run_id)))
+
+    threads = [threading.Thread(target=answer, args=(f"run-{number}",)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    view = application.view()
+    assert len(answers) == 1
+    assert view.assignment is not None
+    assert view.assignment.generation == 2
+
+
+def test_fenced_run_reads_again(
+    application: Application, pair: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kill(pair[0])
+    payload = incident_of(application.id)
+    opened: list[AssignmentPublisher] = []
+    publish = AssignmentPublisher.publish
+
+    def interrupted(self: AssignmentPublisher, *values: Any) -> None:
+        if not opened:
+            opened.append(AssignmentPublisher(application.connection, application.id))
+        publish(self, *values)
+
+    monkeypatch.setattr(AssignmentPublisher, "publish", interrupted)
+
+    (answer,) = run(FailOverOperator(task_id="fail_over"), caused_by(payload))
+
+    assert answer["generation"] == 2
+
+
+def test_two_deaths_are_answered_together(application: Application, pair: list[dict[str, Any]]) -> None:
+    payloads = []
+    for handle in pair:
+        kill(handle)
+        run(
+            InstanceStateSensor(
+                task_id="gone", application_id=application.id, instance=handle["instance"], states="ended"
+            )
+        )
+
+    async def both() -> None:
+        async for event in IncidentTrigger(application.id).run():
+            payloads.append(event.payload)
+            if len(payloads) == 2:
+                return
+
+    asyncio.run(asyncio.wait_for(both(), 20.0))
+    answers = run(FailOverOperator(task_id="fail_over"), caused_by(*payloads))
+
+    view = application.view()
+    assert view.assignment is not None
+    assert placed(view.assignment) == ["-", "-"]
+    assert [answer["instance"] for answer in answers] == ["a", "b"]
+
+
+def test_run_by_hand_answers_what_is_wrong(application: Application, pair: list[dict[str, Any]]) -> None:
+    kill(pair[1])
+    run(InstanceStateSensor(task_id="gone", application_id=application.id, instance="b", states="ended"))
+
+    (answer,) = run(FailOverOperator(task_id="fail_over", application_id=application.id))
+
+    assert (answer["instance"], answer["kind"]) == ("b", "instance_ended")
+
+
+def test_run_by_hand_moves_everything_off_a_healthy_instance(
+    application: Application, pair: list[dict[str, Any]]
+) -> None:
+    (answer,) = run(FailOverOperator(task_id="fail_over", application_id=application.id, instance="a"))
+
+    assert (answer["kind"], answer["moved"]) == ("manual", {"0_0": "b"})
+    assert not from_plain(answer, FailoverAnswer).replace
+
+
+def test_run_by_hand_with_nothing_wrong_does_nothing(application: Application, pair: list[dict[str, Any]]) -> None:
+    assert run(FailOverOperator(task_id="fail_over", application_id=application.id)) == []
+
+
+def test_run_that_names_nothing_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="names no application"):
+        FailOverOperator(task_id="fail_over").execute(context())
+
+
+def test_application_whose_brokers_are_away_keeps_no_other_from_being_answered(
+    application: Application, pair: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (port,) = free_ports(1)
+    away = {"conn_type": "kafka_streams", "extra": {"bootstrap_servers": f"127.0.0.1:{port}"}}
+    monkeypatch.setenv("AIRFLOW_CONN_AWAY", json.dumps(away))
+    kill(pair[0])
+    payload = incident_of(application.id)
+    other = {**payload, "application_id": "other", "kafka_conn_id": "away"}
+    events = caused_by(other, payload)
+    events["outlet_events"] = outlet_events = OutletEventAccessors()
+
+    (answer,) = run(FailOverOperator(task_id="fail_over", outlets=[ANSWERS_ALIAS]), events)
+
+    assert answer["application_id"] == application.id
+    (event,) = outlet_events[ANSWERS_ALIAS].asset_alias_events
+    assert event.dest_asset_key == AssetUniqueKey.from_asset(ANSWERS)
+    assert event.extra == {"answers": [answer]}
+    with pytest.raises(BrokerUnreachableError):
+        run(FailOverOperator(task_id="fail_over"), caused_by(other))
+
+
+def test_what_was_answered_is_to_be_repaired_until_it_is_resolved(
+    application: Application, pair: list[dict[str, Any]]
+) -> None:
+    kill(pair[0])
+    (answer,) = run(FailOverOperator(task_id="fail_over"), caused_by(incident_of(application.id)))
+    event = SimpleNamespace(extra={"answers": [answer]})
+    started = context(triggering_asset_events={"answers": [event, event]})
+
+    (repair,) = run(ListRepairsOperator(task_id="list"), started)
+    by_hand = run(ListRepairsOperator(task_id="list", application_id=application.id))
+
+    assert by_hand == [repair]
+    assert (repair["instance"], repair["replace"], repair["incident_id"]) == ("a", True, answer["incident_id"])
+    report = ReportFailOverOperator(task_id="r", application_id=application.id, incident_id=answer["incident_id"])
+    run(report)
+    assert run(ListRepairsOperator(task_id="list", application_id=application.id)) == []
+    with pytest.raises(ConfigurationError, match="give 'application_id'"):
+        run(ListRepairsOperator(task_id="list"))
+
+
+def test_run_by_hand_gives_tasks_without_an_active_to_one_that_runs(application: Application) -> None:
+    application.publish(assigned("-", "b", application_id=application.id))
+    application.write(status_in(application, "b", active(1)))
+
+    (answer,) = run(FailOverOperator(task_id="fail_over", application_id=application.id))
+
+    assert (answer["kind"], answer["moved"]) == ("tasks_unowned", {"0_0": "b"})
+    assert not from_plain(answer, FailoverAnswer).replace
+
+
+def test_lost_assignment_is_made_up_for_above_the_highest_commit(application: Application) -> None:
+    application.publish(assigned("a b", "b a", application_id=application.id))
+    closed = active(0, TaskState.CLOSED, committed_generation=57)
+    application.write(status_in(application, "a", closed), status_in(application, "b", active(1)))
+
+    payload = incident_of(application.id)
+    (answer,) = run(FailOverOperator(task_id="fail_over"), caused_by(payload))
+
+    assignment = application.view().assignment
+    assert assignment is not None
+    assert (answer["kind"], assignment.generation, placed(assignment)) == ("generation_lost", 58, ["a b", "b a"])
+    assert run(FailOverOperator(task_id="fail_over", application_id=application.id)) == []
+
+
+def test_assignment_topic_that_holds_none_fails_the_run_with_what_to_do(application: Application) -> None:
+    running = status_in(application, "a", active(0))
+    application.write(dataclasses.replace(running, generation=57))
+
+    payload = incident_of(application.id)
+
+    for given in (caused_by(payload), None):
+        with pytest.raises(AssignmentError, match=r"generation 57 was carried out.*AssignTasksOperator"):
+            run(FailOverOperator(task_id="fail_over", application_id=application.id), given)
+
+
+def test_instance_that_sent_a_heartbeat_since_it_was_found_silent_is_left_alone(application: Application) -> None:
+    application.publish(assigned("a b", application_id=application.id))
+    application.write(status_in(application, "a", active(0)), status_in(application, "b", standby(0)))
+    found = detect(
+        assigned("a b", application_id=application.id),
+        application.view().statuses,
+        {"a": 9.0},
+        Timeouts(),
+        application.view().heard_at_ms,
+    )
+    event = IncidentEvent(
+        incident=found[0],
+        application_id=application.id,
+        kafka_conn_id="kafka_streams_default",
+        detected_at_ms=1,
+        silent={"a": found[0].heard_at_ms or 0},
+    )
+    application.write(status_in(application, "a", active(0)))
+
+    assert run(FailOverOperator(task_id="fail_over"), caused_by(to_plain(event))) == []
+    assert application.view().assignment == assigned("a b", application_id=application.id)
+
+
+def status_in(application: Application, name: str, *tasks: TaskStatus) -> InstanceStatus:
+    return dataclasses.replace(instance(name, *tasks), application_id=application.id)

@@ -1,0 +1,140 @@
+"""A whole drill, task by task."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_provider.errors import InstanceError, StateError
+from airflow_provider.operators.failover import FailOverOperator
+from airflow_provider.operators.failover_report import ReportFailOverOperator
+from airflow_provider.operators.fault_injection import InjectFaultOperator
+from airflow_provider.operators.history import HistoryOperator
+from airflow_provider.operators.instance_deployment import DeployInstanceOperator
+from airflow_provider.operators.recovery_check import CheckRecoveryOperator
+from airflow_provider.operators.task_assignment import AssignTasksOperator
+from airflow_provider.sensors.incident_resolution import IncidentResolutionSensor
+from airflow_provider.sensors.standby_lag import StandbyLagSensor
+from tests.integration.airflow.conftest import make_pair
+from tests.integration.airflow.running import caused_by, incident_of, run
+from tests.integration.launch.application import Application
+
+
+def recover(application: Application) -> dict[str, Any]:
+    """A drill up to its check: the fault, the failover and the repair."""
+    fault: dict[str, Any] = run(InjectFaultOperator(task_id="fault", application_id=application.id))
+    (answer,) = run(FailOverOperator(task_id="fail_over"), caused_by(incident_of(application.id)))
+    run(DeployInstanceOperator(task_id="again", application_id=application.id, instance=answer["instance"]))
+    run(AssignTasksOperator(task_id="assign", application_id=application.id))
+    run(StandbyLagSensor(task_id="warm", application_id=application.id))
+    run(ReportFailOverOperator(task_id="report", application_id=application.id, incident_id=answer["incident_id"]))
+    run(
+        IncidentResolutionSensor(
+            task_id="resolved",
+            application_id=application.id,
+            instance=fault["instance"],
+            incarnation=fault["incarnation"],
+        )
+    )
+    return fault
+
+
+def check(application: Application, fault: dict[str, Any]) -> dict[str, Any]:
+    reported: dict[str, Any] = run(CheckRecoveryOperator(task_id="check", application_id=application.id, fault=fault))
+    return reported
+
+
+def test_drill_kills_checks_and_reports(application: Application, pair: list[dict[str, Any]]) -> None:
+    fault = recover(application)
+    # As the repair does at its end: the tasks are with another owner when the check looks.
+    run(AssignTasksOperator(task_id="balance", application_id=application.id, balance=True))
+
+    reported = check(application, fault)
+
+    assert fault["instance"] == "a"
+    assert reported["progress"]["0_0"] > 0
+    assert reported["failover"]["rto_ms"] > 0
+    assert reported["failover"]["resolved_at_ms"] >= reported["failover"]["decided_at_ms"]
+
+
+def test_drill_and_its_failover_are_in_the_history_once_however_often_they_are_tried(
+    application: Application, pair: list[dict[str, Any]]
+) -> None:
+    fault = recover(application)
+    for _ in range(2):
+        check(application, fault)
+
+    drill, failover = run(HistoryOperator(task_id="history", application_id=application.id))
+
+    assert (drill["kind"], drill["outcome"], drill["instances"], drill["id"]) == (
+        "drill",
+        "passed",
+        ["a"],
+        fault["id"],
+    )
+    assert (failover["kind"], failover["outcome"], failover["cause"]) == ("failover", "passed", "instance_ended")
+    assert drill["rto"] == failover["rto"]
+    assert all(ms is not None for ms in drill["rto"].values())
+    assert drill["rpo"] == {"lost_records": 0, "doubled_records": 0}
+    assert [(decision["task"], decision["action"], decision["to"]) for decision in failover["decisions"]] == [
+        ("0_0", "promote", "b")
+    ]
+    assert [restore["records"] for restore in drill["restores"]] == [3]
+    assert (drill["predicted_rto_ms"], failover["predicted_rto_ms"]) == (100 + 3_000 + 500 + 1_000, None)
+    assert drill["prediction_error_percent"] is not None
+    (record,) = application.view().incidents.values()
+    assert record.in_history
+
+
+def test_answer_that_is_not_repaired_yet_is_open_in_the_history(
+    application: Application, pair: list[dict[str, Any]]
+) -> None:
+    run(InjectFaultOperator(task_id="fault", application_id=application.id))
+    run(FailOverOperator(task_id="fail_over"), caused_by(incident_of(application.id)))
+
+    records = run(HistoryOperator(task_id="history", application_id=application.id))
+
+    assert sorted((record["kind"], record["outcome"]) for record in records) == [
+        ("drill", "open"),
+        ("failover", "open"),
+    ]
+
+
+def test_owner_that_lost_commits_fails_the_check_at_every_try(application: Application, deploy: Any) -> None:
+    make_pair(application, deploy, env_vars={"LOSE_COMMITS": "1"})
+    fault = recover(application)
+
+    for _ in range(2):
+        with pytest.raises(StateError, match="and it went on at 5: commits were lost"):
+            check(application, fault)
+    (drill,) = run(HistoryOperator(task_id="history", application_id=application.id, kind="drill"))
+    assert (drill["outcome"], drill["rpo"]["doubled_records"] > 0) == ("failed", True)
+    assert "commits were lost" in drill["reason"]
+
+
+def test_drill_without_input_is_not_passed(application: Application, deploy: Any) -> None:
+    make_pair(application, deploy, env_vars={"NO_INPUT": "0_0,0_1"})
+    fault = recover(application)
+
+    with pytest.raises(InstanceError, match="Nothing was measured"):
+        check(application, fault)
+    (drill,) = run(HistoryOperator(task_id="history", application_id=application.id, kind="drill"))
+    assert (drill["outcome"], drill["rto"]["total_ms"]) == ("skipped", None)
+
+
+def test_task_without_input_is_named_and_the_drill_is_judged_by_the_others(
+    application: Application, deploy: Any
+) -> None:
+    make_pair(application, deploy, env_vars={"NO_INPUT": "0_0"})
+    # Both tasks on one, so that one of two is measured.
+    run(AssignTasksOperator(task_id="one", application_id=application.id, instances=["a"]))
+    run(AssignTasksOperator(task_id="both", application_id=application.id))
+    run(StandbyLagSensor(task_id="warm", application_id=application.id))
+    fault = recover(application)
+
+    told = check(application, fault)
+
+    assert fault["instance"] == "a"
+    assert told["failover"]["without_input"] == ["0_0"]
+    assert told["failover"]["rto_ms"] > 0

@@ -1,0 +1,37 @@
+"""The first assignment and an even load, by the command, over a real broker."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from airflow_provider.cli.main import main
+from airflow_provider.kafka.topic_admin import TopicAdmin
+from airflow_provider.kafka.topic_spec import changelog_spec
+from tests.builders import placed
+from tests.integration.cli.conftest import Launch
+from tests.integration.launch.application import Application
+
+
+def test_tasks_are_assigned_to_the_instances_that_run(
+    bootstrap_servers: str, application_id: str, launch_instance: Launch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    application = Application.create(bootstrap_servers, application_id)
+    TopicAdmin(application.connection).ensure([changelog_spec(application_id, "state", 2)])
+    at = (application_id, "--bootstrap-servers", bootstrap_servers)
+
+    assert main(["assign", *at]) == 1
+    assert "No instance of" in capsys.readouterr().err
+
+    for name in ("a", "b"):
+        launch_instance(application, name)
+    assert main(["assign", *at]) == 0
+    assert capsys.readouterr().out.startswith("generation 1, published\n")
+    assert main(["assign", *at, "--instances", "a", "--standbys", "0", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["tasks"]["0_1"] == {"active": "a", "standbys": []}
+
+    assert main(["assign", *at, "--balance"]) == 0
+    found = application.view()
+    assert found.assignment is not None
+    assert sorted(placed(found.assignment)) == ["a b", "b a"]

@@ -1,0 +1,57 @@
+"""Failures are answered, and looked into, by the commands, over a real broker."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+import pytest
+
+from airflow_provider.cli.main import main
+from tests.builders import placed
+from tests.integration.launch.application import Application
+
+
+def test_instance_that_hangs_is_answered_once_and_described(
+    application: Application, bootstrap_servers: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = (application.id, "--bootstrap-servers", bootstrap_servers)
+    assert main(["failover", *at, "--instance-timeout", "2"]) == 0
+    assert capsys.readouterr().out == "nothing is wrong that a failover could answer\n"
+
+    os.kill(application.view().statuses["a"].process.pid, signal.SIGSTOP)
+    assert main(["failover", *at, "--instance-timeout", "2", "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("a dry run")
+    assert "heartbeat_missed" in said
+    before = application.view().assignment
+    assert before is not None
+    assert placed(before) == ["a b", "b a"]
+
+    assert main(["failover", *at, "--instance-timeout", "2", "--json"]) == 0
+    (answer,) = json.loads(capsys.readouterr().out)
+    assert (answer["instance"], answer["moved"], answer["generation"]) == ("a", {"0_0": "b"}, 2)
+    assert main(["failover", *at, "--instance-timeout", "2"]) == 0
+    assert capsys.readouterr().out == "nothing is wrong that a failover could answer\n"
+
+    assert main(["describe", *at, "0_0", "--json"]) == 0
+    known = json.loads(capsys.readouterr().out)
+    assert (known["active"], known["active_since_generation"]) == ("b", 2)
+    assert [record["generation"] for record in known["incidents"]] == [2]
+    assert main(["describe", *at, "c"]) == 1
+    assert "no instance and no task 'c'" in capsys.readouterr().err
+
+
+def test_everything_is_moved_off_an_instance_that_is_named(
+    application: Application, bootstrap_servers: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = (application.id, "--bootstrap-servers", bootstrap_servers)
+
+    assert main(["failover", *at, "--instance", "a"]) == 0
+    assert "moved by hand" in capsys.readouterr().out
+
+    found = application.view().assignment
+    assert found is not None
+    assert found.active_on("a") == ()
+    assert main(["failover", *at, "--instance", "c"]) == 1

@@ -1,0 +1,61 @@
+"""The command line over a real broker and instances without Spark."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from airflow_provider.cli.main import main
+from airflow_provider.control.status import InstanceState
+from tests.builders import placed
+from tests.integration.launch.application import Application
+
+
+def test_application_is_shown_and_an_instance_stopped_without_airflow(
+    application: Application, bootstrap_servers: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = (application.id, "--bootstrap-servers", bootstrap_servers)
+
+    assert main(["status", *at, "--check"]) == 0
+    assert capsys.readouterr().out.endswith("no problems\n")
+
+    assert main(["stop", *at, "a"]) == 0
+    assert capsys.readouterr().out == "a is stopped\n"
+    found = application.view()
+    assert found.assignment is not None
+    assert (placed(found.assignment), found.statuses["a"].state) == (["b", "b"], InstanceState.STOPPED)
+
+    assert main(["stop", *at, "b"]) == 0  # no other is left: its tasks wait for it
+    capsys.readouterr()
+    assert main(["status", *at, "--check", "--json"]) == 3
+    assert json.loads(capsys.readouterr().out)["problems"][0] == "instance b: stopped"
+
+
+def test_what_does_not_exist_is_reported_in_one_line(
+    application: Application, bootstrap_servers: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = ("--bootstrap-servers", bootstrap_servers)
+
+    assert main(["stop", application.id, "c", *at]) == 1
+    assert "InstanceError" in (said := capsys.readouterr().err)
+    assert "has no instance 'c', but a, b" in said
+    assert main(["status", f"{application.id}-x", *at]) == 1
+    assert "TopicMissingError" in capsys.readouterr().err
+    assert (main(["stop", application.id, "a", *at]), main(["stop", application.id, "b", *at])) == (0, 0)
+
+
+def test_status_is_shown_again_until_ctrl_c(application: Application, bootstrap_servers: str) -> None:
+    command = [sys.executable, "-m", "airflow_provider", "status", application.id, "--watch", "0.2", "--json"]
+    watching = subprocess.Popen([*command, "--bootstrap-servers", bootstrap_servers], stdout=subprocess.PIPE, text=True)
+    assert watching.stdout is not None
+
+    looks = [json.loads(watching.stdout.readline()) for _ in range(3)]
+    watching.send_signal(signal.SIGINT)
+    watching.communicate(timeout=60)
+
+    assert [look["problems"] for look in looks] == [[], [], []]
+    assert watching.returncode == 0

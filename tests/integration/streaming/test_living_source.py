@@ -1,0 +1,124 @@
+"""What is done to the source of a running instance, on a real Spark: what is lost is named, and nothing else stops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.status import InstanceState, TaskState, TaskStatus
+from tests.integration.streaming.accounts import Accounts
+
+JOB = Path(__file__).parent / "counting_job.py"
+DEADLINE_S = 240.0
+"""Of one step, on a machine that runs other tests of Spark as well."""
+
+
+@pytest.fixture
+def accounts(bootstrap_servers: str, application_id: str, tmp_path: Path) -> Iterator[Accounts]:
+    accounts = Accounts(bootstrap_servers, application_id, tmp_path, num_tasks=2, seed=6)
+    yield accounts
+    accounts.close()
+
+
+def start(accounts: Accounts, on_data_loss: str = "fail") -> None:
+    """One slot: both tasks are read by one query."""
+    accounts.job = (str(JOB), accounts.id, on_data_loss)
+    accounts.launch("i1", "local[1]")
+    accounts.wait(lambda: accounts.runs("i1"), "i1 to run", DEADLINE_S)
+
+
+def write(accounts: Accounts, number: int) -> None:
+    """That many orders of one account into each partition, at offsets without gaps."""
+    producer = Producer({"bootstrap.servers": accounts.connection.bootstrap_servers})
+    for partition in range(accounts.num_tasks):
+        for _ in range(number):
+            producer.produce(accounts.orders.topic, b'{"account": "ann", "amount": 1}', b"ann", partition=partition)
+    assert producer.flush(60) == 0
+
+
+def delete_before(accounts: Accounts, partition: int, offset: int) -> None:
+    admin = AdminClient({"bootstrap.servers": accounts.connection.bootstrap_servers})
+    (deleted,) = admin.delete_records([TopicPartition(accounts.orders.topic, partition, offset)]).values()
+    deleted.result(30)
+
+
+def told(accounts: Accounts) -> list[TaskStatus]:
+    return sorted(accounts.status("i1").tasks, key=lambda status: status.task)
+
+
+def read_up_to(accounts: Accounts, *offsets: int) -> bool:
+    return [status.source_offset for status in told(accounts)] == list(offsets)
+
+
+def lose_input(accounts: Accounts, on_data_loss: str) -> None:
+    """Both tasks read ten records of twenty; the next five of partition 0 are deleted while neither is owned."""
+    write(accounts, 10)
+    start(accounts, on_data_loss)
+    accounts.assign("i1", "i1")
+    accounts.wait(lambda: read_up_to(accounts, 10, 10), "the first records to be counted", DEADLINE_S)
+    accounts.assign("-", "-")
+    accounts.wait(lambda: accounts.status("i1").tasks == (), "the tasks to be given away", DEADLINE_S)
+    write(accounts, 10)
+    delete_before(accounts, 0, 15)
+    accounts.assign("i1", "i1")
+
+
+def test_lost_input_fails_its_task_alone_and_names_the_range(accounts: Accounts) -> None:
+    lose_input(accounts, "fail")
+
+    def settled() -> bool:
+        tasks = told(accounts)
+        if len(tasks) < 2 or tasks[0].state is not TaskState.FAILED:
+            return False
+        # The query that it shared with the other ended, which is reported until a query of its own gets on.
+        return tasks[1].source_offset == 20 and tasks[1].error is None
+
+    accounts.wait(settled, "one task to fail and the other to go on", DEADLINE_S)
+    lost, other = told(accounts)
+    assert lost.error_kind == "InputLostError"
+    assert f"{accounts.orders.topic}[0]: the offsets 10 to 14 (5 records at the most)" in str(lost.error)
+    assert (lost.source_offset, lost.lost_records) == (10, 0)
+    assert (other.state, other.error, other.lost_records) == (TaskState.RUNNING, None, 0)
+
+
+def test_job_that_goes_on_without_lost_input_counts_it_and_names_the_range(accounts: Accounts) -> None:
+    lose_input(accounts, "continue")
+
+    def without_an_error() -> bool:
+        return read_up_to(accounts, 20, 20) and all(task.error is None for task in told(accounts))
+
+    accounts.wait(without_an_error, "the rest to be counted", DEADLINE_S)
+    lost, other = told(accounts)
+    assert (lost.state, lost.error, lost.lost_records) == (TaskState.RUNNING, None, 5)
+    assert (other.state, other.error, other.lost_records) == (TaskState.RUNNING, None, 0)
+    source = accounts.orders.topic
+    named = f"task 0_0 goes on at offset 15 of {source}[0]: 5 records at the most, from offset 10 on, were deleted"
+    assert named in accounts.log("i1")
+
+
+def test_source_that_is_deleted_under_a_query_ends_its_instance_and_is_named(accounts: Accounts) -> None:
+    write(accounts, 10)
+    start(accounts)
+    accounts.assign("i1", "i1")
+    accounts.wait(lambda: read_up_to(accounts, 10, 10), "the records to be counted", DEADLINE_S)
+    seen: list[TaskStatus] = []
+
+    def ended() -> bool:
+        status = accounts.status("i1")
+        seen.extend(status.tasks)
+        return status.state is InstanceState.ENDED
+
+    admin = AdminClient({"bootstrap.servers": accounts.connection.bootstrap_servers})
+    admin.delete_topics([accounts.orders.topic])[accounts.orders.topic].result(30)
+    accounts.wait(ended, "the instance to end", DEADLINE_S)
+
+    status = accounts.status("i1")
+    assert status.error_kind == "TopicMissingError"
+    assert accounts.orders.topic in str(status.error)
+    assert {task.task for task in seen} == {TaskId(0, 0), TaskId(0, 1)}
+    assert {task.state for task in seen} == {TaskState.RUNNING}

@@ -1,0 +1,56 @@
+"""An instance whose JVM stands still sends heartbeats and processes nothing: its status says so."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import closing
+from pathlib import Path
+
+import psutil
+
+from airflow_provider.control.detection import detect
+from airflow_provider.control.incident import Incident, IncidentKind
+from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.status import SourceStatus
+from tests.integration.streaming.accounts import Accounts
+
+TIMEOUTS = Timeouts(instance_s=60.0, stall_s=10.0)
+
+
+def test_jvm_that_stands_still_is_found_by_what_is_not_committed(
+    bootstrap_servers: str, application_id: str, tmp_path: Path
+) -> None:
+    with closing(Accounts(bootstrap_servers, application_id, tmp_path, num_tasks=2, seed=47)) as accounts:
+        accounts.launch("i1")
+        accounts.wait(lambda: accounts.runs("i1"), "i1 to run", 120.0)
+        accounts.assign("i1", "i1")
+        accounts.wait(accounts.settled, "both tasks to run", 120.0)
+        accounts.orders.write(50, range(2))
+        accounts.wait(lambda: lags(accounts) == [0, 0], "no record to wait", 120.0)
+        assert found(accounts) == ()
+
+        (jvm,) = [process for process in accounts.processes("i1") if process.name() == "java"]
+        jvm.send_signal(signal.SIGSTOP)
+        try:
+            accounts.orders.write(50, [1])
+            accounts.wait(lambda: bool(found(accounts)), "the stall to be found", 120.0)
+            (incident,) = found(accounts)
+            standing = psutil.Process(jvm.pid).status()
+        finally:
+            jvm.send_signal(signal.SIGCONT)
+        assert standing == psutil.STATUS_STOPPED
+        assert (incident.kind, incident.instance) == (IncidentKind.TASK_STALLED, "i1")
+        assert [task.partition for task in incident.tasks] == [1]
+        assert "records of its source wait" in incident.evidence
+
+        accounts.wait(lambda: lags(accounts) == [0, 0] and found(accounts) == (), "it to go on", 120.0)
+
+
+def found(accounts: Accounts) -> tuple[Incident, ...]:
+    view = accounts.view
+    return detect(view.assignment, view.statuses, {}, TIMEOUTS)
+
+
+def lags(accounts: Accounts) -> list[int | None]:
+    sources: list[SourceStatus] = [task.source for task in accounts.status("i1").tasks]
+    return [source.lag_records for source in sources]

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+
+from airflow_provider.cli.application_state import ApplicationState
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
+from airflow_provider.control.status import InstanceState, RestorePhase, TaskState
+from airflow_provider.control.view import ControlView
+from tests.builders import APPLICATION, active, assigned, instance, promoted, standby
+
+
+def whole() -> ControlView:
+    statuses = {
+        "a": instance(
+            "a",
+            active(0, processed_records=12_345, records_per_s=678.9, stalled_s=0.0, source_lag=1_234),
+            standby(1),
+            host="h1",
+            pid=7,
+        ),
+        "b": instance("b", active(1), standby(0)),
+    }
+    return ControlView(APPLICATION, assignment=assigned("a b", "b a"), statuses=statuses)
+
+
+def test_application_that_is_whole_has_no_problem_and_a_line_for_each_copy() -> None:
+    text = ApplicationState(whole()).to_text()
+
+    lines = [line.split() for line in text.splitlines()]
+    assert ["a", "running", "1", "0", "h1", "7"] in lines
+    assert ["0_0", "a", "active", "running", "-", "-", "1,234", "12,345", "679"] in lines
+    assert ["0_0", "b", "standby", "warm", "0", "0.0", "-", "-", "-"] in lines
+    assert "open incidents" not in text
+    assert text.endswith("no problems")
+
+
+def test_whatever_keeps_a_task_from_its_work_is_a_problem_with_its_cause() -> None:
+    view = whole()
+    view.assignment = assigned("a b", "b a", "- c", "d")
+    view.statuses["a"] = instance(
+        "a",
+        active(0, state=TaskState.FAILED, error="[UNRESOLVED_COLUMN]\n did you mean customer?"),
+        standby(1, restore_phase=RestorePhase.CHANGELOG),
+    )
+    view.statuses["b"] = instance("b", active(1, error="its query ended"), standby(0, error="disk full"))
+    view.statuses["d"] = instance("d", state=InstanceState.ENDED, error="killed")
+
+    assert ApplicationState(view, {"b"}).problems == (
+        "instance b: silent (running)",
+        "instance c: no heartbeat on record",
+        "instance d: ended: killed",
+        "task 0_0: failed on a: [UNRESOLVED_COLUMN] did you mean customer?",
+        "task 0_0: no warm standby on b: disk full",
+        "task 0_1: running on b: its query ended",
+        "task 0_1: no warm standby on a",
+        "task 0_2: no instance is active",
+        "task 0_2: no warm standby on c",
+        "task 0_3: unknown on d",
+    )
+
+
+def test_task_that_stands_still_while_its_source_has_records_is_a_problem() -> None:
+    view = whole()
+    view.statuses["a"] = instance("a", active(0, stalled_s=130.0, source_lag=5_000), standby(1))
+
+    assert ApplicationState(view).problems == (
+        "task 0_0: stands still on a for 130 s, while 5,000 records of its source wait",
+    )
+
+
+def test_incident_is_shown_until_it_is_resolved() -> None:
+    view = whole()
+    gone = Incident(
+        application_id=APPLICATION,
+        kind=IncidentKind.INSTANCE_ENDED,
+        instance="c",
+        incarnation=4,
+        tasks=(TaskId(0, 0),),
+        evidence="killed by signal 9",
+        generation=1,
+    )
+    record = IncidentRecord(
+        incident=gone,
+        answered_by="run-1",
+        detected_at_ms=None,
+        decided_at_ms=5,
+        generation=2,
+        plan=(promoted(0, "a", "a: lag 0"),),
+    )
+    view.incidents[gone.id] = record
+    line = "c/4/gone-1: killed by signal 9; answered by run-1 with generation 2: task 0_0: promote on a (a: lag 0)"
+
+    assert ApplicationState(view).open_incidents == (line,)
+    assert f"open incidents:\n  {line}\n\nno problems" in ApplicationState(view).to_text()
+    assert ApplicationState(view).to_json()["open_incidents"] == [line]
+
+    view.incidents[gone.id] = dataclasses.replace(record, resolved_at_ms=9)
+    assert ApplicationState(view).open_incidents == ()
+
+
+def test_long_error_is_cut_and_nothing_assigned_is_a_problem() -> None:
+    view = whole()
+    view.statuses["a"] = instance("a", active(0, state=TaskState.FAILED, error="x" * 500), standby(1))
+
+    assert ApplicationState(view).problems == (f"task 0_0: failed on a: {'x' * 157}...",)
+    assert ApplicationState(ControlView(APPLICATION)).problems == ("nothing is assigned yet",)
+    assert "generation none" in ApplicationState(ControlView(APPLICATION)).to_text()
+
+
+def test_json_has_everything() -> None:
+    found = json.loads(json.dumps(ApplicationState(whole(), {"b"}).to_json()))
+
+    assert found["assignment"]["tasks"]["0_0"]["active"] == "a"
+    assert found["instances"]["a"]["tasks"][0]["processed_records"] == 12_345
+    assert (found["instances"]["a"]["silent"], found["instances"]["b"]["silent"]) == (False, True)
+    assert found["problems"] == ["instance b: silent (running)"]
+
+
+def test_instances_that_start_are_one_problem_whatever_is_assigned_to_them() -> None:
+    view = whole()
+    view.assignment = assigned("a b", "b a", "d a")
+    view.statuses |= {name: instance(name, state=InstanceState.STARTING) for name in "ab"}
+    view.statuses["d"] = instance("d", state=InstanceState.STARTING)
+
+    assert ApplicationState(view).problems == ("starting, and the tasks of each wait for it: a, b, d",)
+    assert "silent" not in ApplicationState(view).to_text()
+    assert ApplicationState(view, {"d"}).problems == (
+        "starting, and the tasks of each wait for it: a, b",
+        "instance d: silent (starting)",
+        "task 0_2: unknown on d",
+    )

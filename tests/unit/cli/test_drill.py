@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider.cli.drill import drill_text, exit_status_of
+from airflow_provider.cli.exit_status import ExitStatus
+from airflow_provider.control.history_record import HistoryKind, HistoryOutcome, HistoryRecord, RtoParts
+
+
+def drill(outcome: HistoryOutcome, reason: str | None = None) -> HistoryRecord:
+    return HistoryRecord(
+        application_id="orders",
+        kind=HistoryKind.DRILL,
+        id="d1",
+        cause="crash",
+        at_ms=1,
+        by="me",
+        outcome=outcome,
+        reason=reason,
+        instances=("a",),
+        rto=RtoParts(detected_ms=20, decided_ms=1_300, owned_ms=180, first_output_ms=None, total_ms=None),
+    )
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status"),
+    [
+        (HistoryOutcome.PASSED, ExitStatus.FINE),
+        (HistoryOutcome.FAILED, ExitStatus.NO),
+        (HistoryOutcome.SKIPPED, ExitStatus.SKIPPED),
+    ],
+)
+def test_script_is_told_how_it_ended(outcome: HistoryOutcome, status: ExitStatus) -> None:
+    assert exit_status_of(drill(outcome)) is status
+
+
+def test_rto_is_printed_by_its_parts_with_the_reason() -> None:
+    lines = [line.split() for line in drill_text(drill(HistoryOutcome.FAILED, "it went on\n at 5")).splitlines()]
+
+    assert lines[0] == ["drill", "of", "a:", "failed"]
+    assert ["detection", "to", "decision", "1.30", "s"] in lines
+    assert ["owned", "to", "the", "first", "output", "-"] in lines
+    assert lines[-1] == ["it", "went", "on", "at", "5"]

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.drill_judgement import answer_to, judge_drill, judged_record
+from airflow_provider.control.history_record import HistoryOutcome
+from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord, Recovery
+from airflow_provider.control.injected_fault import InjectedFault
+from airflow_provider.control.view import ControlView
+from airflow_provider.errors import InstanceError, StateError
+from tests.builders import APPLICATION, active, assigned, instance, standby, view_of
+
+TASK = TaskId(0, 0)
+FAULT = InjectedFault(
+    id="f1",
+    instance="a",
+    incarnation=3,
+    generation=1,
+    tasks=(TASK,),
+    source_offsets={TASK: 100},
+    injected_at_ms=1_000,
+)
+RECOVERY = Recovery(resumed_offsets={TASK: 105}, owned_at_ms=2_300, first_commit_at_ms=2_500)
+
+
+def after(recovery: Recovery | None = RECOVERY, source_offset: int = 120) -> ControlView:
+    """The view after the failover of `a` to `b`."""
+    view = view_of(
+        assigned("b a", generation=2),
+        instance("a", standby(0), incarnation=4),
+        instance("b", active(0, source_offset=source_offset, generation=2)),
+    )
+    incident = Incident(
+        application_id=APPLICATION,
+        kind=IncidentKind.INSTANCE_ENDED,
+        instance="a",
+        incarnation=3,
+        tasks=(TASK,),
+        evidence="killed by signal 9",
+        generation=1,
+    )
+    record = IncidentRecord(
+        incident=incident,
+        answered_by="run",
+        detected_at_ms=1_100,
+        decided_at_ms=2_000,
+        generation=2,
+        failed_at_ms=1_000,
+        resolved_at_ms=9_000,
+        recovery=recovery,
+    )
+    view.incidents[incident.id] = record
+    return view
+
+
+def test_drill_is_passed_with_what_it_cost() -> None:
+    judged = judge_drill(after(), FAULT, max_rto_s=2.0)
+
+    assert (judged.failover.rto_ms, judged.progress) == (1_500, {TASK: 20})
+
+
+def test_failure_that_none_answered_is_not_passed() -> None:
+    view = after()
+    other = dataclasses.replace(FAULT, incarnation=2)
+
+    assert answer_to(other, view) is None
+    with pytest.raises(InstanceError, match="it was not answered"):
+        judge_drill(view, other, None)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        pytest.param(after(dataclasses.replace(RECOVERY, resumed_offsets={TASK: 99})), id="went-on-too-early"),
+        pytest.param(after(source_offset=99), id="went-back"),
+    ],
+)
+def test_commits_that_were_lost_are_an_error_of_the_state(view: ControlView) -> None:
+    with pytest.raises(StateError, match="commits were lost"):
+        judge_drill(view, FAULT, None)
+
+
+def test_failover_that_took_longer_than_promised_is_failed() -> None:
+    with pytest.raises(InstanceError, match=r"later than promised: 1.5 s .*, 1 s are promised") as missed:
+        judge_drill(after(), FAULT, max_rto_s=1.0)
+
+    record = judged_record(after(), FAULT, "run", missed.value, 1.0, ended_at_ms=9_500)
+    assert (record.outcome, record.slo_met, record.rto.total_ms) == (HistoryOutcome.FAILED, False, 1_500)
+
+
+def test_drill_without_input_is_skipped() -> None:
+    idle = dataclasses.replace(RECOVERY, first_commit_at_ms=None, without_input=(TASK,))
+    view = after(idle)
+    view.statuses["b"] = instance("b", active(0, source_offset=120, generation=2, owned_at_ms=2_300, stalled_s=0.0))
+
+    with pytest.raises(InstanceError, match="Nothing was measured") as unmeasured:
+        judge_drill(view, FAULT, None)
+
+    assert judged_record(view, FAULT, "run", unmeasured.value, None, 9_500).outcome is HistoryOutcome.SKIPPED
+    assert judged_record(after(), FAULT, "run", None, None, 9_500).outcome is HistoryOutcome.PASSED

@@ -1,0 +1,66 @@
+"""What is published of an assignment, and what a person is told beside it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.assignment import Assignment
+from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.task_placement import PlacedTasks, TaskPlacement, place_tasks
+from airflow_provider.control.view import ControlView
+from airflow_provider.errors import AssignmentError
+from tests.builders import active, assigned, instance, placed, standby, view_of
+
+A, B = instance("a", active(0), standby(1)), instance("b", active(1), standby(0))
+
+
+class Publisher:
+    """Keeps what is published."""
+
+    def __init__(self, view: ControlView) -> None:
+        self.view = view
+        self.published: list[Assignment] = []
+
+    def publish(self, assignment: Assignment) -> None:
+        self.published.append(assignment)
+
+
+def place(publisher: Publisher, **wanted: Any) -> PlacedTasks:
+    given: Any = publisher
+    return place_tasks(given, TaskPlacement(**wanted), lambda: (TaskId(0, 0), TaskId(0, 1)), Timeouts())
+
+
+def test_tasks_are_counted_before_the_first_assignment() -> None:
+    publisher = Publisher(view_of(None, instance("a"), instance("b")))
+
+    done = place(publisher, reason="first")
+
+    assert done.changed
+    assert [placed(assignment) for assignment in publisher.published] == [["a b", "b a"]]
+    assert done.to_plain()["tasks"]["0_0"] == {"active": "a", "standbys": ["b"]}
+
+
+def test_nothing_is_published_where_nothing_changes() -> None:
+    publisher = Publisher(view_of(assigned("a b", "b a"), A, B))
+
+    done = place(publisher)
+
+    assert (done.changed, publisher.published, done.warnings) == (False, [], ())
+
+
+def test_copies_on_one_host_and_an_instance_that_does_not_run_are_told() -> None:
+    there = [instance(name, active(task), host="h1") for name, task in (("a", 0), ("b", 1))]
+
+    done = place(Publisher(view_of(assigned("a b", "b c"), *there)))
+
+    silent, one_host = done.warnings
+    assert silent.startswith("c: named by the assignment, and not running now.")
+    assert one_host.startswith("All copies of 0_0 (h1) are on one host")
+
+
+def test_no_instance_at_all_is_an_error() -> None:
+    with pytest.raises(AssignmentError, match="No instance"):
+        place(Publisher(view_of(None)))

@@ -1,0 +1,304 @@
+"""What one call an application promises, without running a DAG."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk import DAG, Asset, Param, TaskGroup
+from airflow.sdk.definitions.param import process_params
+from airflow.serialization.serialized_objects import DagSerialization
+
+from airflow_provider import Callbacks, Drill, Instance, Slo, StreamDags, stream_dags
+from airflow_provider.assets import answers, drills
+from airflow_provider.errors import ConfigurationError
+from tests.unit.dags.read_fields import read_fields
+
+FILE = """
+from airflow.sdk import DAG
+from airflow.providers.standard.operators.empty import EmptyOperator
+
+from airflow_provider import Drill, Instance, stream_dags
+
+arguments = {"job": "jobs/orders.py", "source_topics": ["orders"], "instances": [Instance("a"), Instance("b")]}
+orders = stream_dags("orders", drills=[Drill("crash")], **arguments)
+payments = stream_dags("payments", **arguments)
+with payments.stop:
+    EmptyOperator(task_id="tell")
+with DAG("another"):
+    EmptyOperator(task_id="nothing")
+"""
+ARGUMENTS: dict[str, Any] = {
+    "job": "jobs/orders.py",
+    "source_topics": ["orders"],
+    "instances": [Instance("a", queue="streams-1"), Instance("b", queue="streams-2", state_dir="/mnt/fast/b")],
+}
+
+
+def all_dags(made: StreamDags) -> list[DAG]:
+    return list(made.all.values())
+
+
+@pytest.fixture
+def made() -> StreamDags:
+    return stream_dags(
+        "orders",
+        **ARGUMENTS,
+        slo=Slo(rto_s=10, lag_s=30, disk_free_bytes=1 << 30),
+        drills=[Drill("crash", schedule="@weekly")],
+        default_args={"retries": 3, "owner": "payments"},
+        tags=["team:payments"],
+        dag_args={"access_control": {"Op": {"DAGs": {"can_read"}}}},
+        callbacks=Callbacks(on_failover=[print], on_repair_failed=[print], on_slo_missed=[print]),
+        failover_pool="urgent",
+    )
+
+
+def test_every_dag_is_named_after_the_application_and_can_be_stored(made: StreamDags) -> None:
+    for dag in all_dags(made):
+        assert dag.dag_id.startswith("orders_")
+        assert dag.doc_md
+        assert dag.description
+        assert {"stateful-streams", "orders", "team:payments"} <= set(dag.tags)
+        DagSerialization.from_dict(DagSerialization.to_dict(dag))
+
+
+def test_every_form_is_filled_and_explained(made: StreamDags) -> None:
+    for dag in all_dags(made):
+        dag.params.validate()
+        for name in dag.params:
+            param = dag.params.get_param(name)
+            assert isinstance(param, Param)
+            assert {"title", "section"} <= set(param.schema), name
+
+
+def test_every_field_of_every_form_is_read_by_a_task(made: StreamDags) -> None:
+    unread = {dag.dag_id: set(dag.params) - read_fields(dag) for dag in all_dags(made)}
+
+    assert not any(unread.values()), unread
+
+
+@pytest.mark.parametrize(
+    ("dag", "field", "value"),
+    [
+        ("scale", "instances", []),
+        ("scale", "instances", ["z"]),
+        ("stop", "instances", ["z"]),
+        ("failover", "instance", "z"),
+    ],
+)
+def test_form_refuses_unknown_instances(made: StreamDags, dag: str, field: str, value: Any) -> None:
+    params = getattr(made, dag).params
+
+    with pytest.raises(ValueError, match="Invalid input for param"):
+        params[field] = value
+
+
+@pytest.mark.parametrize(
+    ("parsed_for", "made"),
+    [
+        pytest.param("orders_failover", {"orders_failover"}, id="task of one DAG"),
+        pytest.param("orders_drill_crash", {"orders_drill_crash"}, id="task of a drill"),
+        pytest.param("another", set(), id="task of another DAG in the file"),
+    ],
+)
+def test_file_that_is_parsed_for_one_task_makes_only_the_dag_of_that(
+    parsed_for: str, made: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "streams.py"
+    file.write_text(FILE)
+    monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", parsed_for)
+
+    bag = DagBag(str(file))
+
+    assert not bag.import_errors
+    # What the file itself asks for is made too.
+    assert set(bag.dags) == made | {"another", "payments_stop"}
+    assert bag.dags["payments_stop"].has_task("tell")
+
+
+def test_file_that_is_parsed_for_all_makes_every_dag(tmp_path: Path) -> None:
+    file = tmp_path / "streams.py"
+    file.write_text(FILE)
+
+    bag = DagBag(str(file))
+
+    assert not bag.import_errors
+    assert {name for name in bag.dags if name.startswith("orders_")} == {
+        "orders_deploy",
+        "orders_upgrade",
+        "orders_scale",
+        "orders_stop",
+        "orders_failover",
+        "orders_repair",
+        "orders_monitor",
+        "orders_pause",
+        "orders_topics",
+        "orders_reset",
+        "orders_drill_crash",
+    }
+
+
+def test_dag_that_is_asked_for_within_another_one_is_the_same(
+    made: StreamDags, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", "another")
+    late = stream_dags("orders", **ARGUMENTS)
+
+    with DAG("another") as another, TaskGroup("group"):
+        assert late.repair.task_ids == made.repair.task_ids
+
+    assert another.task_ids == []
+
+
+def test_runs_form_is_its_dags_and_no_operator_carries_a_copy(made: StreamDags) -> None:
+    for dag in all_dags(made):
+        for task in dag.tasks:
+            assert not task.params
+            assert process_params(dag, task, {}, suppress_exception=False) == dag.params.dump()
+
+
+def test_instance_is_deployed_replaced_and_upgraded_on_its_own_queue(made: StreamDags) -> None:
+    for dag, task in ((made.deploy, "deploy_b"), (made.repair, "replace_b"), (made.upgrade, "upgrade_b")):
+        found: Any = dag.get_task(task)
+        assert found.queue == "streams-2"
+        assert found.state_dir == "/mnt/fast/b"
+
+
+def test_relative_job_lies_beside_the_dag_file(made: StreamDags) -> None:
+    deploy: Any = made.deploy.get_task("deploy_a")
+
+    assert deploy.application == __file__.replace("test_factory.py", "jobs/orders.py")
+
+
+def test_owners_arguments_reach_every_task(made: StreamDags) -> None:
+    for dag in all_dags(made):
+        assert {task.owner for task in dag.tasks} == {"payments"}
+        assert {task.retries for task in dag.tasks} == {3}
+        assert dag.access_control == {"Op": {"DAGs": {"can_read"}}}
+
+
+def test_failover_is_one_task_in_its_own_pool_that_nothing_waits_behind(made: StreamDags) -> None:
+    (task,) = made.failover.tasks
+
+    assert (task.pool, task.priority_weight) == ("urgent", 1000)
+    assert made.failover.max_active_runs > 8
+    assert made.failover.is_paused_upon_creation is False
+    condition: Any = made.failover.timetable.asset_condition
+    (watcher,) = condition.watchers
+    assert watcher.trigger.application_id == "orders"
+    assert task.on_success_callback == [print]
+
+
+def test_repair_is_started_by_the_failover_of_its_application_alone(made: StreamDags) -> None:
+    other = stream_dags("payments", **ARGUMENTS)
+
+    assert made.repair.timetable.asset_condition == answers("orders")
+    assert other.repair.timetable.asset_condition == answers("payments")
+    (mine,), (theirs,) = made.failover.get_task("fail_over").outlets, other.failover.get_task("fail_over").outlets
+    assert mine.name != theirs.name
+
+
+def test_repair_assigns_standbys_whatever_became_of_the_replacements_and_is_red_then(made: StreamDags) -> None:
+    assign, last = made.repair.get_task("assign_standbys"), made.repair.get_task("balance")
+
+    assert assign.trigger_rule == "all_done"
+    assert {"replace_a", "replace_b"} <= assign.upstream_task_ids
+    assert {"replace_a", "replace_b"} <= last.upstream_task_ids
+    assert last.trigger_rule == "none_failed"
+    assert not last.downstream_task_ids
+
+
+def test_repair_replaces_what_is_gone_and_still_named(made: StreamDags) -> None:
+    task: Any = made.repair.get_task("choose")
+    repairs = [
+        {"instance": "a", "replace": True},
+        {"instance": "b", "replace": False},
+        {"instance": "removed", "replace": True},
+    ]
+
+    assert task.python_callable(repairs, ["a", "b"]) == ["replace_a", "assign_standbys"]
+
+
+def test_monitor_looks_whether_the_failover_dag_is_unpaused(made: StreamDags) -> None:
+    task: Any = made.monitor.get_task("check_slo")
+
+    assert task.failover_dag_id == made.failover.dag_id
+
+
+@pytest.mark.parametrize(
+    ("chosen", "rendered"),
+    [
+        pytest.param(["a", "b"], "", id="all: those that live"),
+        pytest.param(["b"], '["b"]', id="some: those by name"),
+    ],
+)
+def test_pause_asks_those_that_live_unless_some_are_named(made: StreamDags, chosen: list[str], rendered: str) -> None:
+    task: Any = made.pause.get_task("pause_or_resume")
+
+    assert task.render_template(task.instances, {"params": {"instances": chosen}}) == rendered
+
+
+def test_reset_lists_before_a_person_confirms_and_deletes_the_truth_last(made: StreamDags) -> None:
+    tasks: list[Any] = [
+        made.reset.get_task(f"{name}") for name in ("list_what_goes", "remove_state_b", "delete_topics")
+    ]
+    listed, removed, deleted = tasks
+
+    assert not listed.upstream_task_ids
+    assert listed.confirm is None
+    assert removed.upstream_task_ids == {"confirm"}
+    assert (removed.queue, removed.state_dir) == ("streams-2", "/mnt/fast/b")
+    assert deleted.upstream_task_ids == {"remove_state_a", "remove_state_b"}
+    assert removed.confirm == deleted.confirm == "{{ params.confirm or '' }}"
+
+
+def test_upgrade_touches_one_instance_at_a_time(made: StreamDags) -> None:
+    dag = made.upgrade
+
+    assert dag.get_task("upgrade_b").upstream_task_ids == {"wait_until_warm_a"}
+    assert dag.get_task("wait_until_warm_a").upstream_task_ids == {"assign_standbys_a"}
+    assert dag.get_task("balance").upstream_task_ids == {"wait_until_warm_b"}
+
+
+def test_drill_is_scheduled_and_tells_when_it_was_passed(made: StreamDags) -> None:
+    dag = made.drills["crash"]
+    check: Any = dag.get_task("check_recovery")
+
+    assert str(dag.schedule) == "@weekly"
+    watched: Any = dag.get_task("check_watch")
+    assert watched.failover_dag_id == made.failover.dag_id
+    assert dag.get_task("inject_fault").upstream_task_ids == {"check_watch"}
+    assert check.max_rto_s == 10
+    assert check.outlets == [drills("orders")]
+    assert isinstance(check.outlets[0], Asset)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"instances": []}, "instances=\\[\\]"),
+        ({"instances": [Instance("a"), Instance("a")]}, "twice"),
+        ({"instances": [Instance("a")]}, "a standby needs an instance besides"),
+        ({"source_topics": "orders"}, "give a list"),
+        ({"drills": [Drill("crash"), Drill("crash")]}, "two drills"),
+        ({"drills": [Drill("crash", instance="z")]}, "drills instance 'z', which it does not have"),
+    ],
+)
+def test_wrong_argument_is_refused_in_one_line(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message) as found:
+        stream_dags("orders", **{**ARGUMENTS, **wrong})
+
+    assert "\n" not in str(found.value)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: Instance("a/b"), lambda: Drill("flood"), lambda: Slo(rto_s=0), lambda: stream_dags("a b", **ARGUMENTS)],
+)
+def test_part_that_cannot_be_is_refused_where_it_is_made(make: Callable[[], object]) -> None:
+    with pytest.raises(ConfigurationError):
+        make()

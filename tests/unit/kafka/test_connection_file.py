@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.connection_file import connection_from_file
+
+
+def test_security_comes_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(
+        "# the cluster\nbootstrap.servers = one:9093,two:9093\n\nsecurity.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n"
+        "sasl.username=me\nsasl.password=a=b\n"
+    )
+
+    assert connection_from_file(file) == KafkaConnection(
+        "one:9093,two:9093",
+        security_protocol="SASL_SSL",
+        sasl_mechanism="PLAIN",
+        sasl_username="me",
+        sasl_password="a=b",
+    )
+    assert connection_from_file(file, "three:1").bootstrap_servers == "three:1"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "cannot be read"),
+        ("sasl.pasword=secret", "Line 1 of"),
+        ("security.protocol=SSL", "no line bootstrap.servers=host:port"),
+    ],
+    ids=["missing", "unknown", "no-servers"],
+)
+def test_file_that_says_nothing_of_use_is_refused_without_showing_it(
+    content: str | None, words: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "client.properties"
+    if content is not None:
+        file.write_text(content)
+
+    with pytest.raises(ConfigurationError, match=words) as refused:
+        connection_from_file(file)
+
+    assert "secret" not in str(refused.value)

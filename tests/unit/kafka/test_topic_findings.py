@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import dataclasses
+
+from airflow_provider.kafka.topic_findings import TopicFinding, WantedTopics, topic_findings
+from airflow_provider.kafka.topic_spec import TopicDescription
+
+NEW = WantedTopics(application_id="orders", sources=("orders",), outputs=("totals",))
+RUNNING = NEW.known(num_tasks=4, ran=True)
+
+
+def topics(**partitions: int) -> dict[str, TopicDescription | None]:
+    """Those of an application of four tasks, all as they have to be; 0 partitions for one that does not exist."""
+    counts = {"orders": 4, "totals": 4, "orders-state-changelog": 4, "orders-assignment": 1, "orders-status": 1}
+    counts["orders-history"] = 1
+    counts |= {name.replace("_", "-"): number for name, number in partitions.items()}
+    config = {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime"}
+    history = {"cleanup.policy": "compact,delete", "retention.ms": "-1"}
+    return {
+        name: TopicDescription(
+            name=name,
+            partitions=number,
+            replication_factor=1,
+            config=history if name == "orders-history" else config,
+        )
+        if number
+        else None
+        for name, number in counts.items()
+    }
+
+
+def found(wanted: WantedTopics, **partitions: int) -> list[TopicFinding]:
+    return list(topic_findings(wanted, topics(**partitions)))
+
+
+def test_topics_that_are_as_needed_give_no_finding() -> None:
+    assert set(RUNNING.names) == set(topics())
+    assert found(RUNNING) == found(NEW) == []
+
+
+def test_topics_of_a_new_application_are_created_with_the_partitions_of_its_source() -> None:
+    findings = found(NEW, orders_assignment=0, orders_status=0, orders_history=0, orders_state_changelog=0, totals=0)
+
+    assert [finding.repair for finding in findings] == [
+        "create orders-assignment with 1 partition(s)",
+        "create orders-status with 1 partition(s)",
+        "create orders-history with 1 partition(s)",
+        "create orders-state-changelog with 4 partition(s)",
+        "create totals with 4 partition(s)",
+    ]
+    assert "stateful-streams topics repair orders --source orders --apply" in findings[0].fix
+
+
+def test_changelog_of_an_application_that_ran_is_never_created() -> None:
+    (finding,) = found(RUNNING, orders_state_changelog=0)
+
+    assert finding.repair is None
+    assert "all that is left of the state" in finding.problem
+    assert "airflow_provider.streaming.changelog_rebuild orders" in finding.fix
+
+
+def test_topic_whose_partitions_are_not_known_is_left_to_a_person() -> None:
+    wanted = dataclasses.replace(NEW, sources=())
+
+    (finding,) = topic_findings(wanted, topics(orders_state_changelog=0))
+
+    assert finding.repair is None
+    assert "--source TOPIC" in finding.fix
+
+
+def test_setting_that_was_changed_is_set_back() -> None:
+    changed = topics()
+    changelog = changed["orders-state-changelog"]
+    assert changelog is not None
+    changed[changelog.name] = dataclasses.replace(changelog, config={"cleanup.policy": "delete"})
+
+    (finding,) = topic_findings(RUNNING, changed)
+
+    assert finding.repair == "set cleanup.policy=compact on orders-state-changelog"
+    assert "kafka-configs --alter" in finding.fix
+
+
+def test_source_that_is_missing_or_has_other_partitions_than_tasks_is_left_to_a_person() -> None:
+    (missing,), (grown,) = found(RUNNING, orders=0), found(RUNNING, orders=6)
+
+    assert (missing.repair, grown.repair) == (None, None)
+    assert "does not exist" in missing.problem
+    assert "6 partitions, 'orders' has 4 tasks" in grown.problem
+
+
+def test_changelog_is_compared_with_the_tasks_where_no_source_is_named() -> None:
+    (finding,) = topic_findings(dataclasses.replace(RUNNING, sources=()), topics(orders_state_changelog=3))
+
+    assert "3 partitions, 4 are needed" in finding.problem
+    assert finding.repair is None

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from airflow_provider.kit.__main__ import main
+from airflow_provider.kit.broker import EmbeddedBroker
+from airflow_provider.kit.errors import BrokerStartError
+from airflow_provider.kit.folder import BrokerFolder
+from airflow_provider.kit.ports import LOOPBACK, free_ports, require_free
+from airflow_provider.kit.process import GroupLeader
+from airflow_provider.kit.readiness import BrokerStart, wait_until_ready
+from airflow_provider.kit.settings import BrokerSettings
+
+
+def test_start_that_takes_too_long_says_how_long_it_was_given_and_what_gives_more(tmp_path: Path) -> None:
+    folder = BrokerFolder(tmp_path)
+    start = BrokerStart(
+        settings=BrokerSettings.on_free_ports(tmp_path),
+        folder=folder,
+        logs_before=folder.log_sizes(),
+        deadline=time.monotonic(),
+        timeout_s=7.0,
+    )
+
+    with pytest.raises(BrokerStartError, match=r"not ready within 7 s; .* longer \(the kit's --start-timeout\)"):
+        wait_until_ready(GroupLeader.of(os.getpid()), start)
+
+
+@pytest.mark.parametrize("command", [["produce", "orders"], ["consume", "orders"], ["create", "orders:4"]])
+def test_broker_that_is_away_is_one_line(command: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    (port,) = free_ports(1)
+
+    assert main([*command, "--bootstrap-servers", f"{LOOPBACK}:{port}"]) == 1
+
+    said = capfd.readouterr().err
+    assert said.startswith("kit: ")
+    assert said.count("\n") == 1
+
+
+def test_topic_to_create_needs_a_name_and_a_number(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["create", "orders:many"])
+
+    assert "expected name:partitions" in capsys.readouterr().err
+
+
+def test_port_that_is_taken_names_the_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Before it looks at the ports, the real one resolves Kafka's jars; and it is ended by signals.
+    monkeypatch.setattr(EmbeddedBroker, "start", lambda broker, _: require_free(broker.settings.port, "the test"))
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+
+    with socket.create_server((LOOPBACK, 0)) as server:
+        assert main(["--dir", str(tmp_path), "--port", str(server.getsockname()[1])]) == 1
+
+    assert "choose another. The option is --port." in capsys.readouterr().err

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kit.ports import free_ports
+from airflow_provider.launch.instance_settings import InstanceSettings
+from airflow_provider.launch.launcher import launch, main
+from tests.waiting import wait_until
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        pytest.param([], "required: run_dir", id="none"),
+        pytest.param(["a", "b"], "unrecognized arguments: b", id="too-many"),
+        pytest.param(["/nowhere"], "/nowhere/instance.json does not hold an instance's settings", id="no-such-folder"),
+    ],
+)
+def test_wrong_arguments_give_a_usage_line(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+
+    said = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert said.startswith("usage: python -m airflow_provider.launch.launcher [-h] run_dir")
+    assert words in said
+
+
+def test_folder_without_a_command_gives_a_usage_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    InstanceSettings(
+        application_id="app",
+        instance="i1",
+        incarnation=1,
+        state_dir="s",
+        run_dir="r",
+        connection=KafkaConnection("nowhere:1"),
+    ).write(tmp_path / "instance.json")
+    (tmp_path / "command.json").write_text(json.dumps({"no": "list"}))
+
+    with pytest.raises(SystemExit):
+        main([str(tmp_path)])
+
+    assert "array" in capsys.readouterr().err
+
+
+def test_help_says_what_it_is_for(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+
+    assert ended.value.code == 0
+    assert "reports its end" in capsys.readouterr().out
+
+
+# Notes its process as a driver does, and ends as one that was asked to stop. What it was started by does not.
+STOPPABLE = """
+import os, pathlib, signal, subprocess, sys
+if len(sys.argv) == 2:
+    child = subprocess.Popen([sys.executable, __file__, sys.argv[1], "driver"])
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    sys.exit(child.wait())
+def stop(*_):
+    folder.joinpath("stopped").touch()
+    sys.exit(3)
+folder = pathlib.Path(sys.argv[1])
+signal.signal(signal.SIGTERM, stop)
+folder.joinpath("driver").write_text(str(os.getpid()))
+while True:
+    signal.pause()
+"""
+
+
+def test_signal_reaches_the_driver_although_no_broker_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+    (port,) = free_ports(1)
+    script = tmp_path / "stoppable.py"
+    script.write_text(STOPPABLE)
+    run = tmp_path / "run"
+    settings = InstanceSettings(
+        application_id="app",
+        instance="i1",
+        incarnation=1,
+        state_dir=str(tmp_path / "state"),
+        run_dir=str(run),
+        connection=KafkaConnection(f"127.0.0.1:{port}"),
+    )
+    launched = launch(settings, [sys.executable, str(script), str(run)])
+    try:
+        wait_until(lambda: (run / "driver").exists() and (run / "driver").read_text(), 60.0, "the driver")
+
+        os.kill(launched.launcher_pid, signal.SIGTERM)
+
+        wait_until((run / "stopped").exists, 60.0, "the driver to stop")
+        said = Path(launched.log_file).read_text()
+        assert "launcher: got SIGTERM, asks instance i1 to stop" in said
+        assert "could not be given through Kafka" in said
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(int((run / "process_group").read_text()), signal.SIGKILL)
+        os.kill(launched.launcher_pid, signal.SIGKILL)
+        os.waitpid(launched.launcher_pid, 0)

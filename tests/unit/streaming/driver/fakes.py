@@ -1,0 +1,107 @@
+"""Small stand-ins for what the driver's parts are given."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from airflow_provider.common.json_codec import to_json
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.status import Role, TaskState, TaskStatus
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.launch.instance_settings import InstanceSettings
+from airflow_provider.streaming.driver.spark_session import ARROW_BATCH_BYTES, MAX_BYTES_PER_BATCH
+from airflow_provider.streaming.functions import count
+from airflow_provider.streaming.job import StatefulJob
+from airflow_provider.streaming.planner.compiled_job import CompiledJob, compile_job
+from airflow_provider.streaming.planner.topic_facts import TopicFacts
+from airflow_provider.streaming.worker.calls import CallReport
+from airflow_provider.streaming.worker.plan import TaskPlan
+from tests.builders import task_id, task_status
+
+ACTIVE, STANDBY = Role.ACTIVE, Role.STANDBY
+JOB = StatefulJob("app").source("in").group_by("key").aggregate(count())
+
+
+def compiled(job: StatefulJob = JOB) -> CompiledJob:
+    return compile_job(job, TopicFacts(source_partitions=4, delete_retention_ms=86_400_000))
+
+
+def settings_in(folder: Path, **more: Any) -> InstanceSettings:
+    return InstanceSettings(
+        application_id="app",
+        instance="i1",
+        incarnation=7,
+        state_dir=str(folder / "state"),
+        run_dir=str(folder / "run"),
+        connection=KafkaConnection("nowhere:1"),
+        **more,
+    )
+
+
+def plan(task: int | TaskId, role: Role = ACTIVE, generation: int = 1) -> TaskPlan:
+    return TaskPlan(task=task_id(task), role=role, generation=generation)
+
+
+def status_of(
+    task: int | TaskId, state: TaskState = TaskState.RUNNING, role: Role = ACTIVE, generation: int = 1, **more: Any
+) -> TaskStatus:
+    return task_status(task=task_id(task), role=role, state=state, generation=generation, **more)
+
+
+class FakeRows:
+    """Any narrow step of a query; `collect` is the worker's answer."""
+
+    def __init__(self, answer: Callable[[], tuple[TaskStatus, ...]], rows: int = 0, bytes_: int = 0) -> None:
+        self._answer = answer
+        self._rows, self._bytes = rows, bytes_
+        self.settings = {MAX_BYTES_PER_BATCH: str(ARROW_BATCH_BYTES)}
+        self.sparkSession = SimpleNamespace(conf=SimpleNamespace(set=self.settings.__setitem__))
+
+    def __getattr__(self, _: str) -> Any:
+        return lambda *_: self
+
+    def collect(self) -> list[Any]:
+        return [SimpleNamespace(report=to_json(CallReport(self._answer(), self._rows, self._bytes)))]
+
+
+class FakeSpark:
+    """A session whose worker answers at once with `statuses`, or fails with `error`; unless it is held up."""
+
+    def __init__(self, *statuses: TaskStatus) -> None:
+        self.statuses = statuses
+        self.error: Exception | None = None
+        self.calls = 0
+        self.let = threading.Event()
+        self.let.set()
+        self.settings = {MAX_BYTES_PER_BATCH: str(ARROW_BATCH_BYTES)}
+        self.conf = SimpleNamespace(get=self.settings.__getitem__)
+        self.sparkContext = SimpleNamespace(master="local[1]", defaultParallelism=1, environment={})
+
+    def range(self, _: int) -> FakeRows:
+        return FakeRows(self.answer)
+
+    def answer(self) -> tuple[TaskStatus, ...]:
+        self.calls += 1
+        self.let.wait(30)
+        if self.error is not None:
+            raise self.error
+        return self.statuses
+
+
+class FakeQuery:
+    """A query of a slot."""
+
+    def __init__(self, tasks: Mapping[TaskId, int | None], error: str | None = None, active_for_s: float = 0.0) -> None:
+        self.tasks = frozenset(tasks)
+        self.offsets = dict(tasks)
+        self.error = error
+        self.active = error is None
+        self.active_for_s = active_for_s
+        self.cleared = False
+
+    def end(self) -> None:
+        self.active, self.cleared = False, True

@@ -1,0 +1,279 @@
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException
+
+from airflow_provider.common.json_codec import to_json
+from airflow_provider.control.command import Command, CommandKind
+from airflow_provider.control.status import FailureStatus, InstanceState, InstanceStatus, TaskState
+from airflow_provider.errors import TopicMissingError
+from airflow_provider.streaming.driver.heartbeat import Heartbeat
+from tests.unit.streaming.driver.fakes import settings_in, status_of
+from tests.waiting import wait_until
+
+NEVER_S = 3600.0
+COMMAND = Command(id="c1", kind=CommandKind.PAUSE, instance="i1")
+
+
+class FakeWriter:
+    """Keeps what is sent; what is written last is stored."""
+
+    def __init__(self) -> None:
+        self.sent: list[InstanceStatus] = []
+        self.stored: InstanceStatus | None = None
+        self.forgotten: list[str] = []
+        self.closed = threading.Event()
+
+    def send(self, value: InstanceStatus) -> None:
+        self.sent.append(value)
+
+    def forget(self, value: Command) -> None:
+        assert value.id in self.sent[-1].last_commands or self.stored is not None
+        self.forgotten.append(value.id)
+
+    def write(self, value: InstanceStatus) -> None:
+        self.stored = value
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+@pytest.fixture
+def writer() -> FakeWriter:
+    return FakeWriter()
+
+
+@pytest.fixture
+def heartbeat(writer: FakeWriter, tmp_path: Path) -> Iterator[Heartbeat]:
+    """Started, and so slow that only what is sent at once is seen."""
+    heartbeat = Heartbeat(settings_in(tmp_path, heartbeat_interval_s=NEVER_S), writer)
+    heartbeat.start()
+    wait_until(lambda: writer.sent, 10, "the first heartbeat")
+    yield heartbeat
+    if not writer.closed.is_set():
+        heartbeat.end(InstanceState.STOPPED, None)
+
+
+def test_first_heartbeat_names_the_process_and_its_disk(
+    heartbeat: Heartbeat, writer: FakeWriter, tmp_path: Path
+) -> None:
+    first = writer.sent[0]
+
+    assert (first.application_id, first.instance, first.incarnation) == ("app", "i1", 7)
+    assert (first.state, first.disk.folder) == (InstanceState.STARTING, str(tmp_path / "state"))
+    assert first.disk.free_bytes is not None
+    assert first.sent_at_ms > 0
+
+
+def test_every_interval_brings_one(writer: FakeWriter, tmp_path: Path) -> None:
+    heartbeat = Heartbeat(settings_in(tmp_path, heartbeat_interval_s=0.01), writer)
+    heartbeat.start()
+
+    wait_until(lambda: len(writer.sent) > 3, 10, "some heartbeats")
+    heartbeat.end(InstanceState.STOPPED, None)
+
+
+def test_change_of_the_instance_is_sent_at_once(heartbeat: Heartbeat, writer: FakeWriter) -> None:
+    heartbeat.set_state(InstanceState.RUNNING)
+    heartbeat.set_generation(3)
+    heartbeat.set_done(COMMAND)
+    heartbeat.set_paused(True)
+    heartbeat.set_stop(hand_over=False)
+    heartbeat.set_error("one record cannot be read")
+
+    def last() -> tuple[object, ...]:
+        newest = writer.sent[-1]
+        return newest.state, newest.generation, newest.last_commands, newest.paused, newest.stop_hand_over, newest.error
+
+    changed = (InstanceState.RUNNING, 3, ("c1",), True, False, "one record cannot be read")
+    wait_until(lambda: last() == changed, 10, "the changes to be sent")
+
+
+def test_command_is_removed_once_a_status_says_that_it_is_done(heartbeat: Heartbeat, writer: FakeWriter) -> None:
+    for number in range(40):
+        heartbeat.set_done(dataclasses.replace(COMMAND, id=f"c{number}"))
+        wait_until(lambda number=number: f"c{number}" in writer.forgotten, 10, "the command to be removed")  # type: ignore[misc]
+
+    assert writer.sent[-1].last_commands == tuple(f"c{number}" for number in range(8, 40))
+
+
+def test_refusal_is_reported_as_long_as_its_command_is(heartbeat: Heartbeat, writer: FakeWriter) -> None:
+    heartbeat.set_done(COMMAND, refusal="the job allows no faults")
+    heartbeat.set_done(dataclasses.replace(COMMAND, id="c2"))
+    wait_until(lambda: writer.forgotten == ["c1", "c2"], 10, "both commands to be removed")
+    assert (writer.sent[-1].last_commands, dict(writer.sent[-1].refusals)) == (
+        ("c1", "c2"),
+        {"c1": "the job allows no faults"},
+    )
+
+    for number in range(40):
+        heartbeat.set_done(dataclasses.replace(COMMAND, id=f"later-{number}"))
+        wait_until(lambda: len(writer.forgotten) == 3 + number, 10, "it to be removed")  # noqa: B023
+    assert writer.sent[-1].refusals == {}
+
+
+def test_command_that_ends_the_instance_is_removed_too(heartbeat: Heartbeat, writer: FakeWriter) -> None:
+    heartbeat.set_done(COMMAND)
+    heartbeat.end(InstanceState.STOPPED, None)
+
+    assert writer.forgotten == ["c1"]
+    assert writer.stored is not None
+    assert writer.stored.last_commands == ("c1",)
+
+
+def test_state_of_a_task_is_sent_at_once_and_its_progress_is_not(heartbeat: Heartbeat, writer: FakeWriter) -> None:
+    restoring = status_of(0, TaskState.RESTORING, lag_records=9, position=1)
+    heartbeat.report(0, (restoring,))
+    wait_until(lambda: writer.sent[-1].tasks, 10, "the task to be sent")
+    sent = len(writer.sent)
+
+    heartbeat.report(0, (status_of(0, TaskState.RESTORING, lag_records=8, position=2),))
+    heartbeat.report(0, (status_of(0, TaskState.RUNNING, lag_records=0, position=10),))
+    wait_until(lambda: writer.sent[-1].tasks[0].state is TaskState.RUNNING, 10, "the state to be sent")
+
+    assert len(writer.sent) == sent + 1
+
+
+def test_tasks_of_all_slots_are_sent_in_the_order_of_their_numbers(heartbeat: Heartbeat, writer: FakeWriter) -> None:
+    heartbeat.report(1, (status_of(1), status_of(3)))
+    heartbeat.report(0, (status_of(0), status_of(2)))
+
+    wait_until(
+        lambda: [str(task.task) for task in writer.sent[-1].tasks] == ["0_0", "0_1", "0_2", "0_3"], 10, "all tasks"
+    )
+
+
+def test_last_one_is_stored_without_tasks(heartbeat: Heartbeat, writer: FakeWriter) -> None:
+    heartbeat.report(0, (status_of(0),))
+
+    heartbeat.end(InstanceState.ENDED, TopicMissingError("it is gone"))
+
+    assert writer.stored is not None
+    assert (writer.stored.state, writer.stored.error) == (InstanceState.ENDED, "TopicMissingError: it is gone")
+    assert writer.stored.error_kind == "TopicMissingError"
+    assert writer.stored.tasks == ()
+    assert writer.closed.is_set()
+
+
+def test_records_per_second_start_anew_with_the_task(heartbeat: Heartbeat, writer: FakeWriter) -> None:
+    for processed, state in ((1_000, TaskState.RUNNING), (0, TaskState.OWNING)):
+        heartbeat.report(0, (status_of(0, state, processed_records=processed),))
+        wait_until(lambda state=state: _state(writer) is state, 10, f"a task that is {state.value}")  # type: ignore[misc]
+
+    assert writer.sent[-1].tasks[0].records_per_s == 0.0
+
+
+def _state(writer: FakeWriter) -> TaskState | None:
+    tasks = writer.sent[-1].tasks
+    return tasks[0].state if tasks else None
+
+
+class BoundedWriter(FakeWriter):
+    """Refuses, as Kafka's producer does, what is too large for a record."""
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__()
+        self.max_bytes = max_bytes
+        self.refused = 0
+
+    def send(self, value: InstanceStatus) -> None:
+        if len(to_json(value)) > self.max_bytes:
+            self.refused += 1
+            raise KafkaException("Message size too large")
+        super().send(value)
+
+
+def test_error_text_of_megabytes_does_not_silence_the_instance(tmp_path: Path) -> None:
+    writer = BoundedWriter(max_bytes=1_000_000)
+    heartbeat = Heartbeat(settings_in(tmp_path, heartbeat_interval_s=0.01), writer)
+    heartbeat.start()
+    error = ValueError(f"rows: {'x' * 5_000_000}")
+
+    failed = dataclasses.replace(status_of(0, TaskState.FAILED), failure=FailureStatus.of(error))
+    heartbeat.report(0, (failed,))
+    heartbeat.set_error(str(error))
+
+    wait_until(
+        lambda: writer.sent and _state(writer) is TaskState.FAILED and writer.sent[-1].error,
+        10,
+        "the failure to be sent",
+    )
+    assert str(writer.sent[-1].tasks[0].error).startswith("rows: xxx")
+    heartbeat.end(InstanceState.ENDED, error)
+    assert writer.stored is not None
+    assert len(to_json(writer.stored)) < 10_000
+
+
+def test_heartbeat_too_large_for_a_record_is_sent_with_short_errors(tmp_path: Path) -> None:
+    writer = BoundedWriter(max_bytes=45_000)
+    heartbeat = Heartbeat(settings_in(tmp_path, heartbeat_interval_s=0.01), writer)
+    heartbeat.start()
+    failure = FailureStatus("ValueError", "why " + "x" * 1_900)
+
+    heartbeat.report(0, tuple(dataclasses.replace(status_of(n, TaskState.FAILED), failure=failure) for n in range(20)))
+
+    wait_until(lambda: writer.sent and _state(writer) is TaskState.FAILED, 10, "the failures to be sent")
+    assert all(str(task.error).startswith("why x") for task in writer.sent[-1].tasks)
+    heartbeat.end(InstanceState.STOPPED, None)
+
+
+def commands(number: int) -> list[Command]:
+    return [Command(id=f"c{n}", kind=CommandKind.PAUSE, instance="i1") for n in range(number)]
+
+
+def test_each_of_many_commands_between_two_heartbeats_is_named_before_it_is_removed(
+    heartbeat: Heartbeat, writer: FakeWriter
+) -> None:
+    given = commands(1_300)
+    for command in given:
+        heartbeat.set_done(command)
+
+    wait_until(lambda: len(writer.forgotten) == len(given), 10, "all commands to be removed")
+    named = {id for status in writer.sent for id in status.last_commands}
+    assert named >= {command.id for command in given}
+    assert max(len(status.last_commands) for status in writer.sent) <= 500
+
+
+def test_each_of_many_commands_at_the_end_is_named_before_it_is_removed(tmp_path: Path) -> None:
+    writer = FakeWriter()
+    heartbeat = Heartbeat(settings_in(tmp_path, heartbeat_interval_s=60.0), writer)
+    given = commands(40)
+    for command in given:
+        heartbeat.set_done(command)
+
+    heartbeat.start()
+    heartbeat.end(InstanceState.STOPPED, None)
+
+    named = {id for status in [*writer.sent, writer.stored] if status is not None for id in status.last_commands}
+    assert named == {command.id for command in given} == set(writer.forgotten)
+
+
+def test_any_error_of_sending_is_survived(tmp_path: Path) -> None:
+    writer = BoundedWriter(max_bytes=0)
+    heartbeat = Heartbeat(settings_in(tmp_path, heartbeat_interval_s=0.01), writer)
+    heartbeat.start()
+    heartbeat.report(0, (status_of(0),))
+
+    writer.max_bytes = 1_000_000
+
+    wait_until(lambda: writer.sent, 10, "a heartbeat after those that failed")
+    heartbeat.end(InstanceState.STOPPED, None)
+
+
+def test_command_is_kept_while_no_heartbeat_can_say_that_it_is_done(tmp_path: Path) -> None:
+    writer = BoundedWriter(max_bytes=0)
+    heartbeat = Heartbeat(settings_in(tmp_path, heartbeat_interval_s=0.01), writer)
+    heartbeat.start()
+    heartbeat.set_done(COMMAND)
+    wait_until(lambda: writer.refused > 2, 10, "some heartbeats that cannot be sent")
+    assert writer.forgotten == []
+
+    writer.max_bytes = 1_000_000
+
+    wait_until(lambda: writer.forgotten == ["c1"], 10, "the command to be removed")
+    heartbeat.end(InstanceState.STOPPED, None)

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+
+from airflow_provider.streaming.driver import progress_watch
+from airflow_provider.streaming.driver.progress_watch import ProgressWatch
+from airflow_provider.streaming.driver.source_ends import SourceEnd
+from tests.builders import active, standby
+from tests.waiting import wait_until
+
+
+class FakeEnds:
+    """One partition; keeps what was asked."""
+
+    def __init__(self) -> None:
+        self.end = SourceEnd(50, 0, 0)
+        self.asked: list[Mapping[int, int | None]] = []
+        self.closed = threading.Event()
+
+    def look(self, offsets: Mapping[int, int | None]) -> Mapping[int, SourceEnd]:
+        self.asked.append(dict(offsets))
+        return dict.fromkeys(offsets, self.end)
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+class Watched:
+    """A watch of slot 0, which may be in a call."""
+
+    def __init__(self) -> None:
+        self.ends, self.batch_since, self.answers = FakeEnds(), None, threading.Event()
+        self.answers.set()
+        self.watch = ProgressWatch(self.ends, self.answers.wait, lambda _: self.batch_since, 600.0)
+        self.watch.start()
+
+    batch_since: float | None
+
+    def stalled_s(self, paused: bool = False) -> float:
+        return self.watch.status(0, active(0, source_offset=40), paused).stalled_s
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched]:
+    monkeypatch.setattr(progress_watch, "_EVERY_S", 0.01)
+    monkeypatch.setattr(progress_watch, "_ENGINE_SILENT_S", 1.0)
+    watched = Watched()
+    yield watched
+    watched.watch.stop()
+    watched.answers.set()
+    wait_until(watched.ends.closed.is_set, 10, "the watch to end")
+
+
+def lag_is(watched: Watched, lag: int | None) -> Callable[[], bool]:
+    return lambda: watched.watch.status(0, active(0, source_offset=40), False).lag_records == lag
+
+
+def test_lag_is_that_of_the_newest_offset(watched: Watched) -> None:
+    wait_until(lag_is(watched, 10), 10, "the lag to be known")
+
+    assert watched.watch.status(0, active(0, source_offset=47), False).lag_records == 3
+    assert watched.watch.status(0, active(0, source_offset=None), False).lag_records == 50
+
+
+def test_standby_has_no_lag_and_is_not_asked_about(watched: Watched) -> None:
+    wait_until(lag_is(watched, 10), 10, "the lag to be known")
+
+    assert watched.watch.status(0, standby(0), False).lag_records is None
+    wait_until(lambda: watched.ends.asked[-1] == {}, 10, "a look at no partition")
+
+
+def test_task_with_records_to_read_stands_still_unless_it_is_paused(watched: Watched) -> None:
+    wait_until(lambda: watched.stalled_s() > 0.3, 10, "the task to stand still")
+
+    assert watched.stalled_s(paused=True) == 0.0
+
+
+def test_task_behind_an_open_transaction_stands_still(watched: Watched) -> None:
+    watched.ends.end = SourceEnd(40, 0, 7)
+
+    wait_until(lambda: watched.stalled_s() > 0.3, 10, "the task to stand still")
+
+
+def test_call_under_way_excuses_it_as_long_as_the_jvm_answers(watched: Watched) -> None:
+    wait_until(lag_is(watched, 10), 10, "the lag to be known")
+    watched.batch_since = time.monotonic()
+    before = watched.stalled_s()
+    time.sleep(0.5)
+    assert watched.stalled_s() == before
+
+    watched.answers.clear()
+
+    wait_until(lambda: watched.stalled_s() > before + 1.0, 10, "the task to stand still with its JVM")

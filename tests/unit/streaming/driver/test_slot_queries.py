@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.streaming.driver.lost_input import LostInput, lost_input
+from airflow_provider.streaming.driver.slot_goal import SlotGoal
+from airflow_provider.streaming.driver.slot_queries import SlotQueries
+from airflow_provider.streaming.driver.slot_report import SlotReport
+from tests.unit.streaming.driver.fakes import STANDBY, FakeQuery, plan, status_of
+
+BOTH = SlotGoal((plan(0), plan(1)))
+REPORT = SlotReport({TaskId(0, 0): status_of(0, source_offset=7), TaskId(0, 1): status_of(1)})
+
+
+def slot_queries(
+    start: Callable[[int, Mapping[TaskId, int | None]], FakeQuery],
+    find_lost: Callable[[Mapping[TaskId, int | None]], Mapping[TaskId, LostInput]] = lambda _: {},
+    goes_on: bool = False,
+    overlap: Callable[[Mapping[TaskId, int | None]], Mapping[TaskId, int | None]] = dict,
+) -> SlotQueries:
+    return SlotQueries(0, "in", start, find_lost, goes_on, overlap)
+
+
+class Started:
+    """Starts fake queries and keeps them."""
+
+    def __init__(self) -> None:
+        self.queries: list[FakeQuery] = []
+        self.numbers: list[int] = []
+
+    def __call__(self, number: int, tasks: Mapping[TaskId, int | None]) -> FakeQuery:
+        self.numbers.append(number)
+        self.queries.append(FakeQuery(tasks))
+        return self.queries[-1]
+
+
+def test_one_query_reads_all_tasks_that_run_from_where_they_stopped() -> None:
+    started = Started()
+    queries = slot_queries(started)
+
+    queries.start_missing(BOTH, REPORT)
+    queries.start_missing(BOTH, REPORT)
+
+    assert [query.offsets for query in started.queries] == [{TaskId(0, 0): 7, TaskId(0, 1): None}]
+
+
+def test_query_ends_with_a_task_that_is_given_away_and_the_rest_is_read_by_another() -> None:
+    started = Started()
+    queries = slot_queries(started)
+    queries.start_missing(BOTH, REPORT)
+    less = SlotGoal((plan(0), plan(1, STANDBY)))
+
+    assert queries.tick(less) is False
+    queries.start_missing(less, REPORT)
+
+    assert [query.active for query in started.queries] == [False, True]
+    assert started.queries[1].offsets == {TaskId(0, 0): 7}
+    assert started.numbers == [1, 2]
+
+
+def test_all_queries_end_when_the_slot_stops() -> None:
+    started = Started()
+    queries = slot_queries(started)
+    queries.start_missing(BOTH, REPORT)
+
+    queries.tick(SlotGoal(stopping=True))
+
+    assert not started.queries[0].active
+
+
+def ended(query: FakeQuery, error: str = "Cannot fetch offset 7") -> None:
+    query.active, query.error = False, error
+
+
+def test_error_of_a_query_stays_with_its_tasks_until_others_run_for_a_while() -> None:
+    started = Started()
+    queries = slot_queries(started)
+    queries.start_missing(BOTH, REPORT)
+    ended(started.queries[0])
+
+    assert queries.tick(BOTH) is True
+    assert {task: failure.cause.message for task, failure in queries.failures.items()} == dict.fromkeys(
+        (TaskId(0, 0), TaskId(0, 1)), "Cannot fetch offset 7"
+    )
+
+    queries.start_missing(BOTH, REPORT)
+    assert queries.tick(BOTH) is False
+    assert set(queries.failures) == {TaskId(0, 0), TaskId(0, 1)}
+
+    for query in started.queries[1:]:
+        query.active_for_s = 6.0
+    queries.tick(BOTH)
+    assert queries.failures == {}
+
+
+def test_query_may_begin_earlier_unless_the_one_before_met_an_error() -> None:
+    started = Started()
+    queries = slot_queries(started, overlap=lambda tasks: {**tasks, TaskId(0, 0): 6})
+    queries.start_missing(BOTH, REPORT)
+    ended(started.queries[0])
+    queries.tick(BOTH)
+    queries.start_missing(BOTH, REPORT)
+
+    assert [query.offsets for query in started.queries] == [
+        {TaskId(0, 0): 6, TaskId(0, 1): None},
+        {TaskId(0, 0): 7},
+        {TaskId(0, 1): None},
+    ]
+
+
+def test_task_that_ends_its_queries_stops_no_other_and_is_given_up_after_some_tries() -> None:
+    started = Started()
+    queries = slot_queries(started)
+    queries.start_missing(BOTH, REPORT)
+    ended(started.queries[0])
+    queries.tick(BOTH)
+    queries.start_missing(BOTH, REPORT)
+    culprit, other = started.queries[1:]
+    assert [query.offsets for query in (culprit, other)] == [{TaskId(0, 0): 7}, {TaskId(0, 1): None}]
+
+    other.active_for_s = 6.0
+    for _ in range(10):
+        ended(started.queries[-1] if len(started.queries) > 3 else culprit)
+        queries.tick(BOTH)
+        queries.start_missing(BOTH, REPORT)
+
+    assert other.active
+    assert set(queries.failures) == {TaskId(0, 0)}
+    assert queries.failures[TaskId(0, 0)].given_up
+    assert len(started.queries) < 10
+
+    # A newer generation names it: it is tried again.
+    again = SlotGoal((plan(0, generation=2), plan(1)))
+    newer = SlotReport({**REPORT.statuses, TaskId(0, 0): status_of(0, generation=2, source_offset=7)})
+    queries.tick(again)
+    queries.start_missing(again, newer)
+    assert queries.failures == {}
+    assert started.queries[-1].offsets == {TaskId(0, 0): 7}
+
+
+@pytest.mark.parametrize(
+    ("error", "given_up"),
+    [
+        pytest.param("pyspark.errors.AnalysisException: [UNRESOLVED_COLUMN] customer?", True, id="analysis"),
+        pytest.param("Caused by: org.apache.kafka.common.errors.TopicAuthorizationException: no", True, id="rights"),
+        pytest.param("Caused by: org.apache.kafka.common.errors.TimeoutException: slow", False, id="brokers"),
+        pytest.param("airflow_provider.errors.BrokerUnreachableError: no answer", False, id="worker-brokers"),
+        pytest.param("airflow_provider.errors.TopicMissingError: not yet", False, id="a-broker-that-just-started"),
+    ],
+)
+def test_what_every_try_meets_is_given_up_at_once_and_brokers_never(error: str, given_up: bool) -> None:
+    started = Started()
+    queries = slot_queries(started)
+    for _ in range(1 if given_up else 20):
+        queries.start_missing(BOTH, REPORT)
+        for query in started.queries:
+            if query.active:
+                ended(query, error)
+        queries.tick(BOTH)
+
+    assert {failure.given_up for failure in queries.failures.values()} == {given_up}
+    before = len(started.queries)
+    queries.start_missing(BOTH, REPORT)
+    assert (len(started.queries) == before) is given_up
+
+
+def test_query_that_cannot_even_start_fails_its_tasks_and_not_the_slot() -> None:
+    def refuse(_: int, __: Mapping[TaskId, int | None]) -> FakeQuery:
+        raise TypeError("of the job")
+
+    queries = slot_queries(refuse)
+
+    assert queries.start_missing(BOTH, REPORT) is True
+    assert {failure.cause.kind for failure in queries.failures.values()} == {"TypeError"}
+    assert all(failure.given_up for failure in queries.failures.values())
+
+
+def lost_up_to(end: int) -> Callable[[Mapping[TaskId, int | None]], Mapping[TaskId, LostInput]]:
+    return lambda tasks: lost_input(tasks, dict.fromkeys((0, 1), end))
+
+
+@pytest.mark.parametrize("goes_on", [False, True], ids=["fail", "continue"])
+def test_lost_input_ends_its_own_task_or_is_counted_by_the_jobs_policy(goes_on: bool) -> None:
+    started = Started()
+    queries = slot_queries(started, lost_up_to(12), goes_on)
+    queries.start_missing(BOTH, REPORT)
+    ended(started.queries[0], "Cannot fetch offset 7: some data may have been lost")
+    queries.tick(BOTH)
+    queries.start_missing(BOTH, REPORT)
+
+    if goes_on:
+        assert [query.offsets for query in started.queries[1:]] == [{TaskId(0, 0): 12}, {TaskId(0, 1): None}]
+        assert queries.lost_records == {TaskId(0, 0): 5}
+        ended(started.queries[1])
+        queries.tick(BOTH)
+        queries.start_missing(BOTH, REPORT)
+        assert queries.lost_records == {TaskId(0, 0): 5}
+    else:
+        assert [query.offsets for query in started.queries[1:]] == [{TaskId(0, 1): None}]
+        failure = queries.failures[TaskId(0, 0)]
+        assert (failure.cause.kind, failure.given_up) == ("InputLostError", True)
+        assert "in[0]: the offsets 7 to 11 (5 records at the most)" in failure.cause.message
+        assert "on_data_loss('continue')" in failure.cause.message
+
+
+def test_query_that_left_by_itself_is_forgotten_without_an_error() -> None:
+    started = Started()
+    queries = slot_queries(started)
+    queries.start_missing(BOTH, REPORT)
+    started.queries[0].active = False
+
+    assert queries.tick(BOTH) is False
+    queries.start_missing(BOTH, REPORT)
+
+    assert queries.failures == {}
+    assert len(started.queries) == 2
+    assert [query.cleared for query in started.queries] == [True, False]  # what it left on the disk is removed

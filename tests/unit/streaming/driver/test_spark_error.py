@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import AnalysisException
+
+from airflow_provider.common.error_text import MAX_ERROR_CHARS
+from airflow_provider.streaming.driver.spark_error import Cause, cause_in, cause_of
+
+FROM_WORKER = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: An exception was raised by the
+Python Proxy. Return Message: Traceback (most recent call last):
+  File "py4j/clientserver.py", line 617, in _call_proxy
+    return_value = getattr(self.pool[obj_id], method)(*params)
+pyspark.errors.exceptions.captured.PythonException:
+  An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "worker.py", line 1, in main
+    process()
+RecursionError: maximum recursion depth exceeded
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "slot.py", line 2, in call
+    raise BrokerUnreachableError("gone")
+airflow_provider.errors.BrokerUnreachableError: The transaction of 'app-0_0' got no answer: check
+that the brokers answer
+
+\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:5)
+\tat java.base/java.lang.Thread.run(Thread.java:840)
+"""
+
+FROM_JVM = """[STREAM_FAILED] Query terminated with exception: Job aborted due to stage failure
+org.apache.spark.SparkException: Job aborted
+\tat org.apache.spark.x(y.scala:1)
+Caused by: org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: [orders]
+\tat org.apache.kafka.z(w.java:2)
+"""
+
+ANALYSIS = """[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column with name `custmer` cannot be resolved. Did you mean one of
+the following? [`customer`, `amount`]. SQLSTATE: 42703;
+'Project [_source#1.partition AS __partition#2, 'custmer AS __key#3]
++- Project [from_json(...)]
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "message"),
+    [
+        pytest.param(
+            FROM_WORKER,
+            "BrokerUnreachableError",
+            "The transaction of 'app-0_0' got no answer: check / that the brokers answer",
+            id="python-worker",
+        ),
+        pytest.param(
+            FROM_JVM,
+            "TopicAuthorizationException",
+            "Not authorized to access topics: [orders]",
+            id="jvm",
+        ),
+        pytest.param(
+            "Cannot fetch offset 7 (TopicPartition: orders-0)\n\tat x",
+            "StreamingQueryException",
+            "Cannot fetch offset 7 (TopicPartition: orders-0)",
+            id="without-a-class",
+        ),
+        pytest.param("", "StreamingQueryException", "", id="empty"),
+    ],
+)
+def test_cause_comes_first(text: str, kind: str, message: str) -> None:
+    assert cause_in(text) == Cause(kind, message)
+
+
+def test_long_text_around_a_cause_does_not_hide_it() -> None:
+    text = "plan " * 1_000_000 + FROM_WORKER + "\tat more\n" * 100_000
+
+    assert cause_in(text).kind == "BrokerUnreachableError"
+
+
+def test_cause_of_megabytes_is_cut() -> None:
+    cause = cause_in(f"Traceback (most recent call last):\n  File x\nValueError: rows {'x' * 5_000_000}\n")
+
+    assert (cause.kind, cause.message[:7]) == ("ValueError", "rows xx")
+    assert len(cause.message) <= MAX_ERROR_CHARS
+
+
+def test_analysis_error_keeps_sparks_hint_and_not_the_plan() -> None:
+    cause = cause_of(AnalysisException(ANALYSIS))
+
+    assert cause.kind == "AnalysisException"
+    assert "Did you mean one of / the following? [`customer`, `amount`]" in cause.message
+    assert "Project" not in cause.message
+
+
+def test_other_errors_say_what_they_say() -> None:
+    assert cause_of(OSError("no\n room")) == Cause("OSError", "no / room")

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.state.directory import StateDirectory
+from airflow_provider.streaming.driver.state_cleanup import StateCleanup
+from tests.waiting import wait_until
+
+
+def test_stores_of_tasks_that_left_are_removed_while_the_instance_goes_on(tmp_path: Path) -> None:
+    directory = StateDirectory(tmp_path, "app")
+    for task in (0, 1):
+        directory.database(TaskId(0, task)).mkdir(parents=True)
+    cleanup = StateCleanup(directory, after_ms=1, interval_s=0.0)
+    cleanup.tick(lambda: [TaskId(0, 0)])
+    time.sleep(0.003)
+
+    cleanup.tick(lambda: [TaskId(0, 0)])
+
+    wait_until(lambda: [path.name for path in directory.path.iterdir()] == ["0_0"], 10.0, "the removal")
+
+
+def test_it_looks_again_only_after_the_interval(tmp_path: Path) -> None:
+    directory = StateDirectory(tmp_path, "app")
+    cleanup = StateCleanup(directory, after_ms=1)
+    cleanup.tick(list)
+    directory.database(TaskId(0, 0)).mkdir(parents=True)
+
+    cleanup.tick(list)
+
+    assert [path.name for path in (directory.path / "0_0").iterdir()] == ["rocksdb"]
+
+
+def test_disk_that_refuses_stops_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    directory = StateDirectory(tmp_path, "app")
+    (directory.path / "0_0").mkdir(parents=True)
+    (directory.path / "0_0" / "unassigned").mkdir()
+
+    StateCleanup(directory, after_ms=1).tick(list)
+
+    assert "cannot be removed" in caplog.text

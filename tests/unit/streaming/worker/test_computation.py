@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider.state.digest import digest_of
+from airflow_provider.streaming.error_policy import ErrorPolicy, OnError
+from airflow_provider.streaming.operations.operation import Changes
+from airflow_provider.streaming.operations.process import Process, Row, ValueState
+from airflow_provider.streaming.operations.state_codec import encode_state
+from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.worker.computation import TooLargeError, compute
+from tests.unit.streaming.worker.bench import CHANGELOG, job_spec
+
+LIMIT = 1_000
+
+
+def grow(key: str, rows: list[Row], state: ValueState) -> list[Row]:
+    """Keeps a text as long as all amounts together; puts out one as long as the last."""
+    if any(row["amount"] == 666 for row in rows):
+        raise ValueError("poison")
+    state.update((state.get() or "") + "x" * sum(row["amount"] for row in rows))
+    return [{"last": "y" * rows[-1]["amount"]}]
+
+
+def job(on_error: OnError = OnError.SKIP, **limits: int) -> JobSpec:
+    return dataclasses.replace(
+        job_spec(),
+        operation=Process(grow, ("amount",)),
+        sink_topic="sink",
+        error_policy=ErrorPolicy(on_error),
+        max_message_bytes={CHANGELOG: LIMIT, "sink": LIMIT, **limits},
+    )
+
+
+def rows(*pairs: tuple[bytes, int]) -> pa.Table:
+    return pa.table(
+        {
+            "__offset": pa.array(range(10, 10 + len(pairs)), pa.int64()),
+            "__key": pa.array([key for key, _ in pairs], pa.binary()),
+            "amount": pa.array([amount for _, amount in pairs], pa.int64()),
+        }
+    )
+
+
+def computed(
+    job: JobSpec, get_many: Callable[[Sequence[bytes]], Sequence[bytes | None]], given: pa.Table
+) -> tuple[Changes, int]:
+    grouped = job.operation.group(job.input.key_name, given)
+    return compute(job, job.operation, given, grouped, get_many(grouped.keys))
+
+
+def nothing(keys: Sequence[bytes]) -> list[bytes | None]:
+    return [None for _ in keys]
+
+
+def test_record_that_makes_state_too_large_is_named_under_the_policy_to_fail() -> None:
+    with pytest.raises(TooLargeError, match=r"its state is 1,\d+ bytes, and 'app-state-changelog' takes 900") as caught:
+        computed(job(OnError.FAIL, sink=9_000), nothing, rows((b"a", 1), (b"big", 1_100), (b"a", 2)))
+
+    assert (caught.value.offset, caught.value.key) == (11, "big")
+
+
+def test_record_that_makes_an_output_too_large_is_named() -> None:
+    with pytest.raises(TooLargeError, match=r"its output is .* and 'sink' takes 400"):
+        computed(job(OnError.FAIL, sink=500), nothing, rows((b"a", 1), (b"big", 450)))
+
+
+def test_only_the_rows_that_are_too_large_are_left_out_of_their_key() -> None:
+    given = rows((b"big", 300), (b"a", 1), (b"big", 500), (b"big", 500), (b"b", 2), (b"big", 666), (b"big", 10))
+    stored = {b"big": encode_state("x"), b"b": encode_state("x")}
+
+    changes, digest = computed(job(), lambda keys: [stored.get(key) for key in keys], given)
+
+    assert dict(changes.state) == {key: encode_state("x" * size) for key, size in ((b"big", 811), (b"a", 1), (b"b", 3))}
+    assert [(error.offset, type(error).__name__) for error in changes.failed] == [
+        (13, "TooLargeError"),
+        (15, "FunctionError"),
+    ]
+    # One output a call: the key that is too large is called row by row.
+    assert sorted(len(value) for key, value in changes.output if key == b"big" and value) == [38, 328, 528]
+    after = {**stored, **{key: value for key, value in changes.state if value is not None}}
+    before = digest_of(stored.keys(), stored.values())
+    assert (before + digest) % 2**64 == digest_of(after.keys(), after.values())
+
+
+def test_key_none_of_whose_rows_fits_changes_nothing() -> None:
+    changes, digest = computed(job(), nothing, rows((b"big", 1_100), (b"big", 1_200)))
+
+    assert (changes.state, changes.output, digest) == ([], [], 0)
+    assert [error.offset for error in changes.failed] == [10, 11]

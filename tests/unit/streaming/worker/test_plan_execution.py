@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider.changelog.sst_range import SstRange
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.status import TaskState
+from airflow_provider.errors import BrokerUnreachableError, FencedError
+from airflow_provider.streaming.worker import plan_execution
+from airflow_provider.streaming.worker.plan import TaskPlan
+from airflow_provider.testing.in_memory_log import InMemoryLog
+from tests.unit.streaming.worker.bench import Bench, active, commit_elsewhere, standby
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "state"),
+    [
+        pytest.param(standby(0), active(0, 2), TaskState.RESTORING, id="promoted"),
+        pytest.param(active(0), active(0, 2), TaskState.RESTORING, id="named-again-by-a-newer-generation"),
+        pytest.param(active(0), standby(0, 2), TaskState.FOLLOWING, id="demoted"),
+        pytest.param(active(0), active(0), TaskState.RUNNING, id="the-same"),
+        pytest.param(active(0), active(0, has_standbys=True), TaskState.RUNNING, id="a-standby-came"),
+        pytest.param(standby(0), standby(0, 2), TaskState.FOLLOWING, id="standby-in-a-newer-generation"),
+    ],
+)
+def test_role_follows_the_plan(before: TaskPlan, after: TaskPlan, state: TaskState, bench: Bench) -> None:
+    bench.hold(before)
+
+    bench.hold(after, follow=False)
+
+    assert (bench.registry.tasks[TaskId(0, 0)].state, bench.registry.tasks[TaskId(0, 0)].plan) == (state, after)
+
+
+def test_several_are_fenced_and_one_that_cannot_be_holds_up_no_other(bench: Bench) -> None:
+    bench.fence_errors.append(BrokerUnreachableError("no answer"))
+
+    bench.hold(active(0), active(1))
+
+    states = sorted(task.state.name for task in bench.registry.tasks.values())
+    assert states == ["OWNING", "RUNNING"]
+    bench.hold(active(0), active(1))
+    assert {task.state for task in bench.registry.tasks.values()} == {TaskState.RUNNING}
+
+
+def test_changelog_is_read_to_an_end_that_was_asked_for_after_the_fencing(bench: Bench, log: InMemoryLog) -> None:
+    bench.hold(standby(0))
+    commit_elsewhere(log, 0, 1, k=1)
+    bench.reader.asked.clear()
+
+    bench.execution.apply_plan([active(0, 2)])
+    assert bench.reader.asked == []
+    bench.follower.follow(0.0)
+
+    assert bench.reader.asked == [0]
+    assert bench.registry.tasks[TaskId(0, 0)].get_many([b"k"]) == [b"1"]
+
+
+def test_fenced_task_fences_again_when_no_newer_assignment_came(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.hold(active(0))
+    bench.registry.tasks[TaskId(0, 0)].on_fenced(FencedError("a newer owner exists"))
+    bench.hold(active(0))
+    assert bench.state() is TaskState.CLOSED
+
+    monkeypatch.setattr(plan_execution, "_FENCE_AGAIN_S", 0.0)
+    bench.hold(active(0))
+
+    assert bench.state() is TaskState.RUNNING
+
+
+def test_fenced_task_follows_when_the_newer_assignment_demotes_it(bench: Bench, log: InMemoryLog) -> None:
+    bench.hold(active(0))
+    commit_elsewhere(log, 0, 2, k=1)
+    bench.registry.tasks[TaskId(0, 0)].on_fenced(FencedError("a newer owner exists"))
+
+    bench.hold(standby(0, 2))
+
+    assert bench.registry.tasks[TaskId(0, 0)].status().warm
+    assert bench.registry.tasks[TaskId(0, 0)].get_many([b"k"]) == [b"1"]
+
+
+def test_task_whose_ranges_others_read_is_not_read_until_they_are_done(bench: Bench, log: InMemoryLog) -> None:
+    commit_elsewhere(log, 0, 1, k=1)
+    bench.hold(standby(0, ranges=()))
+    task = bench.registry.tasks[TaskId(0, 0)]
+    assert (task.position, task.state, list(bench.reader.assigned)) == (None, TaskState.FOLLOWING, [])
+
+    nothing = SstRange(store="state", begin=0, end=1, files=(), records=1, record_bytes=1, commit=None, timestamp_ms=1)
+    bench.hold(standby(0, ranges=(nothing,)))
+    assert task.status().position == 1
+    bench.hold(standby(0))
+
+    assert task.status().warm
+    assert task.status().position == 3, "with the marker of the transaction"

@@ -1,0 +1,153 @@
+"""A worker of a job that would misread what lies in its store."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from airflow_provider.changelog.commit_record import CommitRecord, SourcePosition
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.status import Role, TaskState
+from airflow_provider.errors import ConfigurationError, TopicMismatchError
+from airflow_provider.streaming import StatefulJob
+from airflow_provider.streaming import functions as F
+from airflow_provider.streaming.planner.compiled_job import CompiledJob, compile_job
+from airflow_provider.streaming.planner.topic_facts import TopicFacts
+from airflow_provider.streaming.worker.state_check import continued_signature
+from airflow_provider.testing.in_memory_log import InMemoryLog, Record
+from airflow_provider.testing.source_rows import SourceRecord, SourceRows
+from airflow_provider.testing.tested_instance import TestedInstance
+
+SOURCE = StatefulJob("app").source("orders", schema="customer STRING, amount DOUBLE").group_by("customer")
+SUM, MAX = F.sum("amount").alias("total"), F.max("amount").alias("total")
+
+
+class Open(Protocol):
+    def __call__(
+        self, name: str, job: StatefulJob, topic_ids: Mapping[str, str] | None = None, /
+    ) -> TestedInstance: ...
+
+
+def compiled(job: StatefulJob, topic_ids: Mapping[str, str] | None = None) -> CompiledJob:
+    return compile_job(
+        job.certify(None), TopicFacts(source_partitions=1, delete_retention_ms=86_400_000, topic_ids=topic_ids or {})
+    )
+
+
+@pytest.fixture
+def open_instance(tmp_path: Path) -> Iterator[Open]:
+    log, opened = InMemoryLog(), list[TestedInstance]()
+
+    def open_(name: str, job: StatefulJob, topic_ids: Mapping[str, str] | None = None, /) -> TestedInstance:
+        opened.append(TestedInstance(name, compiled(job, topic_ids), tmp_path, log))
+        return opened[-1]
+
+    yield open_
+    for instance in opened:
+        instance.close()
+
+
+def process(instance: TestedInstance, job: StatefulJob, offset: int) -> None:
+    record = Record(key=b"ann", value=b'{"customer":"ann","amount":2.5}', timestamp_ms=1)
+    rows = SourceRows(compiled(job)).of([SourceRecord(partition=0, offset=offset, record=record)])
+    (status,) = instance.process(rows)
+    assert (status.state, status.failure) == (TaskState.RUNNING, None)
+
+
+def test_standby_says_that_it_could_not_take_over_and_goes_on_following(open_instance: Open) -> None:
+    active, standby = open_instance("i1", SOURCE.aggregate(SUM)), open_instance("i2", SOURCE.aggregate(MAX))
+    active.become(Role.ACTIVE, 1)
+    process(active, SOURCE.aggregate(SUM), 0)
+    standby.become(Role.STANDBY, 1)
+
+    (status,) = standby.process(())
+
+    assert (status.state, status.lag_records, status.error_kind) == (TaskState.FOLLOWING, 0, "ConfigurationError")
+    assert "sum(amount) of type double became max(amount)" in str(status.error)
+    process(active, SOURCE.aggregate(SUM), 1)
+    assert standby.process(())[0].lag_records == 0
+
+
+def test_promoted_standby_that_would_misread_the_state_fails_without_a_write(open_instance: Open) -> None:
+    active, standby = open_instance("i1", SOURCE.aggregate(SUM)), open_instance("i2", SOURCE.aggregate(MAX))
+    active.become(Role.ACTIVE, 1)
+    process(active, SOURCE.aggregate(SUM), 0)
+    standby.become(Role.STANDBY, 1)
+    standby.become(Role.ACTIVE, 2)
+
+    (status,) = standby.process(())
+
+    assert (status.state, status.error_kind) == (TaskState.FAILED, "ConfigurationError")
+    record = standby.tasks[TaskId(0, 0)].commit_record
+    assert record is not None
+    assert (record.generation, record.instance) == (1, "i1")
+
+
+def test_commit_says_what_the_state_means(open_instance: Open) -> None:
+    active = open_instance("i1", SOURCE.aggregate(SUM))
+    active.become(Role.ACTIVE, 1)
+    process(active, SOURCE.aggregate(SUM), 0)
+
+    record = active.tasks[TaskId(0, 0)].commit_record
+
+    assert record is not None
+    signature = record.signature["state"]
+    assert (signature.key, signature.key_type, signature.operation, signature.layout) == (
+        "customer",
+        "string",
+        "aggregate",
+        1,
+    )
+    assert [str(aggregate) for aggregate in signature.aggregates] == ["sum(amount) of type double"]
+
+
+@pytest.mark.parametrize(
+    ("now", "kind", "said"),
+    [
+        pytest.param(("orders", "id-1"), None, "", id="the-same"),
+        pytest.param(
+            ("orders", "id-2"), TopicMismatchError, "'orders' with the id id-1.*has the id id-2", id="created-again"
+        ),
+        pytest.param(("orders-2", "id-2"), ConfigurationError, "source 'orders' became 'orders-2'", id="another-topic"),
+    ],
+)
+def test_offsets_of_one_source_are_not_taken_for_those_of_another(
+    now: tuple[str, str], kind: type[Exception] | None, said: str
+) -> None:
+    topic, topic_id = now
+    job = compile_job(
+        dataclasses.replace(SOURCE, source_topic=topic).aggregate(SUM),
+        TopicFacts(source_partitions=1, delete_retention_ms=86_400_000, topic_ids={topic: topic_id}),
+    ).spec
+    last = CommitRecord(
+        application_id="app",
+        task=TaskId(0, 0),
+        sequence=1,
+        generation=1,
+        instance="i1",
+        incarnation=1,
+        committed_at_ms=0,
+        sources={"orders": SourcePosition(5, "id-1")},
+    )
+    if kind is None:
+        assert continued_signature(job, last) == job.store.signature
+        return
+    with pytest.raises(kind, match=said):
+        continued_signature(job, last)
+
+
+def test_standby_says_that_the_source_was_created_again_and_goes_on_following(open_instance: Open) -> None:
+    job = SOURCE.aggregate(SUM)
+    active = open_instance("i1", job, {"orders": "id-1"})
+    active.become(Role.ACTIVE, 1)
+    process(active, job, 0)
+    standby = open_instance("i2", job, {"orders": "id-2"})
+    standby.become(Role.STANDBY, 1)
+
+    (status,) = standby.process(())
+
+    assert (status.state, status.error_kind) == (TaskState.FOLLOWING, "TopicMismatchError")

@@ -1,0 +1,316 @@
+"""A job is changed while its state stays: what goes on is right, and what cannot go on is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming import StatefulJob
+from airflow_provider.streaming import functions as F
+from airflow_provider.streaming.operations.aggregate import Aggregate
+from airflow_provider.streaming.operations.aggregate_function import Function
+from airflow_provider.testing import JobTester
+from tests.unit.testing.jobs import LARGEST, ORDERS, largest, order
+
+COUNT, TOTAL, GREATEST, LAST = (
+    F.count().alias("n"),
+    F.sum("amount").alias("total"),
+    F.max("amount").alias("greatest"),
+    F.last("amount").alias("last"),
+)
+BEFORE = ORDERS.aggregate(COUNT, TOTAL, LAST).sink("out")
+
+
+@pytest.mark.parametrize("store", ["kept", "empty"])
+def test_added_aggregate_starts_empty_and_the_others_go_on(store: Any) -> None:
+    with JobTester(BEFORE) as tester:
+        tester.pipe_inputs([order("ann", 100.0), order("bob", 7.0)])
+
+        tester.restart(store, job=ORDERS.aggregate(COUNT, TOTAL, GREATEST, LAST).sink("out"))
+
+        assert tester.state("ann") == {"n": 1, "total": 100.0, "greatest": None, "last": 100.0}
+        tester.pipe_input(order("ann", 4.0))
+        assert tester.state("ann") == {"n": 2, "total": 104.0, "greatest": 4.0, "last": 4.0}
+        assert tester.read_output()[-1].value == {"customer": "ann", "n": 2, "total": 104.0, "greatest": 4.0, "last": 4}
+        assert tester.state("bob") == {"n": 1, "total": 7.0, "greatest": None, "last": 7.0}
+
+
+def test_rows_of_both_versions_are_read_in_one_micro_batch() -> None:
+    with JobTester(BEFORE) as tester:
+        tester.pipe_inputs([order("ann", 1.0), order("bob", 2.0), order("cara", 3.0)])
+        tester.restart(job=ORDERS.aggregate(GREATEST, TOTAL, COUNT).sink("out"))
+        tester.pipe_input(order("bob", 5.0))
+
+        tester.pipe_inputs([order("ann", 10.0), order("bob", 1.0), order("cara", 30.0), order("dan", 4.0)])
+
+        assert tester.states() == {
+            "ann": {"greatest": 10.0, "total": 11.0, "n": 2},
+            "bob": {"greatest": 5.0, "total": 8.0, "n": 3},
+            "cara": {"greatest": 30.0, "total": 33.0, "n": 2},
+            "dan": {"greatest": 4.0, "total": 4.0, "n": 1},
+        }
+
+
+def test_texts_of_older_rows_are_found_beside_those_of_newer_ones() -> None:
+    source = StatefulJob("orders").source("orders", schema="customer STRING, note STRING, place STRING")
+    notes, places = F.max("note").alias("note"), F.last("place").alias("place")
+    with JobTester(source.group_by("customer").aggregate(notes, COUNT)) as tester:
+        tester.pipe_inputs([{"customer": "ann", "note": "ä"}, {"customer": "bob"}])
+        tester.restart(job=source.group_by("customer").aggregate(places, COUNT, notes))
+
+        tester.pipe_inputs([{"customer": "ann", "place": "Ulm"}, {"customer": "bob", "note": "b"}])
+        tester.pipe_inputs([{"customer": "ann", "note": "a"}])
+
+        assert tester.states() == {
+            "ann": {"place": None, "n": 3, "note": "ä"},
+            "bob": {"place": None, "n": 2, "note": "b"},
+        }
+
+
+def test_first_value_of_an_added_aggregate_is_the_first_since_then() -> None:
+    first = F.first("amount").alias("first")
+    with JobTester(BEFORE) as tester:
+        tester.pipe_input(order("ann", 1.0))
+        tester.restart(job=ORDERS.aggregate(COUNT, first))
+        assert tester.state("ann") == {"n": 1, "first": None}
+
+        tester.pipe_input(order("ann", 2.0))
+        tester.pipe_input(order("ann", 3.0))
+
+        assert tester.state("ann") == {"n": 3, "first": 2.0}
+
+
+def test_added_count_begins_at_zero() -> None:
+    with JobTester(ORDERS.aggregate(TOTAL)) as tester:
+        tester.pipe_input(order("ann", 1.0))
+        tester.restart(job=ORDERS.aggregate(TOTAL, COUNT))
+
+        assert tester.state("ann") == {"total": 1.0, "n": 0}
+
+
+def test_aggregate_that_is_removed_and_added_again_starts_empty_for_every_key() -> None:
+    with JobTester(BEFORE) as tester:
+        tester.pipe_inputs([order("ann", 1.0), order("bob", 2.0)])
+        tester.restart(job=ORDERS.aggregate(COUNT))
+        tester.pipe_input(order("bob", 2.0))
+        tester.restart(job=BEFORE)
+
+        tester.pipe_inputs([order("ann", 10.0), order("bob", 20.0)])
+
+        assert tester.states() == {
+            "ann": {"n": 2, "total": 10.0, "last": 10.0},
+            "bob": {"n": 3, "total": 20.0, "last": 20.0},
+        }
+
+
+def test_job_that_goes_back_finds_all_that_it_kept_itself() -> None:
+    with JobTester(BEFORE) as tester:
+        tester.pipe_inputs([order("ann", 1.0), order("bob", 2.0)])
+        tester.restart(job=ORDERS.aggregate(COUNT, TOTAL, GREATEST, LAST))
+        tester.pipe_input(order("bob", 5.0))
+
+        tester.restart("empty", job=BEFORE)
+        tester.pipe_inputs([order("ann", 1.0), order("bob", 1.0)])
+
+        assert tester.states() == {
+            "ann": {"n": 2, "total": 2.0, "last": 1.0},
+            "bob": {"n": 3, "total": 8.0, "last": 1.0},
+        }
+
+
+def test_promoted_standby_reads_rows_of_every_version() -> None:
+    with JobTester(BEFORE, partitions=2) as tester:
+        tester.pipe_inputs([order(name, 1.0) for name in ("ann", "bob", "cara")])
+        tester.restart(job=ORDERS.aggregate(TOTAL, COUNT, GREATEST))
+        tester.pipe_input(order("ann", 5.0))
+
+        tester.promote_standby()
+        tester.pipe_inputs([order(name, 2.0) for name in ("ann", "bob", "cara")])
+
+        assert tester.state("ann") == {"total": 8.0, "n": 3, "greatest": 5.0}
+        assert tester.state("bob") == {"total": 3.0, "n": 2, "greatest": 2.0}
+
+
+OTHER_TYPE = StatefulJob("orders").source("orders", schema="customer STRING, amount BIGINT").group_by("customer")
+OTHER_KEY = StatefulJob("orders").source("orders", schema="customer STRING, amount DOUBLE, country STRING")
+REFUSED: dict[str, tuple[StatefulJob, StatefulJob, str]] = {
+    "another-function": (
+        BEFORE,
+        ORDERS.aggregate(COUNT, F.mean("amount").alias("total"), LAST),
+        r"the aggregate 'total': sum\(amount\) of type double became mean\(amount\) of type double",
+    ),
+    "names-are-swapped": (
+        BEFORE,
+        ORDERS.aggregate(F.sum("amount").alias("n"), F.count().alias("total"), LAST),
+        r"'n': count\(\) of type bigint became sum.*'total': sum.* became count",
+    ),
+    "another-type": (BEFORE, OTHER_TYPE.aggregate(COUNT, TOTAL), r"of type double became sum\(amount\) of type bigint"),
+    "nulls-skipped": (
+        BEFORE,
+        ORDERS.aggregate(F.last("amount", ignorenulls=True).alias("last")),
+        r"became last\(amount, ignorenulls=True\)",
+    ),
+    "another-key": (
+        OTHER_KEY.group_by("customer").aggregate(COUNT),
+        OTHER_KEY.group_by("country").aggregate(COUNT),
+        r"group_by\('customer'\) of type string became group_by\('country'\)",
+    ),
+    "another-topic": (BEFORE, dataclasses.replace(BEFORE, source_topic="orders-2"), "'orders' became"),
+    "another-version-of-a-function": (
+        LARGEST,
+        ORDERS.process(largest, ["amount"], version=2),
+        r"process\(version=1\) became version=2",
+    ),
+    "aggregates-become-a-function": (BEFORE, LARGEST, r"aggregate\(\) became process\(\)"),
+    "a-function-becomes-aggregates": (LARGEST, BEFORE, r"process\(\) became aggregate\(\)"),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "what"), REFUSED.values(), ids=REFUSED)
+def test_job_that_would_misread_its_state_is_refused_before_it_touches_a_row(
+    before: StatefulJob, after: StatefulJob, what: str
+) -> None:
+    with JobTester(before) as tester:
+        tester.pipe_input({"customer": "ann", "amount": 100.0, "country": "DE"})
+        kept = tester.states()
+
+        with pytest.raises(ConfigurationError, match=what) as caught:
+            tester.restart(job=after)
+        assert "options(store=...)" in str(caught.value)
+
+        tester.restart(job=before)
+        assert tester.states() == kept
+
+
+def test_another_application_is_not_a_changed_job() -> None:
+    with JobTester(BEFORE) as tester, pytest.raises(ConfigurationError, match="another application"):
+        tester.restart(job=StatefulJob("other").source("t", schema="k STRING").group_by("k").aggregate(COUNT))
+
+
+# -- random changes, compared with a model ---------------------------------------------------------------------------
+
+POOL: dict[str, Callable[[str], Aggregate]] = {
+    "n": lambda _: F.count(),
+    "sum": F.sum,
+    "avg": F.avg,
+    "min": F.min,
+    "max": F.max,
+    "first": F.first,
+    "last": F.last,
+    "some": lambda column: F.first(column, ignorenulls=True),
+}
+COLUMNS = {"amount": "DOUBLE", "pieces": "BIGINT", "note": "STRING"}
+VALUES: dict[str, list[Any]] = {
+    "amount": [None, 0.0, -1.5, 2.25, 1e6],
+    "pieces": [None, 0, 1, -7, 2**40],
+    "note": [None, "", "a", "ü", "zz"],
+}
+
+
+@dataclass
+class Model:
+    """What each aggregate has seen of each key since it was added; a set of aggregates is kept by name."""
+
+    seen: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
+    keys: set[str] = field(default_factory=set)
+
+    def change(self, aggregates: dict[str, Aggregate]) -> None:
+        self.seen = {name: self.seen.get(name, {}) for name in aggregates}
+
+    def take(self, rows: list[dict[str, Any]], aggregates: dict[str, Aggregate]) -> None:
+        for row in rows:
+            self.keys.add(row["key"])
+            for name, aggregate in aggregates.items():
+                self.seen[name].setdefault(row["key"], []).append(row.get(str(aggregate.column)))
+
+    def states(self, aggregates: dict[str, Aggregate]) -> dict[str, dict[str, Any]]:
+        return {
+            key: {name: result(aggregates[name], self.seen[name].get(key, [])) for name in aggregates}
+            for key in self.keys
+        }
+
+
+def result(aggregate: Aggregate, column: list[Any]) -> Any:
+    values = [value for value in column if value is not None]
+    match aggregate.function:
+        case Function.COUNT:
+            return len(column)
+        case Function.FIRST:
+            return next(iter(values if aggregate.ignorenulls else column), None)
+        case Function.LAST:
+            return column[-1] if column else None
+        case Function.MIN:
+            return min(values, key=in_order, default=None)
+        case Function.MAX:
+            return max(values, key=in_order, default=None)
+    if not values:
+        return None
+    return sum(values) if aggregate.function is Function.SUM else sum(map(float, values)) / len(values)
+
+
+def in_order(value: Any) -> Any:
+    return value.encode() if isinstance(value, str) else value
+
+
+def drawn(randomness: random.Random) -> dict[str, Aggregate]:
+    """One meaning a name, so that every change is one that migrates."""
+    chosen: dict[str, Aggregate] = {}
+    for _ in range(randomness.randint(1, 6)):
+        column, function = randomness.choice(list(COLUMNS)), randomness.choice(list(POOL))
+        if column == "note" and function in ("sum", "avg"):
+            continue
+        chosen[f"{function} {column}"] = POOL[function](column).alias(f"{function} {column}")
+    return chosen or {"n amount": F.count().alias("n amount")}
+
+
+def agree(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, (int, float)):
+        return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9)
+    return bool(one == other)
+
+
+@pytest.mark.parametrize("round_", range(6))
+def test_random_changes_of_the_aggregates_leave_every_result_right(round_: int) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
+    randomness, model = random.Random(seed), Model()
+    source = StatefulJob("app").source("in", schema=", ".join(["key STRING", *map(" ".join, COLUMNS.items())]))
+    aggregates = drawn(randomness)
+    model.change(aggregates)
+    with JobTester(source.group_by("key").aggregate(*aggregates.values()), partitions=1) as tester:
+        for _ in range(12):
+            happens = randomness.randrange(4)
+            if happens == 0:
+                aggregates = drawn(randomness)
+                tester.restart(
+                    randomness.choice(["kept", "empty"]), job=source.group_by("key").aggregate(*aggregates.values())
+                )
+                if model.keys:
+                    # What changed counts from the first commit on: a version without one left nothing behind.
+                    tester.pipe_inputs(rows := [{"key": "commit"}])
+                    model.change(aggregates)
+                    model.take(rows, aggregates)
+                else:
+                    model.change(aggregates)
+            elif happens == 1:
+                tester.promote_standby()
+            else:
+                rows = [
+                    {"key": randomness.choice("abcdef"), **{n: randomness.choice(v) for n, v in VALUES.items()}}
+                    for _ in range(randomness.randint(1, 8))
+                ]
+                tester.pipe_inputs(rows)
+                model.take(rows, aggregates)
+            found, wanted = tester.states(), model.states(aggregates)
+            assert found.keys() == wanted.keys()
+            for key, state in wanted.items():
+                assert state.keys() == found[key].keys()
+                for name, value in state.items():
+                    assert agree(value, found[key][name]), (seed, key, name, value, found[key][name])

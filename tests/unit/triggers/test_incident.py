@@ -1,0 +1,115 @@
+"""Which of the incidents that are found are fired."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from airflow_provider.control.detection import detect
+from airflow_provider.control.failover import Action, decide
+from airflow_provider.control.incident import IncidentRecord
+from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.status import InstanceState, TaskState
+from airflow_provider.control.view import ControlView
+from airflow_provider.control.watcher import Watcher
+from airflow_provider.triggers.incident import IncidentTrigger
+from tests.builders import APPLICATION, active, assigned, instance, standby, view_of
+
+FAILED = instance("a", active(0, state=TaskState.FAILED, error="a call took too long", error_kind="WorkerError"))
+
+
+@dataclasses.dataclass
+class Follower:
+    """Of topics of which everything was read."""
+
+    view: ControlView
+
+    def silent_for_s(self) -> Mapping[str, float]:
+        return dict.fromkeys(self.view.statuses, 0.1)
+
+
+class Trigger(IncidentTrigger):
+    def due(self, view: ControlView) -> list[str]:
+        follower: Any = Follower(view)
+        return [incident.instance for incident in asyncio.run(self._answer_needed(follower))]
+
+    def write(self, writer: Any) -> None:
+        self._write_that_it_watches(writer, began_at_ms=7)
+
+    async def _answer_needed(self, follower: Any) -> Any:
+        return await self._due(follower)
+
+
+def held(view: ControlView) -> ControlView:
+    """The failure of its task is answered: there is no instance to move it to."""
+    assert view.assignment is not None
+    (incident,) = detect(view.assignment, view.statuses, view.silent_for_s, Timeouts())
+    plan = decide(incident, view.assignment, view.statuses, ["a"])
+    assert [decision.action for decision in plan.decisions] == [Action.HOLD]
+    view.incidents[incident.id] = IncidentRecord(
+        incident=incident,
+        answered_by="run",
+        detected_at_ms=1,
+        decided_at_ms=2,
+        generation=1,
+        no_candidate=plan.no_candidate,
+    )
+    return view
+
+
+def test_incident_without_an_answer_is_fired_once() -> None:
+    trigger, view = Trigger(APPLICATION), view_of(assigned("a"), FAILED)
+
+    assert trigger.due(view) == ["a"]
+    assert trigger.due(view) == []
+
+
+def test_incident_that_is_held_for_want_of_an_instance_is_fired_again_once_one_runs() -> None:
+    trigger, view = Trigger(APPLICATION), held(view_of(assigned("a"), FAILED))
+    assert trigger.due(view) == []
+
+    view.statuses["b"] = instance("b", state=InstanceState.STARTING)
+    assert trigger.due(view) == [], "one that starts has no copy yet"
+    view.statuses["b"] = instance("b", standby(0))
+
+    assert trigger.due(view) == ["a"]
+    assert trigger.due(view) == [], "its answer is under way"
+
+
+class Writer:
+    """Takes records, or refuses them."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.sent: list[Watcher] = []
+        self._error = error
+
+    def send(self, watcher: Watcher) -> None:
+        if self._error is not None:
+            raise self._error
+        self.sent.append(watcher)
+
+
+def test_it_writes_that_it_watches_once_an_interval() -> None:
+    trigger, writer = Trigger(APPLICATION), Writer()
+
+    for _ in range(3):
+        trigger.write(writer)
+
+    (watcher,) = writer.sent
+    assert (watcher.application_id, watcher.began_at_ms) == (APPLICATION, 7)
+
+
+@pytest.mark.parametrize(
+    "error", [BufferError("the queue is full"), KafkaException(KafkaError(KafkaError._UNKNOWN_TOPIC))], ids=repr
+)
+def test_watching_goes_on_where_that_cannot_be_written(error: Exception) -> None:
+    trigger = Trigger(APPLICATION)
+
+    trigger.write(Writer(error))
+
+    assert trigger.due(view_of(assigned("a"), FAILED)) == ["a"]
