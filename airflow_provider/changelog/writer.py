@@ -191,9 +191,9 @@ class TransactionalWriter:
             self._producer.commit_transaction(self._timeout_s)
             self._producer.poll(0)
         except KafkaException as error:
-            typed = self._typed(error)
-            self._abort(error)
-            raise typed from error
+            cause = self._cause(error)
+            self._abort(cause)
+            raise self._typed(cause) from error
 
     def _put_commit_record(
         self, changelogs: Iterable[str], record: CommitRecord, positions: MutableMapping[str, int]
@@ -227,6 +227,15 @@ class TransactionalWriter:
                 f"{self._timeout_s:g} s: check that the brokers answer. The task is owned again and goes on from its "
                 "last commit."
             ) from error
+
+    def _cause(self, error: KafkaException) -> KafkaException:
+        """Why the client gave up, where all that it says is that it did: the end of a transaction says it again."""
+        if error.args[0].code() == KafkaError._FATAL:  # noqa: SLF001
+            try:
+                self._producer.abort_transaction(self._timeout_s)
+            except KafkaException as cause:
+                return cause
+        return error
 
     def _abort(self, error: KafkaException) -> None:
         if error.args[0].txn_requires_abort():

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from airflow_provider.changelog.batch import ChangelogBatch
@@ -19,6 +19,7 @@ from airflow_provider.changelog.reader import ChangelogPartition, ChangelogReade
 from airflow_provider.changelog.writer import TransactionalWriter
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import BrokerUnreachableError, FencedError, StoreOutdatedError, TopicMissingError
+from airflow_provider.failpoint import FailPoint, FailPoints
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import changelog_topic, commits_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
@@ -51,8 +52,8 @@ class Topics:
     def connection(self) -> KafkaConnection:
         return KafkaConnection(self.bootstrap_servers)
 
-    def writer(self, task: int = 0) -> TransactionalWriter:
-        return TransactionalWriter(self.connection, f"{self.application_id}-{task}")
+    def writer(self, task: int = 0, failpoints: FailPoints | None = None) -> TransactionalWriter:
+        return TransactionalWriter(self.connection, f"{self.application_id}-{task}", failpoints)
 
     def commit_record(self, source_offset: int, task: int = 0) -> CommitRecord:
         return CommitRecord(
@@ -238,6 +239,24 @@ def test_fenced_writer_writes_nothing(topics: Topics, group: Consumer) -> None:
     assert [v for k, v in topics.committed(topics.changelog) if k != COMMIT_KEY] == [b"old", b"new", b"new"]
     assert topics.committed(topics.sink) == []
     assert group_offset(topics.bootstrap_servers, topics.application_id, topics.source, 0) == 4
+
+
+def test_writer_that_learns_of_its_successor_between_two_records_says_so(topics: Topics, group: Consumer) -> None:
+    class Learning(FailPoints):
+        def hit(self, point: FailPoint) -> None:
+            if point is FailPoint.COMMIT_CHANGES:  # the client says once why it gave up, and then only that it did
+                with pytest.raises(KafkaException, match="fenced"):
+                    old._producer.flush(30)  # noqa: SLF001
+
+    new = topics.writer()
+    old = topics.writer(failpoints=Learning())
+    old.fence()
+    new.fence()
+
+    with pytest.raises(FencedError, match="taken over by a newer owner"):
+        commit(topics, old, group, [(b"a", b"zombie")], {topics.sink: [(b"a", b"zombie")]}, source_offset=1)
+
+    assert not topics.committed(topics.changelog)
 
 
 def test_owners_of_different_tasks_do_not_fence_each_other(topics: Topics, group: Consumer) -> None:
