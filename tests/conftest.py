@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from tests.groups import group_of, is_long, order_of
 
 _MARKERS = {"integration": pytest.mark.integration, "dags": pytest.mark.dag}
 _HERE = Path(__file__).parent
+
+# A test's JVM lives for seconds: what its best compiler costs is never earned back. What a caller sets stays.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 
 class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
