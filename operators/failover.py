@@ -21,7 +21,7 @@ from airflow_provider.control.detection import detect
 from airflow_provider.control.failover_answer import FailoverAnswer
 from airflow_provider.control.history_builder import failover_record
 from airflow_provider.control.incident import Incident, IncidentRecord
-from airflow_provider.control.incident_answer import IncidentFinder, answer_incident, wrong_now
+from airflow_provider.control.incident_answer import IncidentFinder, answer_incidents, wrong_now
 from airflow_provider.control.incident_event import IncidentEvent
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.errors import ConfigurationError
@@ -187,24 +187,10 @@ class FailOverOperator(ControlOperator):
     def _answer(self, case: _Case, run_id: str) -> list[_Answered]:
         def answer(publisher: AssignmentPublisher) -> list[_Answered]:
             incidents = [event.incident for event in case.events] or self._found(publisher.view, case)
-            answers = [self._answer_one(publisher, case, incident, run_id) for incident in incidents]
-            return [answer for answer in answers if answer is not None]
+            answered = answer_incidents(publisher.view, incidents, case.finder(run_id), publisher.publish, now_ms)
+            return [_answer_of(case, record, after) for record, after in answered]
 
         return self.publish_by(answer, case.application_id, case.kafka_conn_id)
-
-    def _answer_one(
-        self, publisher: AssignmentPublisher, case: _Case, incident: Incident, run_id: str
-    ) -> _Answered | None:
-        view = publisher.view
-        answer = answer_incident(view, incident, case.finder(run_id), now_ms)
-        if answer.new:
-            self.log.info("%s", answer.line)
-        if answer.record is None or view.assignment is None:
-            return None
-        if answer.new:
-            publisher.publish(answer.assignment, answer.record)
-            view.incidents[incident.id] = answer.record
-        return _answer_of(case, answer.record, answer.assignment or view.assignment)
 
     def _found(self, view: ControlView, case: _Case) -> tuple[Incident, ...]:
         """What is wrong now, for a run that was started by hand."""

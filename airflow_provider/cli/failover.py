@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from airflow_provider.cli.cluster import add_application_options, cluster_of
@@ -19,7 +19,7 @@ from airflow_provider.control.detection import detect
 from airflow_provider.control.failover_answer import FailoverAnswer
 from airflow_provider.control.history_builder import failover_record
 from airflow_provider.control.incident import IncidentRecord
-from airflow_provider.control.incident_answer import IncidentFinder, answer_incident, wrong_now
+from airflow_provider.control.incident_answer import IncidentFinder, Publish, answer_incidents, wrong_now
 from airflow_provider.control.incident_event import IncidentEvent
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.publication import publish_by
@@ -31,7 +31,6 @@ from airflow_provider.kafka.connection import KafkaConnection
 
 __all__ = ["add_failover", "answer_found", "answers_text", "find_incidents", "publish_answers", "unmoved"]
 
-Publish = Callable[[Assignment | None, IncidentRecord], None]
 _LATE_S: Final = 0.5
 """For a heartbeat on its way."""
 
@@ -68,7 +67,7 @@ def _act(asked: argparse.Namespace) -> int:
         events=events,
     )
     if asked.dry_run:
-        answers = answer_found(view, finder, lambda assignment, _: _adopt(view, assignment))
+        answers = answer_found(view, finder, lambda *_: None)
     else:
         answers = publish_answers(cluster, asked.application_id, finder)
     if asked.json:
@@ -123,27 +122,9 @@ def find_incidents(reader: ControlReader, timeouts: Timeouts, instance: str | No
 
 
 def answer_found(view: ControlView, finder: IncidentFinder, publish: Publish) -> list[FailoverAnswer]:
-    """Answer each incident of the finder, one after the other.
-
-    Args:
-        view: the newest; an answer changes it.
-        finder: what was found, and who answers.
-        publish: gets each answer.
-
-    Raises:
-        AssignmentError: the assignment topic holds none that could be changed.
-        FencedError: a newer publisher exists.
-    """
-    answers = []
-    for incident in (event.incident for event in finder.events):
-        answer = answer_incident(view, incident, finder, now_ms)
-        if answer.record is not None and view.assignment is not None:
-            if answer.new:
-                publish(answer.assignment, answer.record)
-                view.incidents[incident.id] = answer.record
-            assignment = answer.assignment or view.assignment
-            answers.append(FailoverAnswer.of(answer.record, assignment, "", finder.num_standby_replicas))
-    return answers
+    """Answer what the finder knows (`answer_incidents`), as values for people and programs."""
+    answered = answer_incidents(view, [event.incident for event in finder.events], finder, publish, now_ms)
+    return [FailoverAnswer.of(record, after, "", finder.num_standby_replicas) for record, after in answered]
 
 
 def unmoved(answer: FailoverAnswer) -> bool:
@@ -170,7 +151,7 @@ def answers_text(answers: Sequence[FailoverAnswer], *, dry_run: bool) -> str:
 
 
 def publish_answers(cluster: KafkaConnection, application_id: str, finder: IncidentFinder) -> list[FailoverAnswer]:
-    """Answer what was found, once whoever else answers, and leave an open record of each answer in the history.
+    """Answer what was found, once however many others answer, and leave an open record of each answer in the history.
 
     Args:
         cluster: the cluster.
@@ -199,7 +180,3 @@ def publish_answers(cluster: KafkaConnection, application_id: str, finder: Incid
     answers = publish_by(cluster, application_id, act)
     note_history(cluster, application_id, *map(failover_record, published))
     return answers
-
-
-def _adopt(view: ControlView, assignment: Assignment | None) -> None:
-    view.assignment = assignment or view.assignment

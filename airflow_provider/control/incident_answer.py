@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -15,7 +16,12 @@ from airflow_provider.control.status import InstanceState
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import AssignmentError
 
-__all__ = ["IncidentAnswer", "IncidentFinder", "answer_incident", "wrong_now"]
+__all__ = ["IncidentAnswer", "IncidentFinder", "Publish", "answer_incident", "answer_incidents", "wrong_now"]
+
+log = logging.getLogger(__name__)
+
+Publish = Callable[[Assignment | None, IncidentRecord], None]
+"""Makes an answer known: the assignment that it changes to, if it does, and what is kept of the incident."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +127,45 @@ def answer_incident(
     )
     line = f"Incident {incident.id} ({incident.evidence}): {'; '.join(record.decisions) or 'no task'}"
     return IncidentAnswer(line=line, record=record, assignment=plan.assignment)
+
+
+def answer_incidents(
+    view: ControlView,
+    incidents: Iterable[Incident],
+    finder: IncidentFinder,
+    publish: Publish,
+    clock_ms: Callable[[], int],
+) -> list[tuple[IncidentRecord, Assignment]]:
+    """Answer one incident after the other, each on what the answers before it left, and publish what is new.
+
+    Args:
+        view: the newest; an answer changes it.
+        incidents: what was found.
+        finder: who answers.
+        publish: gets each new answer.
+        clock_ms: gives the epoch ms at which it is decided.
+
+    Returns:
+        What is kept of each incident that this finder answered, now or in an earlier try, and the assignment after it.
+
+    Raises:
+        AssignmentError: the assignment topic holds none that could be changed.
+        FencedError: a newer publisher exists.
+    """
+    answered = []
+    for incident in incidents:
+        answer = answer_incident(view, incident, finder, clock_ms)
+        if answer.new:
+            log.info("%s", answer.line)
+        assignment = answer.assignment or view.assignment
+        if answer.record is None or assignment is None:
+            continue
+        if answer.new:
+            publish(answer.assignment, answer.record)
+            view.assignment = assignment
+            view.incidents[incident.id] = answer.record
+        answered.append((answer.record, assignment))
+    return answered
 
 
 def wrong_now(view: ControlView, found: Iterable[Incident], instance: str | None) -> tuple[Incident, ...]:

@@ -25,7 +25,13 @@ __all__ = ["AssignmentPublisher"]
 # UNKNOWN is what Kafka 4.3 answers to an end of transaction while a newer publisher is just being let in: the broker
 # refuses it with an IllegalStateException ("... already a pending state PREPARE_EPOCH_FENCE") and aborts it.
 _FENCED = frozenset(
-    {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.UNKNOWN}
+    {
+        KafkaError._FATAL,  # says no more than that an earlier call of the same transaction was refused for good
+        KafkaError._FENCED,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.UNKNOWN,
+    }
 )
 
 _ASSIGNMENT = b"assignment"

@@ -1,4 +1,4 @@
-"""The spark-submit command of an instance: what is the same whoever starts it."""
+"""The spark-submit command of an instance: what is the same for every way to start it."""
 
 from __future__ import annotations
 

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 from airflow_provider.cli.failover import answer_found, answers_text, unmoved
-from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.detection import detect
 from airflow_provider.control.failover_answer import FailoverAnswer
-from airflow_provider.control.incident import IncidentRecord
 from airflow_provider.control.incident_answer import IncidentFinder, wrong_now
 from airflow_provider.control.incident_event import IncidentEvent
 from airflow_provider.control.liveness import Timeouts
@@ -21,11 +19,7 @@ def answered(view: ControlView, instance: str | None = None) -> list[FailoverAns
         for incident in found
     )
     finder = IncidentFinder(answered_by="me", timeouts=Timeouts(), num_standby_replicas=1, by_hand=True, events=events)
-
-    def publish(assignment: Assignment | None, record: IncidentRecord) -> None:
-        view.assignment = assignment or view.assignment
-
-    return answer_found(view, finder, publish)
+    return answer_found(view, finder, lambda *_: None)
 
 
 def test_instance_that_ended_is_answered_with_its_standby() -> None:
