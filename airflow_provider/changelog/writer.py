@@ -230,7 +230,7 @@ class TransactionalWriter:
 
     def _cause(self, error: KafkaException) -> KafkaException:
         """Why the client gave up, where all that it says is that it did: the end of a transaction says it again."""
-        if error.args[0].code() == KafkaError._FATAL:  # noqa: SLF001
+        if error.args[0].code() == KafkaError._FATAL:
             try:
                 self._producer.abort_transaction(self._timeout_s)
             except KafkaException as cause:
