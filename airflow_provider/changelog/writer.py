@@ -22,6 +22,8 @@ from airflow_provider.kafka.topic_spec import MAX_MESSAGE_BYTES
 __all__ = ["TransactionalWriter"]
 
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
+# What a client says of a transaction in which an earlier request, made in its background, failed.
+_SILENT = frozenset({KafkaError._FATAL, KafkaError._STATE})
 _GRACE_S = 2.0
 
 
@@ -229,10 +231,10 @@ class TransactionalWriter:
             ) from error
 
     def _cause(self, error: KafkaException) -> KafkaException:
-        """Why the client gave up, where all that it says is that it did: the end of a transaction says it again."""
-        if error.args[0].code() == KafkaError._FATAL:
+        """Why the client refuses everything, where all that it says is that it does: a new transaction is told why."""
+        if error.args[0].code() in _SILENT:
             try:
-                self._producer.abort_transaction(self._timeout_s)
+                self._producer.begin_transaction()
             except KafkaException as cause:
                 return cause
         return error

@@ -18,7 +18,13 @@ from airflow_provider.changelog.producer_queue import Change
 from airflow_provider.changelog.reader import ChangelogPartition, ChangelogReader
 from airflow_provider.changelog.writer import TransactionalWriter
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.errors import BrokerUnreachableError, FencedError, StoreOutdatedError, TopicMissingError
+from airflow_provider.errors import (
+    BrokerUnreachableError,
+    ConfigurationError,
+    FencedError,
+    StoreOutdatedError,
+    TopicMissingError,
+)
 from airflow_provider.failpoint import FailPoint, FailPoints
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import changelog_topic, commits_topic
@@ -255,6 +261,29 @@ def test_writer_that_learns_of_its_successor_between_two_records_says_so(topics:
 
     with pytest.raises(FencedError, match="taken over by a newer owner"):
         commit(topics, old, group, [(b"a", b"zombie")], {topics.sink: [(b"a", b"zombie")]}, source_offset=1)
+
+    assert not topics.committed(topics.changelog)
+
+
+@pytest.mark.parametrize("noticed", [FailPoint.COMMIT_OUTPUTS, FailPoint.COMMIT_RECORD])
+def test_record_that_the_brokers_refuse_is_the_reason_whatever_notices_it(
+    noticed: FailPoint, topics: Topics, group: Consumer
+) -> None:
+    class Noticing(FailPoints):
+        def hit(self, point: FailPoint) -> None:
+            if point is noticed:  # from here on the client says that something failed, and not what
+                writer._producer.flush(30)  # noqa: SLF001
+
+    small = f"{topics.application_id}-small"
+    spec = TopicSpec(
+        name=small, partitions=1, config={"max.message.bytes": "50000", "compression.type": "uncompressed"}
+    )
+    TopicAdmin(topics.connection).ensure([spec])
+    writer = topics.writer(failpoints=Noticing())
+    writer.fence()
+
+    with pytest.raises(ConfigurationError, match=r"too large .* max.message.bytes"):
+        commit(topics, writer, group, [(b"a", b"1")], {small: [(b"a", b"." * 60_000)]})
 
     assert not topics.committed(topics.changelog)
 
