@@ -96,8 +96,13 @@ class ChangedJob(Fault):
                 found = copies()
                 return bool(found) and all(copy.error_kind == "ConfigurationError" for copy in found)
 
+            def left_out() -> bool:
+                """Nothing was given to it, now that the others have all copies that are wanted."""
+                return not copies() and cluster.health().whole and victim not in _placed(cluster)
+
             what = f"{victim} to refuse the state under another {change}"
-            if came_true(cluster, refused, what) and promote:
+            answered = came_true(cluster, lambda: refused() or left_out(), what)
+            if answered and promote and refused():
                 tasks = {copy.task for copy in copies()}
 
                 def to_victim(newest: Assignment) -> dict[TaskId, TaskAssignment]:
@@ -110,3 +115,8 @@ class ChangedJob(Fault):
             del cluster.variants[victim]
             cluster.kill(victim)
         return f"{victim} with another {change}{', promoted' if promote else ''}"
+
+
+def _placed(cluster: Cluster) -> tuple[str, ...]:
+    """The instances that the newest generation names."""
+    return cluster.view.assignment.instances if cluster.view.assignment else ()
