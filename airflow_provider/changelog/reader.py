@@ -16,6 +16,7 @@ from airflow_provider.errors import (
     StoreOutdatedError,
     TopicMissingError,
 )
+from airflow_provider.kafka.broker_error import refusal
 from airflow_provider.kafka.connection import KafkaConnection
 
 __all__ = ["ChangelogEnds", "ChangelogPartition", "ChangelogReader"]
@@ -116,6 +117,7 @@ class ChangelogReader:
 
         Raises:
             TopicMissingError: there is no such partition.
+            ConfigurationError: it may not be read.
             BrokerUnreachableError: no broker answered in time.
         """
         low, high = self._watermarks(self.consumer, partition, timeout_s)
@@ -132,6 +134,7 @@ class ChangelogReader:
 
         Raises:
             TopicMissingError: there is no such partition.
+            ConfigurationError: it may not be read.
             BrokerUnreachableError: no broker answered in time.
         """
         low, stable = self._watermarks(self.consumer, partition, timeout_s)
@@ -155,6 +158,8 @@ class ChangelogReader:
                     "its instances and follow 'Changelog missing or mismatched' in the runbook "
                     "(python -m airflow_provider.streaming.changelog_rebuild APPLICATION --state-dir FOLDER)."
                 ) from error
+            if (refused := refusal(error.args[0], f"Reading {partition[0]}[{partition[1]}]")) is not None:
+                raise refused from error
             raise BrokerUnreachableError(
                 f"No broker of {self._bootstrap} reported the bounds of {partition[0]}[{partition[1]}] within "
                 f"{timeout_s:g} s ({error.args[0].str()}): check that the brokers answer."
@@ -169,7 +174,8 @@ class ChangelogReader:
         With `before`, records from that offset on are left out; ``next_offset`` shows that they came.
 
         A partition that cannot be read has the reason in its batch's ``error``: `StoreOutdatedError` when the offset
-        is not in the log any more, `TopicMissingError` when the changelog is gone.
+        is not in the log any more, `TopicMissingError` when the changelog is gone, `ConfigurationError` when it may
+        not be read.
         """
         batches: dict[ChangelogPartition, ChangelogBatch] = {}
         messages = self.consumer.consume(max_records, timeout_s)
@@ -211,6 +217,8 @@ class ChangelogReader:
                 f"Changelog {partition[0]}[{partition[1]}] is gone ({error.str()}): it was deleted while in use. "
                 "Do not create an empty one: restore it, see the runbook."
             )
+        elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            batch.error = refusal(error, f"Reading {partition[0]}[{partition[1]}]")
         elif error.fatal():
             raise KafkaException(error)
 

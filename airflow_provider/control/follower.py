@@ -23,6 +23,7 @@ from airflow_provider.control.records import instance_of
 from airflow_provider.control.silence import SilenceClock
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import BrokerUnreachableError
+from airflow_provider.kafka.broker_error import refusal
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import assignment_topic, status_topic
 
@@ -46,6 +47,7 @@ class ControlFollower:
 
     Raises:
         TopicMissingError: (on entering, or from `poll`) a control topic does not exist.
+        ConfigurationError: (on entering, or from `poll` and `confirm`) a control topic may not be read.
         BrokerUnreachableError: (on entering) no broker answered.
     """
 
@@ -166,6 +168,8 @@ class ControlFollower:
             try:
                 _, end = await self._consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=timeout_s)
             except KafkaException as error:
+                if (refused := refusal(error.args[0], f"Reading {topic}")) is not None:
+                    raise refused from error
                 if error.args[0].code() not in UNKNOWN_TOPIC:
                     return None
                 end = None
@@ -196,6 +200,7 @@ class ControlFollower:
             ) from error
         for topic in self._cursor.topics:
             if topic not in metadata.topics:
+                await self._ends(timeout_s)  # or it is not listed because it may not be seen
                 raise missing(topic)
 
     @staticmethod

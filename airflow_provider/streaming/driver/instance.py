@@ -114,7 +114,12 @@ class Instance:
                 in_thread(lambda: self._warm_up(spark, job), "session-warm-up")
                 self._heartbeat.set_state(InstanceState.RUNNING)
                 log.info("%s runs, %d slots", self._settings.instance, len(slots))
-                checks = [topics.check, ExecutorWatch.of(spark).check, *(slot.check for slot in slots)]
+                checks = [
+                    topics.check,
+                    self._heartbeat.check,
+                    ExecutorWatch.of(spark).check,
+                    *(slot.check for slot in slots),
+                ]
                 self._follow(control, controller, checks, self._cleanup(job))
                 self._heartbeat.set_state(InstanceState.STOPPING)
             finally:
