@@ -12,6 +12,10 @@ from confluent_kafka.admin import AclOperation, ResourceType
 
 from airflow_provider.control.status import InstanceState, TaskState, TaskStatus
 from airflow_provider.error_decision import is_permanent
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.kafka.topic_admin import TopicAdmin
+from airflow_provider.kafka.topic_spec import TopicSpec
+from airflow_provider.streaming.driver.topic_watch import TopicWatch
 from airflow_provider.streaming.worker.slot import Slot
 from tests.integration.guarded_broker import GuardedBroker
 from tests.integration.streaming.accounts import Accounts
@@ -19,6 +23,7 @@ from tests.integration.streaming.application import Application, active, the_onl
 from tests.integration.streaming.committed import outputs_by_key, records_of
 from tests.integration.streaming.orders import batches_of, expected_outputs, random_orders, record_batches
 from tests.integration.streaming.refusing_case import RefusingCase
+from tests.waiting import wait_until
 
 ORDERS = random_orders(seed=5, number=80)
 BEFORE, AFTER = batches_of(ORDERS, 40)
@@ -145,6 +150,27 @@ def test_instance_that_lacks_a_right_ends_with_an_error_that_names_it(
     assert f"{case.application_id}-{topic}" in str(ended.error)
     assert "Describe and DescribeConfigs on its topics, Read on those that it reads" in str(ended.error)
     assert "check that the brokers answer" not in str(ended.error)
+
+
+def test_right_that_is_taken_from_a_running_instance_ends_it(case: RefusingCase, guarded: GuardedBroker) -> None:
+    source = TopicSpec(name=f"{case.application_id}-source", partitions=2, required=frozenset())
+    watch = TopicWatch(TopicAdmin(guarded.user), [source], interval_s=0.2)
+    watch.start()
+    watch.check()
+
+    guarded.deny(ResourceType.TOPIC, source.name, AclOperation.DESCRIBE_CONFIGS)
+
+    def refused() -> str | None:
+        try:
+            watch.check()
+        except ConfigurationError as error:
+            return str(error)
+        return None
+
+    said = wait_until(refused, 30.0, "the watch to find it")
+    watch.stop()
+    assert f"'{source.name}'" in str(said)
+    assert "DescribeConfigs" in str(said)
 
 
 @pytest.fixture
