@@ -18,7 +18,7 @@ from airflow_provider.control.cursor import (
 )
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import BrokerUnreachableError
-from airflow_provider.kafka.broker_error import refusal
+from airflow_provider.kafka.broker_error import refusal, refusal_to_describe
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
 from airflow_provider.kafka.names import assignment_topic, status_topic
@@ -179,6 +179,9 @@ class ControlReader:
             _, end = self._consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=timeout_s)
         except KafkaException as error:
             if error.args[0].code() in UNKNOWN_TOPIC:
+                metadata = self._consumer.list_topics(topic, timeout=timeout_s)
+                if (refused := refusal_to_describe(metadata, topic, f"Reading {topic}")) is not None:
+                    raise refused from error
                 return None
             raise
         return int(end)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from confluent_kafka import KafkaError
+from confluent_kafka.admin import ClusterMetadata
 
 from airflow_provider.errors import (
     BrokerUnreachableError,
@@ -14,7 +15,7 @@ from airflow_provider.errors import (
     TopicMissingError,
 )
 
-__all__ = ["broker_error", "refusal"]
+__all__ = ["broker_error", "refusal", "refusal_to_describe"]
 
 _RIGHTS: Final = {
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "Create on the topics that are to be made, or on the cluster",
@@ -65,6 +66,20 @@ def refusal(error: KafkaError, what: str) -> ConfigurationError | None:
     if code in _UNAUTHENTICATED:
         return ConfigurationError(f"{what} failed to log in ({why}): correct the credentials on the connection.")
     return None
+
+
+def refusal_to_describe(metadata: ClusterMetadata, topic: str, what: str) -> ConfigurationError | None:
+    """The error where a topic is only unknown because the connection's user may not describe it.
+
+    Where librdkafka is asked for the end of a partition, it says the same of both.
+
+    Args:
+        metadata: as the brokers gave it for this topic by name.
+        topic: its name.
+        what: what was asked for, to begin the message with.
+    """
+    found = metadata.topics.get(topic)
+    return None if found is None or found.error is None else refusal(found.error, what)
 
 
 def broker_error(error: KafkaError, what: str, otherwise: str) -> StatefulStreamsError:
