@@ -86,6 +86,7 @@ class Instance:
         job = compile_job(self._job, facts)
         with ControlReader(self._settings.connection, self._job.application_id, statuses=False) as control:
             control.read_to_end()
+            self._heartbeat.check()
             spark = spark_session(self._settings)
             job = with_types_of_spark(job, spark)
             slots = self._slots(spark, job, functools.partial(admin.earliest_offsets, job.source.topic))

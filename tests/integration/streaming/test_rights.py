@@ -22,7 +22,7 @@ from tests.integration.streaming.accounts import Accounts
 from tests.integration.streaming.application import Application, active, the_only
 from tests.integration.streaming.committed import outputs_by_key, records_of
 from tests.integration.streaming.orders import batches_of, expected_outputs, random_orders, record_batches
-from tests.integration.streaming.refusing_case import RefusingCase
+from tests.integration.streaming.refusing_case import RefusingCase, lives
 from tests.waiting import wait_until
 
 ORDERS = random_orders(seed=5, number=80)
@@ -150,6 +150,19 @@ def test_instance_that_lacks_a_right_ends_with_an_error_that_names_it(
     assert f"{case.application_id}-{topic}" in str(ended.error)
     assert "Describe and DescribeConfigs on its topics, Read on those that it reads" in str(ended.error)
     assert "check that the brokers answer" not in str(ended.error)
+
+
+def test_instance_that_may_not_report_itself_ends_with_the_reason_in_its_log(
+    case: RefusingCase, guarded: GuardedBroker
+) -> None:
+    guarded.deny(ResourceType.TOPIC, f"{case.application_id}-status", AclOperation.WRITE)
+
+    launched = case.launch(guarded.user)
+
+    wait_until(lambda: not lives(launched), 120.0, "the launcher to end")
+    log = Path(launched.log_file).read_text()
+    assert f"{case.application_id}-status is not authorized" in log
+    assert "Write on those that it writes" in log
 
 
 def test_right_that_is_taken_from_a_running_instance_ends_it(case: RefusingCase, guarded: GuardedBroker) -> None:
