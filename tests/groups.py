@@ -25,6 +25,7 @@ GROUPS: Final = {
         "tests/integration/streaming/test_query_errors.py",
         "tests/integration/streaming/test_range_restore.py",
         "tests/integration/streaming/test_refusals.py",
+        "tests/integration/streaming/test_rights.py",
         "tests/integration/streaming/test_session_warm_up.py",
         "tests/integration/streaming/test_single_executor.py",
         "tests/integration/streaming/test_source_query.py",

@@ -13,9 +13,11 @@ from airflow_provider.changelog.batch import ChangelogBatch
 from airflow_provider.changelog.restore_settings import RestoreSettings
 from airflow_provider.errors import (
     BrokerUnreachableError,
+    ConfigurationError,
     StoreOutdatedError,
     TopicMissingError,
 )
+from airflow_provider.kafka.broker_error import refusal, refusal_to_describe
 from airflow_provider.kafka.connection import KafkaConnection
 
 __all__ = ["ChangelogEnds", "ChangelogPartition", "ChangelogReader"]
@@ -116,6 +118,7 @@ class ChangelogReader:
 
         Raises:
             TopicMissingError: there is no such partition.
+            ConfigurationError: it may not be read.
             BrokerUnreachableError: no broker answered in time.
         """
         low, high = self._watermarks(self.consumer, partition, timeout_s)
@@ -132,6 +135,7 @@ class ChangelogReader:
 
         Raises:
             TopicMissingError: there is no such partition.
+            ConfigurationError: it may not be read.
             BrokerUnreachableError: no broker answered in time.
         """
         low, stable = self._watermarks(self.consumer, partition, timeout_s)
@@ -148,18 +152,29 @@ class ChangelogReader:
         try:
             low, high = consumer.get_watermark_offsets(TopicPartition(*partition), timeout=timeout_s)
         except KafkaException as error:
+            what = f"Reading {partition[0]}[{partition[1]}]"
             if error.args[0].code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION):
+                if (refused := self._refusal_to_describe(partition[0], what, timeout_s)) is not None:
+                    raise refused from error
                 raise TopicMissingError(
                     f"Changelog {partition[0]}[{partition[1]}] does not exist. If the application never ran, run "
                     "CreateChangelogTopicsOperator. If it ran, the stores are all that is left of its state: stop "
                     "its instances and follow 'Changelog missing or mismatched' in the runbook "
                     "(python -m airflow_provider.streaming.changelog_rebuild APPLICATION --state-dir FOLDER)."
                 ) from error
+            if (refused := refusal(error.args[0], what)) is not None:
+                raise refused from error
             raise BrokerUnreachableError(
                 f"No broker of {self._bootstrap} reported the bounds of {partition[0]}[{partition[1]}] within "
                 f"{timeout_s:g} s ({error.args[0].str()}): check that the brokers answer."
             ) from error
         return int(low), int(high)
+
+    def _refusal_to_describe(self, topic: str, what: str, timeout_s: float) -> ConfigurationError | None:
+        try:
+            return refusal_to_describe(self.consumer.list_topics(topic, timeout=timeout_s), topic, what)
+        except KafkaException:
+            return None
 
     def read(
         self, max_records: int, timeout_s: float, before: int | None = None
@@ -169,7 +184,8 @@ class ChangelogReader:
         With `before`, records from that offset on are left out; ``next_offset`` shows that they came.
 
         A partition that cannot be read has the reason in its batch's ``error``: `StoreOutdatedError` when the offset
-        is not in the log any more, `TopicMissingError` when the changelog is gone.
+        is not in the log any more, `TopicMissingError` when the changelog is gone, `ConfigurationError` when it may
+        not be read.
         """
         batches: dict[ChangelogPartition, ChangelogBatch] = {}
         messages = self.consumer.consume(max_records, timeout_s)
@@ -211,6 +227,8 @@ class ChangelogReader:
                 f"Changelog {partition[0]}[{partition[1]}] is gone ({error.str()}): it was deleted while in use. "
                 "Do not create an empty one: restore it, see the runbook."
             )
+        elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            batch.error = refusal(error, f"Reading {partition[0]}[{partition[1]}]")
         elif error.fatal():
             raise KafkaException(error)
 

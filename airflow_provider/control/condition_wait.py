@@ -14,7 +14,7 @@ from airflow_provider.control.cursor import MISSING_S
 from airflow_provider.control.follower import ControlFollower
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.observation import Observation
-from airflow_provider.errors import BrokerUnreachableError, TopicMissingError
+from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
 
 __all__ = ["ConditionWait", "wait_for"]
@@ -29,7 +29,8 @@ class ConditionWait:
 
     It judges states, read from the beginning of compacted topics. So nothing is lost that happens before it starts.
     While the brokers are away it goes on waiting. Control topics that brokers do not know for 20 s do not exist: the
-    application id is wrong, or its topics were never created, and waiting does not help.
+    application id is wrong, or its topics were never created, and waiting does not help. Neither does it where the
+    connection lacks a right.
 
     Args:
         application_id: the application.
@@ -60,7 +61,7 @@ class ConditionWait:
     async def result(self) -> WaitResult:
         """Wait here, in whatever event loop this is."""
         last = judged = Evaluation(Outcome.WAITING, "nothing was read yet")
-        missing: str | None = None
+        missing = refused = None
         began, said_at, missing_since = time.monotonic(), 0.0, math.inf
         while not self._late():
             try:
@@ -82,6 +83,9 @@ class ConditionWait:
                 gone = time.monotonic() - missing_since >= MISSING_S
                 last = Evaluation(Outcome.FAILED if gone else Outcome.WAITING, f"{judged.seen}; then: {error}")
                 await asyncio.sleep(0.0 if gone else _PAUSE_S)
+            except ConfigurationError as error:
+                refused = str(error)
+                last = Evaluation(Outcome.FAILED, f"{judged.seen}; then: {error}")
             if last.outcome is not Outcome.WAITING:
                 break
         return WaitResult(
@@ -91,6 +95,7 @@ class ConditionWait:
             seen=last.seen,
             result=last.result,
             missing=missing,
+            refused=refused,
         )
 
     async def _evaluations(self) -> AsyncIterator[Evaluation]:

@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from airflow_provider.control.records import apply
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import TopicMissingError
+from airflow_provider.kafka.broker_error import broker_error
 from airflow_provider.kafka.connection import KafkaConnection
 
 __all__ = ["LOOK_EVERY_S", "LOOK_TIMEOUT_S", "UNKNOWN_TOPIC", "ControlCursor", "Ends", "consumer_config", "missing"]
@@ -106,6 +107,7 @@ class ControlCursor:
             Whether the view changed.
 
         Raises:
+            ConfigurationError: the topic may not be read.
             KafkaException: the consumer reports a fatal error.
         """
         error, topic = message.error(), str(message.topic())
@@ -117,6 +119,8 @@ class ControlCursor:
         if error.code() == KafkaError._PARTITION_EOF:
             self._at_end.add(topic)
             self._positions[topic] = int(message.offset() or 0)
+        elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise broker_error(error, f"Reading {topic}", "check that the brokers answer.")
         elif error.code() in UNKNOWN_TOPIC:
             if self._missing_since is None:  # true, or a broker that has just started: look soon
                 self._looked_at = float("-inf")

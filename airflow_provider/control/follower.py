@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Mapping
 from types import TracebackType
@@ -23,6 +24,7 @@ from airflow_provider.control.records import instance_of
 from airflow_provider.control.silence import SilenceClock
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import BrokerUnreachableError
+from airflow_provider.kafka.broker_error import refusal, refusal_to_describe
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import assignment_topic, status_topic
 
@@ -46,6 +48,7 @@ class ControlFollower:
 
     Raises:
         TopicMissingError: (on entering, or from `poll`) a control topic does not exist.
+        ConfigurationError: (on entering, or from `poll` and `confirm`) a control topic may not be read.
         BrokerUnreachableError: (on entering) no broker answered.
     """
 
@@ -166,8 +169,11 @@ class ControlFollower:
             try:
                 _, end = await self._consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=timeout_s)
             except KafkaException as error:
+                if (refused := refusal(error.args[0], f"Reading {topic}")) is not None:
+                    raise refused from error
                 if error.args[0].code() not in UNKNOWN_TOPIC:
                     return None
+                await self._require_right_to_see(topic, timeout_s)
                 end = None
             ends[topic] = end
         return ends
@@ -196,7 +202,15 @@ class ControlFollower:
             ) from error
         for topic in self._cursor.topics:
             if topic not in metadata.topics:
+                await self._require_right_to_see(topic, timeout_s)
                 raise missing(topic)
+
+    async def _require_right_to_see(self, topic: str, timeout_s: float) -> None:
+        """Raise where a topic is only unknown because the connection's user may not describe it."""
+        with contextlib.suppress(KafkaException):  # no answer says nothing of it
+            metadata: Any = await self._consumer.list_topics(topic, timeout=timeout_s)
+            if (refused := refusal_to_describe(metadata, topic, f"Reading {topic}")) is not None:
+                raise refused
 
     @staticmethod
     async def _close(consumer: AIOConsumer) -> None:

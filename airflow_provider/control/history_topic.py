@@ -18,6 +18,7 @@ from airflow_provider.control.history_record import (
     read_history_value,
 )
 from airflow_provider.errors import BrokerUnreachableError, TopicMissingError
+from airflow_provider.kafka.broker_error import refusal
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
 from airflow_provider.kafka.names import history_topic
@@ -42,6 +43,7 @@ def write_history(
 
     Raises:
         TopicMissingError: the application has no history topic.
+        ConfigurationError: it may not be written.
         BrokerUnreachableError: they were not stored in time.
     """
     topic, deadline = history_topic(application_id), time.monotonic() + timeout_s
@@ -74,6 +76,8 @@ def write_history(
         producer.poll(0)  # hands over why its connections failed
         failed.append(error.args[0])
         left = len(records)
+    if failed and (refused := refusal(failed[0], f"Writing to {topic}")) is not None:
+        raise refused
     if left or failed:
         why = failed[0].str() if failed else f"no answer within {timeout_s:g} s"
         raise BrokerUnreachableError(

@@ -16,6 +16,7 @@ from airflow_provider.control.records import claim_key, to_key, to_value
 from airflow_provider.control.status import InstanceStatus
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import AssignmentError, BrokerUnreachableError, FencedError
+from airflow_provider.kafka.broker_error import refusal
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
 from airflow_provider.kafka.names import assignment_topic, publisher_transactional_id
@@ -56,6 +57,7 @@ class AssignmentPublisher:
         timeout_s: for each request.
 
     Raises:
+        ConfigurationError: the connection's user lacks a right.
         BrokerUnreachableError: the coordinator did not answer in time.
         AssignmentError: the newest assignment cannot be read.
     """
@@ -79,6 +81,8 @@ class AssignmentPublisher:
             self._producer.list_topics(timeout=timeout_s)
             self._producer.init_transactions(timeout_s)
         except KafkaException as error:
+            if (refused := refusal(error.args[0], f"Publishing for {application_id!r}")) is not None:
+                raise refused from error
             self._producer.poll(0)  # hands over why its connections failed
             raise BrokerUnreachableError(
                 f"The transaction coordinator of {connection.bootstrap_servers} did not answer within {timeout_s:g} s "
@@ -115,6 +119,7 @@ class AssignmentPublisher:
         Raises:
             AssignmentError: the generation is not the one after the newest.
             FencedError: a newer publisher exists. Nothing was written.
+            ConfigurationError: the topic may not be written.
         """
         newest = self.view.assignment.generation if self.view.assignment else 0
         if assignment is not None and assignment.generation <= newest:
@@ -130,6 +135,8 @@ class AssignmentPublisher:
                 self._produce(value)
             self._producer.commit_transaction(self._timeout_s)
         except KafkaException as error:
+            if (refused := refusal(error.args[0], f"Publishing for {self._application_id!r}")) is not None:
+                raise refused from error
             if error.args[0].code() in _FENCED or error.args[0].fatal():
                 raise FencedError(
                     f"A newer publisher of assignments of {self._application_id!r} took over; nothing was written. "

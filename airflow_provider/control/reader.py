@@ -18,6 +18,7 @@ from airflow_provider.control.cursor import (
 )
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import BrokerUnreachableError
+from airflow_provider.kafka.broker_error import refusal, refusal_to_describe
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
 from airflow_provider.kafka.names import assignment_topic, status_topic
@@ -63,6 +64,7 @@ class ControlReader:
 
         Raises:
             TopicMissingError: a control topic does not exist.
+            ConfigurationError: a control topic may not be read.
             BrokerUnreachableError: the end was not reached in time.
         """
         ends: dict[str, int | None] = {}
@@ -70,6 +72,8 @@ class ControlReader:
             try:
                 ends[topic] = self._end_of(topic, timeout_s)
             except KafkaException as error:
+                if (refused := refusal(error.args[0], f"Reading {topic}")) is not None:
+                    raise refused from error
                 self._drain(0.0)  # hands over why its connections failed
                 raise BrokerUnreachableError(
                     f"No broker of {self._connection.bootstrap_servers} gave the end of {topic} within {timeout_s:g} s "
@@ -102,6 +106,7 @@ class ControlReader:
 
         Raises:
             TopicMissingError: a control topic is gone, and has been for 20 s.
+            ConfigurationError: a control topic may not be read.
         """
         before, deadline = dict(self.view.heard_at_ms if since is None else since), time.monotonic() + timeout_s
 
@@ -123,6 +128,7 @@ class ControlReader:
 
         Raises:
             TopicMissingError: a control topic is gone, and has been for 20 s.
+            ConfigurationError: a control topic may not be read.
         """
         before, deadline = self.view.watcher, time.monotonic() + timeout_s
         while self.view.watcher is before and time.monotonic() < deadline:
@@ -139,6 +145,7 @@ class ControlReader:
 
         Raises:
             TopicMissingError: a control topic is gone, and has been for 20 s.
+            ConfigurationError: a control topic may not be read.
         """
         changed = self._drain(timeout_s)
         if not changed and self._cursor.look_due(time.monotonic()):
@@ -162,7 +169,9 @@ class ControlReader:
     def _ends(self) -> Ends | None:
         try:
             return {topic: self._end_of(topic, LOOK_TIMEOUT_S) for topic in self._cursor.topics}
-        except KafkaException:
+        except KafkaException as error:
+            if (refused := refusal(error.args[0], f"Reading {' and '.join(self._cursor.topics)}")) is not None:
+                raise refused from error
             return None
 
     def _end_of(self, topic: str, timeout_s: float) -> int | None:
@@ -170,6 +179,9 @@ class ControlReader:
             _, end = self._consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=timeout_s)
         except KafkaException as error:
             if error.args[0].code() in UNKNOWN_TOPIC:
+                metadata = self._consumer.list_topics(topic, timeout=timeout_s)
+                if (refused := refusal_to_describe(metadata, topic, f"Reading {topic}")) is not None:
+                    raise refused from error
                 return None
             raise
         return int(end)

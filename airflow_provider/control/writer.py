@@ -6,7 +6,8 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from airflow_provider.control.records import Value, claim_key, to_key, to_value, topic_of
 from airflow_provider.control.status import InstanceStatus
-from airflow_provider.errors import BrokerUnreachableError
+from airflow_provider.errors import BrokerUnreachableError, ConfigurationError
+from airflow_provider.kafka.broker_error import refusal
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
 from airflow_provider.kafka.names import assignment_topic
@@ -24,6 +25,7 @@ class ControlWriter:
 
     def __init__(self, connection: KafkaConnection, application_id: str) -> None:
         self._application_id = application_id
+        self._refused: ConfigurationError | None = None
         self._bootstrap = connection.bootstrap_servers
         self._errors = ConnectionErrors(logs=False)
         self._producer = Producer(
@@ -46,13 +48,25 @@ class ControlWriter:
 
     def send(self, value: Value) -> None:
         """Send without waiting: for heartbeats, the next of which follows anyway."""
-        self._producer.produce(self._topic(value), to_value(value), to_key(value), partition=0)
+        self._producer.produce(
+            self._topic(value), to_value(value), to_key(value), partition=0, on_delivery=self._delivered
+        )
         self._producer.poll(0)
+
+    def check(self) -> None:
+        """Raise where what was sent without waiting may not be written.
+
+        Raises:
+            ConfigurationError: the connection's user lacks a right.
+        """
+        if self._refused is not None:
+            raise self._refused
 
     def write(self, value: Value, timeout_s: float = 10.0) -> None:
         """Send and wait until it is stored.
 
         Raises:
+            ConfigurationError: the topic may not be written.
             BrokerUnreachableError: it was not stored within the deadline.
         """
         failed: list[KafkaError] = []
@@ -63,6 +77,9 @@ class ControlWriter:
 
         self._producer.produce(self._topic(value), to_value(value), to_key(value), partition=0, on_delivery=delivered)
         if self._producer.flush(timeout_s) or failed:
+            what = f"Writing {to_key(value).decode()} to {self._topic(value)}"
+            if failed and (refused := refusal(failed[0], what)) is not None:
+                raise refused
             why = failed[0].str() if failed else f"no answer within {timeout_s:g} s"
             raise BrokerUnreachableError(
                 f"{to_key(value).decode()} was not stored in {self._topic(value)!r} at {self._bootstrap} "
@@ -72,7 +89,7 @@ class ControlWriter:
 
     def forget(self, value: Value) -> None:
         """Send that a value is gone, without waiting; with an instance's status goes the claim of its launch."""
-        self._producer.produce(self._topic(value), None, to_key(value), partition=0)
+        self._producer.produce(self._topic(value), None, to_key(value), partition=0, on_delivery=self._delivered)
         if isinstance(value, InstanceStatus):
             self._producer.produce(assignment_topic(self._application_id), None, claim_key(value.instance), partition=0)
         self._producer.poll(0)
@@ -80,6 +97,10 @@ class ControlWriter:
     def close(self, timeout_s: float = 5.0) -> None:
         """Send what is left."""
         self._producer.flush(timeout_s)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._refused = refusal(error, f"Writing to {message.topic()}") or self._refused
 
     def _topic(self, value: Value) -> str:
         return topic_of(value, self._application_id)

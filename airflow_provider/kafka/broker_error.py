@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from confluent_kafka import KafkaError
+from confluent_kafka.admin import ClusterMetadata
 
 from airflow_provider.errors import (
     BrokerUnreachableError,
@@ -14,16 +15,20 @@ from airflow_provider.errors import (
     TopicMissingError,
 )
 
-__all__ = ["broker_error"]
+__all__ = ["broker_error", "refusal", "refusal_to_describe"]
 
-_UNAUTHORIZED: Final = frozenset(
-    {
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    }
-)
+_RIGHTS: Final = {
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "Create on the topics that are to be made, or on the cluster",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: "Read on the consumer group that is named as the application",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: (
+        "Describe and DescribeConfigs on its topics, Read on those that it reads, Write on those that it writes, and "
+        "Create on those that are to be made"
+    ),
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: (
+        "Describe and Write on the transactional ids that begin with the application's id and '-'"
+    ),
+}
+"""By what the brokers answer, what the connection's user lacks at least one of."""
 _UNAUTHENTICATED: Final = frozenset({KafkaError.SASL_AUTHENTICATION_FAILED})
 _REFUSED: Final = frozenset(
     {
@@ -42,6 +47,41 @@ _MISSING: Final = frozenset(
 )
 
 
+def refusal(error: KafkaError, what: str) -> ConfigurationError | None:
+    """The error where the brokers refuse something for want of a right or a login, which no further try gets past.
+
+    Args:
+        error: of the brokers or of librdkafka.
+        what: what was asked for, to begin the message with.
+
+    Returns:
+        None for any other error.
+    """
+    code, why = error.code(), f"{error.name()}: {error.str()}"
+    if (rights := _RIGHTS.get(code)) is not None:
+        return ConfigurationError(
+            f"{what} is not authorized ({why}): grant the connection's user {rights} ('Rights' in docs/airflow.md has "
+            "all that an application needs), then start again."
+        )
+    if code in _UNAUTHENTICATED:
+        return ConfigurationError(f"{what} failed to log in ({why}): correct the credentials on the connection.")
+    return None
+
+
+def refusal_to_describe(metadata: ClusterMetadata, topic: str, what: str) -> ConfigurationError | None:
+    """The error where a topic is only unknown because the connection's user may not describe it.
+
+    Where librdkafka is asked for the end of a partition, it says the same of both.
+
+    Args:
+        metadata: as the brokers gave it for this topic by name.
+        topic: its name.
+        what: what was asked for, to begin the message with.
+    """
+    found = metadata.topics.get(topic)
+    return None if found is None or found.error is None else refusal(found.error, what)
+
+
 def broker_error(error: KafkaError, what: str, otherwise: str) -> StatefulStreamsError:
     """The error of this package for one of the brokers or of librdkafka.
 
@@ -50,14 +90,9 @@ def broker_error(error: KafkaError, what: str, otherwise: str) -> StatefulStream
         what: what was asked for, to begin the message with.
         otherwise: what to do where no broker answered.
     """
+    if (refused := refusal(error, what)) is not None:
+        return refused
     code, why = error.code(), f"{error.name()}: {error.str()}"
-    if code in _UNAUTHORIZED:
-        return ConfigurationError(
-            f"{what} is not authorized ({why}): grant the connection's user the rights that docs/airflow.md lists, "
-            "then start again."
-        )
-    if code in _UNAUTHENTICATED:
-        return ConfigurationError(f"{what} failed to log in ({why}): correct the credentials on the connection.")
     if code in _REFUSED:
         return ConfigurationError(f"{what} was refused by the brokers ({why}): change the setting that they name.")
     if code == KafkaError.TOPIC_EXCEPTION:

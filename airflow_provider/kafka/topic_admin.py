@@ -23,7 +23,7 @@ from airflow_provider.errors import (
     TopicMismatchError,
     TopicMissingError,
 )
-from airflow_provider.kafka.broker_error import broker_error
+from airflow_provider.kafka.broker_error import broker_error, refusal
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
 from airflow_provider.kafka.topic_spec import TopicDescription, TopicSpec, mismatch
@@ -49,12 +49,14 @@ class TopicAdmin:
         """The topic as it is, or None when there is none.
 
         Raises:
+            ConfigurationError: the connection's user may not describe it, so whether there is one is not known.
             BrokerUnreachableError: no broker answered in time.
         """
         try:
             # Without a name: asking for one topic would create it where the brokers allow that.
             metadata = self._admin.list_topics(timeout=self._timeout_s).topics.get(name)
             if metadata is None:
+                self._require_right_to_see(name)
                 return None
             resource = ConfigResource(ResourceType.TOPIC, name)
             futures = self._admin.describe_configs([resource], request_timeout=self._timeout_s)
@@ -234,6 +236,16 @@ class TopicAdmin:
                     f"{self._timeout_s:g} s: check that all brokers answer."
                 )
             time.sleep(0.05)
+
+    def _require_right_to_see(self, name: str) -> None:
+        """Raise where a topic is not among those that are listed because the connection's user has no right to it."""
+        asked = self._admin.describe_topics(TopicCollection([name]), request_timeout=self._timeout_s)
+        try:
+            asked[name].result(self._timeout_s)
+        except KafkaException as error:
+            what = f"Describing topic {name!r} at {self._connection.bootstrap_servers}"
+            if (refused := refusal(error.args[0], what)) is not None:
+                raise refused from error
 
     def _create(self, spec: TopicSpec) -> bool:
         new = NewTopic(

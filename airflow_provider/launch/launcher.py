@@ -28,7 +28,7 @@ from airflow_provider.common.private_files import PRIVATE_UMASK, check_path, cre
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import DiskStatus, InstanceState, InstanceStatus, ProcessStatus
 from airflow_provider.control.writer import ControlWriter
-from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, StatefulStreamsError
+from airflow_provider.errors import ConfigurationError, StatefulStreamsError
 from airflow_provider.launch.instance_settings import EXIT_REPORTED, INSTANCE_FILE_VARIABLE, InstanceSettings
 from airflow_provider.launch.last_error import last_error
 from airflow_provider.launch.process_group import kill_instance
@@ -225,7 +225,7 @@ def _report_end(writer: ControlWriter, settings: InstanceSettings, code: int) ->
     )
     try:
         writer.write(status, timeout_s=30.0)
-    except BrokerUnreachableError as error:
+    except StatefulStreamsError as error:
         # The heartbeat's timeout makes it known instead.
         print(f"launcher: {error}", file=sys.stderr, flush=True)
 

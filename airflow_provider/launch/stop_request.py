@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from airflow_provider.control.command import Command, CommandKind
-from airflow_provider.errors import BrokerUnreachableError
+from airflow_provider.errors import StatefulStreamsError
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.launch.run_folder import RunFolder
 
@@ -62,7 +62,7 @@ class StopRequest:
         )
         try:
             writer.write(stop, _STORED_WITHIN_S)
-        except BrokerUnreachableError as error:
+        except StatefulStreamsError as error:
             _say(f"the stop command could not be given through Kafka ({error}): signals the driver itself")
         else:
             return

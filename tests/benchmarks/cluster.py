@@ -84,9 +84,26 @@ def instance(
     env: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[Launched, ControlReader]]:
     """One running instance with every task assigned to it as the active one; the job gets its id as its argument."""
+    with idle_instance(connection, application_id, "bench", job, folder, master, options, env) as (launched, reader):
+        publish(connection, application_id, ["bench"], 0)
+        yield launched, reader
+
+
+@contextlib.contextmanager
+def idle_instance(
+    connection: KafkaConnection,
+    application_id: str,
+    name: str,
+    job: Path,
+    folder: Path,
+    master: str,
+    options: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+) -> Iterator[tuple[Launched, ControlReader]]:
+    """One running instance, to which nothing is assigned yet; the job gets the application's id as its argument."""
     settings = InstanceSettings(
         application_id=application_id,
-        instance="bench",
+        instance=name,
         incarnation=time.time_ns() // 1_000_000,
         state_dir=str(folder / "state"),
         run_dir=str(folder / "run"),
@@ -104,24 +121,40 @@ def instance(
     launched = launch(settings, command, environment)
     reader = ControlReader(connection, application_id)
     try:
-        _until_running(reader, settings.incarnation)
-        with AssignmentPublisher(connection, application_id) as publisher:
-            tasks = tasks_of({0: TopicAdmin(connection).partitions(f"{application_id}-state-changelog")})
-            newest = publisher.view.assignment or Assignment.empty(application_id, tasks)
-            publisher.publish(newest.next(assign(newest, ["bench"], 0), "for a measurement"))
+        _until_running(reader, name, settings.incarnation)
         yield launched, reader
     finally:
-        os.kill(launched.launcher_pid, 15)
-        with contextlib.suppress(psutil.NoSuchProcess):
+        with contextlib.suppress(ProcessLookupError, psutil.NoSuchProcess):
+            os.kill(launched.launcher_pid, 15)
             psutil.Process(launched.launcher_pid).wait(30)
         reader.close()
 
 
-def _until_running(reader: ControlReader, incarnation: int) -> None:
+def publish(connection: KafkaConnection, application_id: str, instances: Sequence[str], replicas: int) -> int:
+    """Give the tasks to these instances.
+
+    Args:
+        connection: the cluster.
+        application_id: its store is called ``state``.
+        instances: that take them.
+        replicas: standbys of each task.
+
+    Returns:
+        The generation.
+    """
+    with AssignmentPublisher(connection, application_id) as publisher:
+        tasks = tasks_of({0: TopicAdmin(connection).partitions(f"{application_id}-state-changelog")})
+        newest = publisher.view.assignment or Assignment.empty(application_id, tasks)
+        following = newest.next(assign(newest, instances, replicas, publisher.view.statuses), "for a measurement")
+        publisher.publish(following)
+    return following.generation
+
+
+def _until_running(reader: ControlReader, name: str, incarnation: int) -> None:
     deadline = time.monotonic() + _START_S
     while time.monotonic() < deadline:
         reader.poll(0.2)
-        status = reader.view.statuses.get("bench")
+        status = reader.view.statuses.get(name)
         if status is None or status.incarnation < incarnation:
             continue
         if status.state is InstanceState.RUNNING:
@@ -131,14 +164,18 @@ def _until_running(reader: ControlReader, incarnation: int) -> None:
     raise RuntimeError(f"the instance did not run within {_START_S:g} s")
 
 
+def kind_of(process: psutil.Process) -> str:
+    """Whether a process of an instance is its ``jvm``, a Python ``worker`` (or their daemon), or its ``driver``."""
+    if "pyspark.daemon" in " ".join(process.cmdline()):
+        return "worker"
+    return "jvm" if process.name() == "java" else "driver"
+
+
 def cpu_seconds(pid: int) -> dict[str, float]:
     """CPU time of all descendants, by what they are."""
     seconds = {"jvm": 0.0, "driver": 0.0, "worker": 0.0}
     for process in psutil.Process(pid).children(recursive=True):
         with contextlib.suppress(psutil.Error):
             times = process.cpu_times()
-            kind = "jvm" if process.name() == "java" else "driver"
-            if "pyspark.daemon" in " ".join(process.cmdline()):
-                kind = "worker"
-            seconds[kind] += times.user + times.system
+            seconds[kind_of(process)] += times.user + times.system
     return seconds

@@ -8,7 +8,6 @@ consumer's hands. With `--against` the same is measured of another checkout of t
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import tempfile
@@ -18,16 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from confluent_kafka import Consumer, Producer, TopicPartition
 
-from airflow_provider.kafka.connection import KafkaConnection
 from tests.benchmarks.cluster import broker, cpu_seconds, instance, make_topics
+from tests.benchmarks.orders import SINK, SOURCE, Orders
 
-_SOURCE, _SINK = "orders", "newest"
 _TASKS = 4
 _FIRST = 200
 _GAP_S = (0.5, 2.5)
-_TIMEOUT_S = 300.0
 
 
 @dataclass(frozen=True)
@@ -53,53 +49,6 @@ class Idle:
         return f"{self.total:.1%} of a core ({parts}); single records p50 {p50 * 1000:.0f} ms, p90 {p90 * 1000:.0f} ms"
 
 
-class Orders:
-    """Produces single orders, and waits for what comes of them."""
-
-    def __init__(self, connection: KafkaConnection) -> None:
-        self._producer = Producer(connection.to_client_config() | {"linger.ms": 0})
-        self._consumer = Consumer(
-            connection.to_client_config()
-            | {"group.id": "idle", "isolation.level": "read_committed", "fetch.wait.max.ms": 5}
-        )
-        self._consumer.assign([TopicPartition(_SINK, partition, 0) for partition in range(_TASKS)])
-
-    def latency(self, key: str) -> float:
-        """Seconds until the output of one order is committed."""
-        begun, at = time.monotonic(), time.time_ns()
-        self._producer.produce(_SOURCE, json.dumps({"customer": key, "at": at}), key)
-        self._producer.flush(10)
-        self._await(at)
-        return time.monotonic() - begun
-
-    def fill(self, number: int) -> None:
-        """Orders for every partition, until all of them have come out."""
-        for customer in range(number):
-            key = f"customer-{customer:08d}"
-            self._producer.produce(_SOURCE, json.dumps({"customer": key, "at": time.time_ns()}), key)
-        self._producer.flush(10)
-        left = {f"customer-{customer:08d}" for customer in range(number)}
-        deadline = time.monotonic() + _TIMEOUT_S
-        while left:
-            message = self._consumer.poll(0.5)
-            if message is not None and message.error() is None and message.key() is not None:
-                left.discard((message.key() or b"").decode())
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"{len(left)} of {number} orders did not come out")
-
-    def close(self) -> None:
-        """Leave the cluster."""
-        self._consumer.close()
-
-    def _await(self, at: int) -> None:
-        deadline = time.monotonic() + _TIMEOUT_S
-        while time.monotonic() < deadline:
-            message = self._consumer.poll(0.5)
-            if message is not None and message.error() is None and json.loads(message.value() or b"{}")["at"] >= at:
-                return
-        raise RuntimeError(f"an order did not come out within {_TIMEOUT_S:g} s")
-
-
 def measure(options: argparse.Namespace, checkout: Path | None, name: str) -> Idle:
     """One instance on a broker of its own.
 
@@ -111,8 +60,8 @@ def measure(options: argparse.Namespace, checkout: Path | None, name: str) -> Id
     env = {} if checkout is None else {"PYTHONPATH": str(checkout.absolute())}
     job = (Path(__file__).parents[2] if checkout is None else checkout) / "tests" / "benchmarks" / "latency_job.py"
     with tempfile.TemporaryDirectory() as folder_name, broker(Path(folder_name) / "kafka") as connection:
-        make_topics(connection, name, _TASKS, _SOURCE, _SINK)
-        orders = Orders(connection)
+        make_topics(connection, name, _TASKS, SOURCE, SINK)
+        orders = Orders(connection, _TASKS)
         with instance(connection, name, job, Path(folder_name), f"local[{options.cores}]", env=env) as (launched, _):
             if not options.empty:
                 orders.fill(_FIRST)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider.control.conditions.evaluation import Outcome
-from airflow_provider.errors import DeadlineError, InstanceError, TopicMissingError
+from airflow_provider.errors import ConfigurationError, DeadlineError, InstanceError, TopicMissingError
 
 __all__ = ["WaitResult"]
 
@@ -22,6 +22,7 @@ class WaitResult:
         seen: what was the case at last, in one line.
         result: plain values of the condition, when it was met.
         missing: which control topic the brokers did not know at last, as an error's text; None where they knew all.
+        refused: what the connection is not good for, as an error's text; None where it is good.
     """
 
     outcome: Outcome
@@ -30,15 +31,19 @@ class WaitResult:
     seen: str
     result: dict[str, Any] = field(default_factory=dict)
     missing: str | None = None
+    refused: str | None = None
 
     def value(self) -> dict[str, Any]:
         """The condition's result.
 
         Raises:
+            ConfigurationError: the connection cannot be used, or lacks a right.
             TopicMissingError: the application has no control topics.
             InstanceError: what was waited for cannot happen any more.
             DeadlineError: the time was over; says what was waited for and what was last seen.
         """
+        if self.outcome is Outcome.FAILED and self.refused is not None:
+            raise ConfigurationError(self.refused)
         if self.outcome is Outcome.FAILED and self.missing is not None:
             raise TopicMissingError(self.missing)
         match self.outcome:

@@ -58,6 +58,9 @@ class StatusWriter(Protocol):
     def write(self, value: InstanceStatus) -> None:
         """Send and wait until it is stored."""
 
+    def check(self) -> None:
+        """Raise where what was sent may not be written."""
+
     def close(self) -> None:
         """Send what is left."""
 
@@ -105,6 +108,14 @@ class Heartbeat:
     def start(self) -> None:
         """Send the first one and go on."""
         self._thread.start()
+
+    def check(self) -> None:
+        """Raise where no heartbeat can ever be stored.
+
+        Raises:
+            ConfigurationError: the connection's user may not write it.
+        """
+        self._writer.check()
 
     def set_state(self, state: InstanceState) -> None:
         """Report the instance's state."""

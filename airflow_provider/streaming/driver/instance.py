@@ -86,6 +86,7 @@ class Instance:
         job = compile_job(self._job, facts)
         with ControlReader(self._settings.connection, self._job.application_id, statuses=False) as control:
             control.read_to_end()
+            self._heartbeat.check()
             spark = spark_session(self._settings)
             job = with_types_of_spark(job, spark)
             slots = self._slots(spark, job, functools.partial(admin.earliest_offsets, job.source.topic))
@@ -114,7 +115,12 @@ class Instance:
                 in_thread(lambda: self._warm_up(spark, job), "session-warm-up")
                 self._heartbeat.set_state(InstanceState.RUNNING)
                 log.info("%s runs, %d slots", self._settings.instance, len(slots))
-                checks = [topics.check, ExecutorWatch.of(spark).check, *(slot.check for slot in slots)]
+                checks = [
+                    topics.check,
+                    self._heartbeat.check,
+                    ExecutorWatch.of(spark).check,
+                    *(slot.check for slot in slots),
+                ]
                 self._follow(control, controller, checks, self._cleanup(job))
                 self._heartbeat.set_state(InstanceState.STOPPING)
             finally:

@@ -6,7 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from confluent_kafka import KafkaError
+
 from airflow_provider.common.error_text import bounded, error_text
+from airflow_provider.kafka.broker_error import refusal
 
 __all__ = ["Cause", "cause_in", "cause_of"]
 
@@ -15,6 +18,13 @@ _NAMED: Final = re.compile(r"(?:Caused by: )?(?P<name>[A-Za-z_][\w.$]*)(?:: (?P<
 _CAUSED_BY: Final = "Caused by: "
 _LOOK_CHARS: Final = 200_000
 _LINES: Final = 4
+_REFUSALS: Final = {
+    "ClusterAuthorizationException": KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    "GroupAuthorizationException": KafkaError.GROUP_AUTHORIZATION_FAILED,
+    "SaslAuthenticationException": KafkaError.SASL_AUTHENTICATION_FAILED,
+    "TopicAuthorizationException": KafkaError.TOPIC_AUTHORIZATION_FAILED,
+}
+"""By the class of the Java client, the brokers' code."""
 _UNNAMED: Final = "StreamingQueryException"
 
 
@@ -60,7 +70,15 @@ def cause_in(text: str) -> Cause:
     found = _NAMED.fullmatch(raised.partition("\n")[0].strip())
     if found is None or not _is_class(found["name"]):
         return Cause(_UNNAMED, _one_line(raised))
-    return Cause(found["name"].rpartition(".")[2], _one_line((found["text"] or "") + "\n" + raised.partition("\n")[2]))
+    kind = found["name"].rpartition(".")[2]
+    return _advised(kind, _one_line((found["text"] or "") + "\n" + raised.partition("\n")[2]))
+
+
+def _advised(kind: str, message: str) -> Cause:
+    """What the brokers refuse Spark's own client is the same error, with the same advice, as what they refuse ours."""
+    code = _REFUSALS.get(kind)
+    refused = None if code is None else refusal(KafkaError(code, message), "What Spark asks of the brokers")
+    return Cause(kind, message) if refused is None else Cause(type(refused).__name__, str(refused))
 
 
 def _after_frames(traceback: str) -> str:

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 
-from airflow_provider.errors import BrokerUnreachableError, TopicError, TopicMismatchError
+from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, TopicError, TopicMismatchError
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicDescription, TopicSpec
 
@@ -41,7 +41,7 @@ class TopicWatch:
         self._ids = self._read_ids()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="topics", daemon=True)
-        self._error: TopicError | None = None
+        self._error: TopicError | ConfigurationError | None = None
 
     @property
     def found(self) -> Mapping[str, TopicDescription]:
@@ -66,6 +66,7 @@ class TopicWatch:
 
         Raises:
             TopicError: a topic is not what it was any more.
+            ConfigurationError: the right to look at one was taken away.
         """
         if self._error is not None:
             raise self._error
@@ -75,7 +76,7 @@ class TopicWatch:
         while not self._stop.wait(pause_s):
             try:
                 self._look()
-            except TopicError as error:
+            except (TopicError, ConfigurationError) as error:
                 # A broker that has just started may not know everything yet: only what is found twice is true.
                 if doubt:
                     self._error = error

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -12,78 +10,19 @@ import psutil
 import pytest
 from confluent_kafka import Producer
 
-from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.status import InstanceState, InstanceStatus
+from airflow_provider.control.status import InstanceState
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
-from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec, control_specs
 from airflow_provider.kit.ports import free_ports
-from airflow_provider.launch.instance_settings import InstanceSettings
-from airflow_provider.launch.launcher import Launched, launch
-from tests.integration.streaming.accounts import environment
+from airflow_provider.launch.launcher import Launched
 from tests.integration.streaming.committed import records_of
+from tests.integration.streaming.refusing_case import RefusingCase
 from tests.waiting import wait_until
-
-# Without spark-submit: an instance that refuses does so before it starts a JVM.
-JOB = """
-import sys
-from airflow_provider.streaming import StatefulJob, functions as F, run
-
-app = sys.argv[1]
-job = StatefulJob(app).source(f"{app}-source").group_by("key").aggregate(F.count().alias("n")).sink(f"{app}-sink")
-run(job)
-"""
-
-
-@dataclasses.dataclass(frozen=True)
-class Case:
-    """An application, as it is found."""
-
-    application_id: str
-    connection: KafkaConnection
-    folder: Path
-
-    def topics(self, *without: str, source_partitions: int = 2, **changelog_config: str) -> None:
-        """Make all topics but those that are named."""
-        source = TopicSpec(name=f"{self.application_id}-source", partitions=source_partitions)
-        sink = TopicSpec(name=f"{self.application_id}-sink", partitions=1)
-        changelog = changelog_spec(self.application_id, "state", 2)
-        config = {name.replace("_", "."): value for name, value in changelog_config.items()}
-        changelog = dataclasses.replace(changelog, config={**changelog.config, **config})
-        wanted = [source, sink, changelog, *control_specs(self.application_id)]
-        left_out = {f"{self.application_id}-{name}" for name in without}
-        TopicAdmin(self.connection).ensure(spec for spec in wanted if spec.name not in left_out)
-
-    def launch(self, connection: KafkaConnection | None = None) -> Launched:
-        settings = InstanceSettings(
-            application_id=self.application_id,
-            instance="i1",
-            incarnation=1,
-            state_dir=str(self.folder / "state"),
-            run_dir=str(self.folder / "run"),
-            connection=connection or self.connection,
-        )
-        return launch(settings, [sys.executable, "-c", JOB, self.application_id], environment())
-
-    def ended(self, launched: Launched) -> InstanceStatus:
-        """The last word of the instance, after its launcher ended too."""
-        with ControlReader(self.connection, self.application_id) as reader:
-
-            def has_ended() -> bool:
-                reader.poll(0.1)
-                status = reader.view.statuses.get("i1")
-                return status is not None and not status.state.alive
-
-            wait_until(has_ended, 60, "the instance to end")
-            wait_until(lambda: not lives(launched), 10, "the launcher to end")
-            status = reader.read_to_end().statuses["i1"]
-        assert not status.state.alive
-        return status
 
 
 @pytest.fixture
-def case(bootstrap_servers: str, application_id: str, tmp_path: Path) -> Case:
-    return Case(application_id, KafkaConnection(bootstrap_servers), tmp_path)
+def case(bootstrap_servers: str, application_id: str, tmp_path: Path) -> RefusingCase:
+    return RefusingCase.create(bootstrap_servers, application_id, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +55,7 @@ def case(bootstrap_servers: str, application_id: str, tmp_path: Path) -> Case:
     ],
 )
 def test_instance_ends_with_its_typed_error_and_processes_nothing(
-    found: Callable[[Case], None], kind: str, words: Sequence[str], case: Case
+    found: Callable[[RefusingCase], None], kind: str, words: Sequence[str], case: RefusingCase
 ) -> None:
     found(case)
     servers = case.connection.bootstrap_servers
@@ -138,14 +77,8 @@ def test_instance_ends_with_its_typed_error_and_processes_nothing(
     assert kind in Path(launched.log_file).read_text()
 
 
-def lives(launched: Launched) -> bool:
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return psutil.Process(launched.launcher_pid).status() != psutil.STATUS_ZOMBIE
-    return False
-
-
 @pytest.fixture
-def unreachable(case: Case) -> Iterator[Launched]:
+def unreachable(case: RefusingCase) -> Iterator[Launched]:
     launched = case.launch(KafkaConnection(f"127.0.0.1:{free_ports(1)[0]}"))
     yield launched
     with contextlib.suppress(psutil.NoSuchProcess):

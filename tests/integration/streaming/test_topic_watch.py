@@ -17,11 +17,12 @@ from confluent_kafka.admin import (
 from airflow_provider.errors import ConfigurationError, TopicError, TopicMismatchError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
-from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec, control_specs
+from airflow_provider.kafka.topic_spec import MAX_MESSAGE_BYTES, TopicSpec, changelog_spec, control_specs
 from airflow_provider.streaming import StatefulJob
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.driver.topic_verification import verify_topics
 from airflow_provider.streaming.driver.topic_watch import TopicWatch
+from airflow_provider.streaming.planner.compiled_job import compile_job
 from tests.waiting import wait_until
 
 INTERVAL_S = 0.2
@@ -105,20 +106,41 @@ def test_change_of_a_living_topic_is_found(
     assert words in str(error)
 
 
+def job_of(application_id: str) -> StatefulJob:
+    return (
+        StatefulJob(application_id)
+        .source(f"{application_id}-source")
+        .group_by("key")
+        .aggregate(F.count().alias("n"))
+        .sink(f"{application_id}-sink")
+    )
+
+
+def test_workers_get_what_the_brokers_say_of_the_topics(
+    topics: TopicAdmin, specs: list[TopicSpec], application_id: str
+) -> None:
+    source, changelog, sink = (spec.name for spec in specs)
+    topics.ensure(control_specs(application_id))
+    topics.alter_setting(changelog, "delete.retention.ms", "7000")
+    topics.alter_setting(sink, "max.message.bytes", "50000")
+
+    facts, _ = verify_topics(job_of(application_id), topics, INTERVAL_S)
+    job = compile_job(job_of(application_id), facts)
+
+    assert (job.num_tasks, job.spec.store.delete_retention_ms) == (2, 7000)
+    assert (job.spec.record_limit(sink), job.spec.record_limit(changelog)) == (50_000, MAX_MESSAGE_BYTES)
+    ids = topics.ids([source, changelog])
+    assert len(set(ids.values())) == 2
+    assert {name: job.spec.topic_ids[name] for name in ids} == ids
+
+
 @pytest.mark.parametrize("written", ["sink", "dead-letters"])
 def test_topic_that_a_job_writes_is_missed_by_its_instance_when_it_is_deleted(
     written: str, topics: TopicAdmin, application_id: str, bootstrap_servers: str
 ) -> None:
     letters = TopicSpec(name=f"{application_id}-dead-letters", partitions=None, required=frozenset())
     topics.ensure([letters, *control_specs(application_id)])
-    job = (
-        StatefulJob(application_id)
-        .source(f"{application_id}-source")
-        .group_by("key")
-        .aggregate(F.count().alias("n"))
-        .on_error("dead_letter", topic=letters.name)
-        .sink(f"{application_id}-sink")
-    )
+    job = job_of(application_id).on_error("dead_letter", topic=letters.name)
     _, watch = verify_topics(job, topics, INTERVAL_S)
     watch.start()
     watch.check()

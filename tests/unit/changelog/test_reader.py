@@ -11,7 +11,7 @@ from airflow_provider.changelog import reader as reader_module
 from airflow_provider.changelog.batch import ChangelogBatch
 from airflow_provider.changelog.commit_record import COMMIT_KEY
 from airflow_provider.changelog.reader import ChangelogReader
-from airflow_provider.errors import StoreOutdatedError, TopicMismatchError, TopicMissingError
+from airflow_provider.errors import ConfigurationError, StoreOutdatedError, TopicMismatchError, TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
 
 
@@ -153,6 +153,7 @@ def test_what_is_left_of_a_removed_partition_is_skipped(reader: ChangelogReader)
         pytest.param(KafkaError.OFFSET_OUT_OF_RANGE, StoreOutdatedError, id="offset-out-of-range"),
         pytest.param(KafkaError.UNKNOWN_TOPIC_OR_PART, TopicMissingError, id="topic-gone"),
         pytest.param(KafkaError._UNKNOWN_PARTITION, TopicMissingError, id="partition-gone"),
+        pytest.param(KafkaError.TOPIC_AUTHORIZATION_FAILED, ConfigurationError, id="no-right"),
     ],
 )
 @pytest.mark.parametrize("partitions", [[0], [0, 1]], ids=["alone", "among-others"])

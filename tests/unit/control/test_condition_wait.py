@@ -14,7 +14,7 @@ from airflow_provider.control.cursor import missing
 from airflow_provider.control.observation import Observation
 from airflow_provider.control.silence import SilenceClock
 from airflow_provider.control.view import ControlView
-from airflow_provider.errors import BrokerUnreachableError, DeadlineError, TopicMissingError
+from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, DeadlineError, TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
 from tests.builders import APPLICATION
 
@@ -86,6 +86,14 @@ def test_control_topics_that_stay_missing_end_a_wait_without_a_deadline() -> Non
 
 def test_control_topics_that_brokers_do_not_know_yet_are_waited_for() -> None:
     assert result(GONE, GONE, None).value() == {"application_id": APPLICATION}
+
+
+def test_connection_without_a_right_ends_a_wait_at_once() -> None:
+    refused = ConfigurationError("Reading app-status is not authorized: grant Read")
+    found = result(AWAY, refused)
+
+    with pytest.raises(ConfigurationError, match=r"^Reading app-status is not authorized: grant Read$"):
+        found.value()
 
 
 def test_outage_between_two_looks_proves_no_absence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from airflow_provider.control.cursor import LOOK_EVERY_S, ControlCursor
 from airflow_provider.control.records import Value, to_key, to_value
 from airflow_provider.control.view import ControlView
-from airflow_provider.errors import TopicMissingError
+from airflow_provider.errors import ConfigurationError, TopicMissingError
 from tests.builders import APPLICATION, assigned, instance
 
 FIRST, SECOND = "assignment", "status"
@@ -154,6 +154,13 @@ def test_fatal_error_is_raised_and_another_skipped(cursor: ControlCursor) -> Non
 
     with pytest.raises(KafkaException):
         cursor.take(cast(Message, FakeMessage(FIRST, 0, error=KafkaError(KafkaError._FENCED, "gone", fatal=True))))
+
+
+def test_topic_that_may_not_be_read_is_an_error_that_names_it_and_a_group_is_not(cursor: ControlCursor) -> None:
+    cursor.take(event(SECOND, -1, KafkaError.GROUP_AUTHORIZATION_FAILED))  # the topics are read without one
+
+    with pytest.raises(ConfigurationError, match=r"Reading status is not authorized.*Read on those"):
+        cursor.take(event(SECOND, -1, KafkaError.TOPIC_AUTHORIZATION_FAILED))
 
 
 def test_consumer_that_is_past_the_end_of_a_topic_that_was_created_again_begins_anew(cursor: ControlCursor) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from airflow_provider.control import cursor, reader
 from airflow_provider.control.reader import ControlReader
-from airflow_provider.errors import TopicMissingError
+from airflow_provider.errors import ConfigurationError, TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
 from tests.builders import APPLICATION
 from tests.unit.control.fake_message import FakeMessage
@@ -77,6 +78,11 @@ class ForgetfulConsumer(FakeConsumer):
     """Of a broker that has just started: it knows the topic again after as many looks."""
 
     unknown_looks = 0
+    why = KafkaError.UNKNOWN_TOPIC_OR_PART
+
+    def list_topics(self, topic: str, timeout: float) -> Any:
+        found = SimpleNamespace(error=KafkaError(self.why))
+        return SimpleNamespace(topics={topic: found})
 
     def get_watermark_offsets(self, partition: TopicPartition, timeout: float) -> tuple[int, int]:
         if ForgetfulConsumer.unknown_looks > 0:
@@ -103,6 +109,14 @@ def test_topic_that_a_broker_does_not_know_yet_is_not_missing(
     # What an old client was answered is not believed: each look that fails is answered by a new one.
     assert [consumer.closed for consumer in made] == [True, True, True, False]
     assert forgetful.view.assignment is not None
+
+
+def test_topic_that_may_not_be_seen_is_not_missing(forgetful: ControlReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ForgetfulConsumer, "why", KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    ForgetfulConsumer.unknown_looks = 1
+
+    with pytest.raises(ConfigurationError, match=r"-assignment is not authorized.*Describe and DescribeConfigs"):
+        forgetful.read_to_end()
 
 
 def test_topic_that_stays_unknown_is_missing(forgetful: ControlReader, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,12 +9,14 @@ import pytest
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.status import InstanceStatus
 from airflow_provider.control.task_placement import PlacedTasks, TaskPlacement, place_tasks
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import AssignmentError
 from tests.builders import active, assigned, instance, placed, standby, view_of
 
 A, B = instance("a", active(0), standby(1)), instance("b", active(1), standby(0))
+BOTH_ON_A = instance("a", active(0), active(1))
 
 
 class Publisher:
@@ -59,6 +61,23 @@ def test_copies_on_one_host_and_an_instance_that_does_not_run_are_told() -> None
     silent, one_host = done.warnings
     assert silent.startswith("c: named by the assignment, and not running now.")
     assert one_host.startswith("All copies of 0_0 (h1) are on one host")
+
+
+def test_task_that_has_to_move_goes_to_the_copy_that_is_warm() -> None:
+    cold, warm = instance("b", standby(0, lag_records=None)), instance("c", standby(0, lag_records=900))
+
+    done = place(Publisher(view_of(assigned("gone b c"), cold, warm)), instances=("b", "c"))
+
+    assert placed(done.assignment) == ["c b"]
+
+
+def test_active_moves_for_balance_onto_a_warm_copy_alone() -> None:
+    def balanced(b: InstanceStatus) -> list[str]:
+        before = assigned("a b", "a b")
+        return placed(place(Publisher(view_of(before, BOTH_ON_A, b)), balance=True).assignment)
+
+    assert balanced(instance("b", standby(0, lag_records=None), standby(1, lag_records=None))) == ["a b", "a b"]
+    assert sorted(balanced(instance("b", standby(0), standby(1)))) == ["a b", "b a"]
 
 
 def test_no_instance_at_all_is_an_error() -> None:

@@ -111,6 +111,19 @@ def test_form_refuses_what_cannot_be_meant(name: str, param: str, value: Any) ->
         params[param] = value
 
 
+def test_run_folder_that_the_form_names_is_no_folder_that_others_may_make_first() -> None:
+    """The command that is executed and the password lie there."""
+    folder = Path(load("deploy")["dag"].params["run_dir"])
+
+    assert folder.parts[0] == "~"
+    assert ".." not in folder.parts
+
+
+def test_text_of_a_form_stays_text(dag: DAG) -> None:
+    """Rendered natively, the instance "3.10" would be the number 3.1."""
+    assert dag.render_template_as_native_obj is False
+
+
 def test_deploy_counts_the_tasks_by_a_store_that_the_form_names() -> None:
     dag: DAG = load("deploy")["dag"]
     assign = dag.get_task("assign_tasks")

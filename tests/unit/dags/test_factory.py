@@ -63,6 +63,7 @@ def test_every_dag_is_named_after_the_application_and_can_be_stored(made: Stream
         assert dag.doc_md
         assert dag.description
         assert {"stateful-streams", "orders", "team:payments"} <= set(dag.tags)
+        assert dag.render_template_as_native_obj is False, "a name such as 3.10 would become a number"
         DagSerialization.from_dict(DagSerialization.to_dict(dag))
 
 

@@ -1,9 +1,37 @@
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from confluent_kafka import KafkaError
 
-from airflow_provider.kafka.broker_error import broker_error
+from airflow_provider.kafka.broker_error import broker_error, refusal
+
+ROOT = Path(__file__).parents[3]
+RIGHTS = {
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "Create on",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: "Read on the consumer group",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "Describe and DescribeConfigs on its topics, Read on .*, Write on ",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Describe and Write on the transactional ids",
+}
+
+
+@pytest.mark.parametrize(("code", "rights"), RIGHTS.items(), ids=[KafkaError(code).name() for code in RIGHTS])
+def test_refusal_names_the_rights_and_where_all_of_them_stand(code: int, rights: str) -> None:
+    refused = refusal(KafkaError(code), "Reading orders")
+
+    assert refused is not None
+    assert re.search(f"^Reading orders is not authorized .*: grant the connection's user {rights}", str(refused))
+    ((heading, page),) = re.findall(r"'(\w+)' in (\S+\.md)", str(refused))
+    assert f"## {heading}\n" in (ROOT / page).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "code", [KafkaError.REQUEST_TIMED_OUT, KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.POLICY_VIOLATION]
+)
+def test_other_answers_are_no_refusal(code: int) -> None:
+    assert refusal(KafkaError(code), "Reading orders") is None
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException
 from airflow_provider.common.json_codec import to_json
 from airflow_provider.control.command import Command, CommandKind
 from airflow_provider.control.status import FailureStatus, InstanceState, InstanceStatus, TaskState
-from airflow_provider.errors import TopicMissingError
+from airflow_provider.errors import ConfigurationError, TopicMissingError
 from airflow_provider.streaming.driver.heartbeat import Heartbeat
 from tests.unit.streaming.driver.fakes import settings_in, status_of
 from tests.waiting import wait_until
@@ -28,6 +28,7 @@ class FakeWriter:
         self.stored: InstanceStatus | None = None
         self.forgotten: list[str] = []
         self.closed = threading.Event()
+        self.unauthorized: Exception | None = None
 
     def send(self, value: InstanceStatus) -> None:
         self.sent.append(value)
@@ -38,6 +39,10 @@ class FakeWriter:
 
     def write(self, value: InstanceStatus) -> None:
         self.stored = value
+
+    def check(self) -> None:
+        if self.unauthorized is not None:
+            raise self.unauthorized
 
     def close(self) -> None:
         self.closed.set()
@@ -263,6 +268,17 @@ def test_any_error_of_sending_is_survived(tmp_path: Path) -> None:
 
     wait_until(lambda: writer.sent, 10, "a heartbeat after those that failed")
     heartbeat.end(InstanceState.STOPPED, None)
+
+
+def test_heartbeats_that_may_not_be_written_are_an_error_of_the_instance(
+    heartbeat: Heartbeat, writer: FakeWriter
+) -> None:
+    heartbeat.check()
+
+    writer.unauthorized = ConfigurationError("grant Write")
+
+    with pytest.raises(ConfigurationError, match="grant Write"):
+        heartbeat.check()
 
 
 def test_command_is_kept_while_no_heartbeat_can_say_that_it_is_done(tmp_path: Path) -> None:

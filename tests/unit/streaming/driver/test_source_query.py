@@ -142,6 +142,16 @@ def test_micro_batches_have_no_bound_where_the_job_sets_none(tmp_path: Path) -> 
     assert "maxOffsetsPerTrigger" not in stream.asked
 
 
+def test_many_records_come_with_each_answer_of_the_brokers(tmp_path: Path) -> None:
+    """By default the consumer takes 500 at once, and Spark asks for the ends of the log twice for each of them."""
+    stream = FakeStream()
+
+    query_of(stream, tmp_path)
+
+    assert int(stream.asked["kafka.max.poll.records"]) >= 10_000
+    assert int(stream.asked["kafka.max.partition.fetch.bytes"]) >= 8 << 20
+
+
 def test_options_of_the_job_reach_the_source(tmp_path: Path) -> None:
     stream = FakeStream()
 

@@ -6,6 +6,7 @@ import datetime as dt
 import itertools
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
@@ -319,6 +320,17 @@ def test_output_names_the_key_and_comes_once_a_key_and_batch() -> None:
     assert sorted(map(str, changes.output)) == sorted(
         str((key.encode(), f'{{"tailnum":"{key}","n":2}}'.encode())) for key in "ab"
     )
+
+
+@given(st.lists(st.text(max_size=3), min_size=1, max_size=30))
+def test_keys_come_in_the_order_of_the_store(keys: list[str]) -> None:
+    rows: list[Row] = [{"key": key, "big": 1} for key in keys]
+
+    grouped = Aggregation((F.count().alias("n"), F.sum("big"))).group("key", batch(rows))
+    changes = grouped.apply([None] * len(grouped.keys), tolerant=False)
+
+    assert list(grouped.keys) == [key for key, _ in changes.state] == sorted({key.encode() for key in keys})
+    assert {key.decode(): json.loads(value or b"")["n"] for key, value in changes.output} == Counter(keys)
 
 
 def test_columns_are_those_that_the_aggregates_read_once_each() -> None:

@@ -1,0 +1,155 @@
+"""What a missing ACL does to operators and sensors: an error that names the rights, and no further try."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException
+from confluent_kafka.admin import AclOperation, ResourceType
+from structlog.testing import capture_logs
+
+from airflow_provider.control.status import InstanceStatus
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.kafka.topic_admin import TopicAdmin
+from airflow_provider.kafka.topic_spec import changelog_spec
+from airflow_provider.operators.changelog_topics import CreateChangelogTopicsOperator
+from airflow_provider.operators.failover import FailOverOperator
+from airflow_provider.operators.instance_stop import StopInstanceOperator
+from airflow_provider.operators.task_assignment import AssignTasksOperator
+from airflow_provider.sensors.standby_lag import StandbyLagSensor
+from airflow_provider.triggers.incident import IncidentTrigger
+from tests.builders import active, assigned, instance, standby
+from tests.integration.airflow.running import run
+from tests.integration.guarded_broker import GuardedBroker
+from tests.integration.launch.application import Application
+from tests.waiting import wait_until
+
+ON_TOPICS = "Describe and DescribeConfigs on its topics, Read on those that it reads, Write on those that it writes"
+
+
+@pytest.fixture
+def application(guarded: GuardedBroker, application_id: str, monkeypatch: pytest.MonkeyPatch) -> Application:
+    """It has an assignment and statuses; the connection of Airflow is that of the user, who has what the page lists."""
+    extra = {
+        "bootstrap_servers": guarded.user.bootstrap_servers,
+        "security_protocol": guarded.user.security_protocol,
+        "sasl_mechanism": guarded.user.sasl_mechanism,
+    }
+    login = {"login": guarded.user.sasl_username, "password": guarded.user.sasl_password}
+    described = {"conn_type": "kafkastreams", **login, "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_STREAMS_DEFAULT", json.dumps(described))
+    made = Application.create(guarded.bootstrap_servers, application_id)
+    TopicAdmin(made.connection).ensure([changelog_spec(application_id, "state", 2)])
+    made.publish(assigned("a b", "b a", application_id=application_id))
+    guarded.grant_application(application_id, f"{application_id}-source", f"{application_id}-sink")
+    return made
+
+
+def creates(application_id: str) -> BaseOperator:
+    sources = f"{application_id}-source"
+    return CreateChangelogTopicsOperator(
+        task_id="t", application_id=application_id, source_topics=sources, stores="another"
+    )
+
+
+def assigns(application_id: str) -> BaseOperator:
+    return AssignTasksOperator(task_id="t", application_id=application_id, instances=["c"])
+
+
+def fails_over(application_id: str) -> BaseOperator:
+    return FailOverOperator(task_id="t", application_id=application_id, instance="a")
+
+
+def stops(application_id: str) -> BaseOperator:
+    return StopInstanceOperator(task_id="t", application_id=application_id, instance="a")
+
+
+def waits(application_id: str) -> BaseOperator:
+    return StandbyLagSensor(task_id="t", application_id=application_id, timeout_s=60.0, deferrable=True)
+
+
+def pokes(application_id: str) -> BaseOperator:
+    return StandbyLagSensor(task_id="t", application_id=application_id, timeout_s=60.0, deferrable=False)
+
+
+TOPIC = ResourceType.TOPIC
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "name", "operation", "named"),
+    [
+        pytest.param(creates, TOPIC, "{}-another-changelog", AclOperation.ALL, [ON_TOPICS], id="creates-a-topic"),
+        pytest.param(
+            creates, TOPIC, "{}-source", AclOperation.DESCRIBE, ["{}-source", ON_TOPICS], id="sees-the-source"
+        ),
+        pytest.param(
+            assigns,
+            ResourceType.TRANSACTIONAL_ID,
+            "{}-assignment",
+            AclOperation.WRITE,
+            ["Describe and Write on the transactional ids"],
+            id="publishes",
+        ),
+        pytest.param(assigns, TOPIC, "{}-assignment", AclOperation.WRITE, [ON_TOPICS], id="writes-the-assignment"),
+        pytest.param(
+            assigns, TOPIC, "{}-status", AclOperation.DESCRIBE, ["{}-status", ON_TOPICS], id="assigns-without-statuses"
+        ),
+        pytest.param(
+            fails_over, TOPIC, "{}-status", AclOperation.READ, ["{}-status", ON_TOPICS], id="answers-without-statuses"
+        ),
+        pytest.param(stops, TOPIC, "{}-assignment", AclOperation.WRITE, ["{}-assignment", ON_TOPICS], id="commands"),
+        pytest.param(waits, TOPIC, "{}-status", AclOperation.DESCRIBE, ["{}-status", ON_TOPICS], id="waits-unseeing"),
+        pytest.param(waits, TOPIC, "{}-status", AclOperation.READ, ["{}-status", ON_TOPICS], id="waits-unread"),
+        pytest.param(pokes, TOPIC, "{}-status", AclOperation.DESCRIBE, ["{}-status", ON_TOPICS], id="pokes-unseeing"),
+        pytest.param(pokes, TOPIC, "{}-status", AclOperation.READ, ["{}-status", ON_TOPICS], id="pokes-unread"),
+    ],
+)
+def test_operator_that_lacks_a_right_fails_for_good_and_names_it(
+    make: Callable[[str], BaseOperator],
+    kind: ResourceType,
+    name: str,
+    operation: AclOperation,
+    named: list[str],
+    application: Application,
+    guarded: GuardedBroker,
+) -> None:
+    a, b = instance("a", active(0), standby(1)), instance("b", active(1), standby(0))
+    application.write(of(application, a), of(application, b))
+    guarded.deny(kind, name.format(application.id), operation)
+
+    with pytest.raises(ConfigurationError) as refused:
+        run(make(application.id))
+
+    assert isinstance(refused.value, AirflowFailException), "no further try"
+    for words in named:
+        assert words.format(application.id) in str(refused.value)
+    assert "check that the brokers answer" not in str(refused.value)
+
+
+def test_watcher_without_a_right_says_which_and_goes_on_once_it_has_it(
+    application: Application, guarded: GuardedBroker
+) -> None:
+    rule = guarded.deny(TOPIC, f"{application.id}-status", AclOperation.READ)
+    watcher = IncidentTrigger(application.id, instance_timeout_s=1.0, start_timeout_s=1.0)
+
+    async def watch(said: list[Any]) -> dict[str, Any]:
+        fired = asyncio.ensure_future(anext(watcher.run()))
+        refused = f"{application.id}-status is not authorized"
+        await asyncio.to_thread(wait_until, lambda: refused in str(said), 30.0, "the warning")
+        guarded.allow_again(rule)
+        event = await asyncio.wait_for(fired, 60.0)
+        payload: dict[str, Any] = event.payload
+        return payload
+
+    with capture_logs() as said:
+        assert asyncio.run(watch(said))["application_id"] == application.id
+
+
+def of(application: Application, status: InstanceStatus) -> InstanceStatus:
+    return dataclasses.replace(status, application_id=application.id)

@@ -1,0 +1,218 @@
+"""What a missing ACL does to an instance and to its tasks: an error that names the right, and no further try."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AclOperation, ResourceType
+
+from airflow_provider.control.status import InstanceState, TaskState, TaskStatus
+from airflow_provider.error_decision import is_permanent
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.kafka.topic_admin import TopicAdmin
+from airflow_provider.kafka.topic_spec import TopicSpec
+from airflow_provider.streaming.driver.topic_watch import TopicWatch
+from airflow_provider.streaming.worker.slot import Slot
+from tests.integration.guarded_broker import GuardedBroker
+from tests.integration.streaming.accounts import Accounts
+from tests.integration.streaming.application import Application, active, the_only
+from tests.integration.streaming.committed import outputs_by_key, records_of
+from tests.integration.streaming.orders import batches_of, expected_outputs, random_orders, record_batches
+from tests.integration.streaming.refusing_case import RefusingCase, lives
+from tests.waiting import wait_until
+
+ORDERS = random_orders(seed=5, number=80)
+BEFORE, AFTER = batches_of(ORDERS, 40)
+
+
+@pytest.fixture
+def application(guarded: GuardedBroker, application_id: str, tmp_path: Path) -> Application:
+    """The user has all rights that the page lists, and what lies in the topics was written by another instance."""
+    made = Application.create(guarded.bootstrap_servers, application_id, tmp_path)
+    guarded.grant_application(application_id, made.spec.input.topic, str(made.spec.sink_topic))
+    plan = made.instance("i1").plan(active(0))
+    with closing(Slot(plan)) as slot:
+        slot.call(plan, (), False)
+        slot.call(plan, record_batches((0, BEFORE)), False)
+    made.settle()
+    return made
+
+
+def taken_over(application: Application, guarded: GuardedBroker) -> list[TaskStatus]:
+    """What the task is after it was owned and restored, and after rows came, of an instance of the user's."""
+    plan = dataclasses.replace(application, connection=guarded.user).instance("i2").plan(active(0, 2))
+    with closing(Slot(plan)) as slot:
+        calls = [(), record_batches((0, AFTER)), ()]
+        return [the_only(slot.call(plan, rows, False)) for rows in calls]
+
+
+def test_task_needs_no_more_rights_than_the_page_lists(application: Application, guarded: GuardedBroker) -> None:
+    owned, processed, _ = taken_over(application, guarded)
+
+    assert (owned.state, owned.error) == (TaskState.RUNNING, None)
+    assert (processed.state, processed.error) == (TaskState.RUNNING, None)
+    sink = records_of(guarded.bootstrap_servers, str(application.spec.sink_topic))
+    assert outputs_by_key(sink) == expected_outputs(ORDERS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "operation", "named"),
+    [
+        pytest.param(
+            ResourceType.TRANSACTIONAL_ID,
+            "{}-0_0",
+            AclOperation.WRITE,
+            ["'{}-0_0'", "Describe and Write on the transactional ids"],
+            id="transactional-id",
+        ),
+        pytest.param(
+            ResourceType.TOPIC,
+            "{}-state-changelog",
+            AclOperation.DESCRIBE,
+            ["{}-state-changelog[0]", "Describe and DescribeConfigs"],
+            id="see-the-changelog",
+        ),
+        pytest.param(
+            ResourceType.TOPIC,
+            "{}-state-changelog",
+            AclOperation.READ,
+            ["{}-state-changelog[0]", "Read on those that it reads"],
+            id="read-the-changelog",
+        ),
+        pytest.param(
+            ResourceType.TOPIC, "{}-state-changelog", AclOperation.WRITE, ["Write on those"], id="write-the-changelog"
+        ),
+        pytest.param(ResourceType.TOPIC, "{}-sink", AclOperation.WRITE, ["Write on those"], id="write-the-sink"),
+        pytest.param(ResourceType.GROUP, "{}", AclOperation.READ, ["Read on the consumer group"], id="group"),
+    ],
+)
+def test_task_that_lacks_a_right_fails_and_is_held(
+    kind: ResourceType,
+    name: str,
+    operation: AclOperation,
+    named: list[str],
+    application: Application,
+    guarded: GuardedBroker,
+) -> None:
+    application_id = application.spec.application_id
+    guarded.deny(kind, name.format(application_id), operation)
+
+    *_, last = taken_over(application, guarded)
+
+    assert (last.state, last.error_kind) == (TaskState.FAILED, "ConfigurationError")
+    assert is_permanent(last.error_kind), "no failover moves it"
+    for words in named:
+        assert words.format(application_id) in str(last.error)
+    sink = records_of(guarded.bootstrap_servers, str(application.spec.sink_topic))
+    assert outputs_by_key(sink) == expected_outputs(BEFORE)
+
+
+def test_transaction_timeout_that_the_brokers_refuse_fails_the_task(application: Application) -> None:
+    spec = dataclasses.replace(application.spec, transaction_timeout_ms=24 * 3_600_000)
+    plan = dataclasses.replace(application, spec=spec).instance("i2").plan(active(0, 2))
+
+    with closing(Slot(plan)) as slot:
+        status = the_only(slot.call(plan, (), False))
+
+    assert (status.state, status.error_kind) == (TaskState.FAILED, "ConfigurationError")
+    assert "was refused by the brokers" in str(status.error)
+
+
+@pytest.fixture
+def case(guarded: GuardedBroker, application_id: str, tmp_path: Path) -> RefusingCase:
+    made = RefusingCase.create(guarded.bootstrap_servers, application_id, tmp_path)
+    made.topics()
+    guarded.grant_application(application_id, f"{application_id}-source", f"{application_id}-sink")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("topic", "operation"),
+    [
+        pytest.param("source", AclOperation.DESCRIBE, id="see-the-source"),
+        pytest.param("state-changelog", AclOperation.DESCRIBE, id="see-the-changelog"),
+        pytest.param("sink", AclOperation.DESCRIBE_CONFIGS, id="settings-of-the-sink"),
+        pytest.param("assignment", AclOperation.READ, id="read-the-assignment"),
+    ],
+)
+def test_instance_that_lacks_a_right_ends_with_an_error_that_names_it(
+    topic: str, operation: AclOperation, case: RefusingCase, guarded: GuardedBroker
+) -> None:
+    guarded.deny(ResourceType.TOPIC, f"{case.application_id}-{topic}", operation)
+
+    ended = case.ended(case.launch(guarded.user))
+
+    assert (ended.state, ended.error_kind) == (InstanceState.ENDED, "ConfigurationError")
+    assert f"{case.application_id}-{topic}" in str(ended.error)
+    assert "Describe and DescribeConfigs on its topics, Read on those that it reads" in str(ended.error)
+    assert "check that the brokers answer" not in str(ended.error)
+
+
+def test_instance_that_may_not_report_itself_ends_with_the_reason_in_its_log(
+    case: RefusingCase, guarded: GuardedBroker
+) -> None:
+    guarded.deny(ResourceType.TOPIC, f"{case.application_id}-status", AclOperation.WRITE)
+
+    launched = case.launch(guarded.user)
+
+    wait_until(lambda: not lives(launched), 120.0, "the launcher to end")
+    log = Path(launched.log_file).read_text()
+    assert f"{case.application_id}-status is not authorized" in log
+    assert "Write on those that it writes" in log
+
+
+def test_right_that_is_taken_from_a_running_instance_ends_it(case: RefusingCase, guarded: GuardedBroker) -> None:
+    source = TopicSpec(name=f"{case.application_id}-source", partitions=2, required=frozenset())
+    watch = TopicWatch(TopicAdmin(guarded.user), [source], interval_s=0.2)
+    watch.start()
+    watch.check()
+
+    guarded.deny(ResourceType.TOPIC, source.name, AclOperation.DESCRIBE_CONFIGS)
+
+    def refused() -> str | None:
+        try:
+            watch.check()
+        except ConfigurationError as error:
+            return str(error)
+        return None
+
+    said = wait_until(refused, 30.0, "the watch to find it")
+    watch.stop()
+    assert f"'{source.name}'" in str(said)
+    assert "DescribeConfigs" in str(said)
+
+
+@pytest.fixture
+def accounts(guarded: GuardedBroker, application_id: str, tmp_path: Path) -> Iterator[Accounts]:
+    with closing(Accounts(guarded.bootstrap_servers, application_id, tmp_path, num_tasks=2, seed=9)) as made:
+        guarded.grant_application(application_id, made.orders.topic, made.totals)
+        yield made
+
+
+def test_instance_works_with_what_the_page_lists_and_its_tasks_fail_without_a_right_to_the_source(
+    accounts: Accounts, guarded: GuardedBroker
+) -> None:
+    plain, accounts.connection = accounts.connection, guarded.user
+    accounts.launch("i1")
+    accounts.connection = plain
+    accounts.assign("i1", "i1")
+    accounts.orders.write(100, [0, 1])
+    accounts.check(120.0)
+
+    guarded.deny(ResourceType.TOPIC, accounts.orders.topic, AclOperation.READ)
+    accounts.orders.write(100, [0, 1])
+
+    def failed() -> bool:
+        return [task.state for task in accounts.status("i1").tasks] == [TaskState.FAILED] * 2
+
+    accounts.wait(failed, "both tasks to fail", 120.0)
+    status = accounts.status("i1")
+    assert status.state is InstanceState.RUNNING
+    for task in status.tasks:
+        assert task.error_kind == "ConfigurationError"
+        assert accounts.orders.topic in str(task.error)
+        assert "Read on those that it reads" in str(task.error)
