@@ -240,12 +240,14 @@ class ProcessStatus:
         host: where it runs.
         pid: the driver's process id there; 0 when it is not known.
         log_file: where its log lies there; None when it is not known.
+        ui_url: of Spark's UI, as the driver serves it; None where that is off or not up yet.
         exit_code: its exit status, when its launcher reports its end; None otherwise.
     """
 
     host: str = ""
     pid: int = 0
     log_file: str | None = None
+    ui_url: str | None = None
     exit_code: int | None = None
 
 

@@ -87,6 +87,7 @@ class Instance:
         with ControlReader(self._settings.connection, self._job.application_id, statuses=False) as control:
             control.read_to_end()
             spark = spark_session(self._settings)
+            self._heartbeat.set_ui_url(spark.sparkContext.uiWebUrl)
             job = with_types_of_spark(job, spark)
             slots = self._slots(spark, job, functools.partial(admin.earliest_offsets, job.source.topic))
             progress = ProgressWatch(

@@ -117,7 +117,12 @@ def main() -> int:
                     incarnation=settings.incarnation,
                     state=InstanceState.STOPPED if stopping else InstanceState.RUNNING,
                     generation=generation,
-                    process=ProcessStatus(host=os.uname().nodename, pid=os.getpid(), log_file=settings.log_file),
+                    process=ProcessStatus(
+                        host=os.uname().nodename,
+                        pid=os.getpid(),
+                        log_file=settings.log_file,
+                        ui_url=os.environ.get("UI_URL"),
+                    ),
                     disk=DiskStatus(settings.state_dir),
                     sent_at_ms=now_ms(),
                     tasks=tasks_of(settings.instance, view.assignment, owned_at_ms, snapshots),
