@@ -20,6 +20,8 @@ _OPERATORS = (
     "recovery_check",
     "repair_list",
     "slo_check",
+    "standby_certification",
+    "standby_snapshot",
     "task_assignment",
 )
 _LINKS = ("instance_log.InstanceLogLink", "spark_ui.SparkUiLink", "failover_run.FailoverRunLink")

@@ -25,12 +25,15 @@ if TYPE_CHECKING:
     from airflow_provider.operators.recovery_check import CheckRecoveryOperator
     from airflow_provider.operators.repair_list import ListRepairsOperator
     from airflow_provider.operators.slo_check import CheckSloOperator
+    from airflow_provider.operators.standby_certification import CertifyStandbysOperator
+    from airflow_provider.operators.standby_snapshot import SnapshotStandbysOperator
     from airflow_provider.operators.state_removal import RemoveStateOperator
     from airflow_provider.operators.task_assignment import AssignTasksOperator
     from airflow_provider.operators.topic_check import CheckTopicsOperator
 
 __all__ = [
     "AssignTasksOperator",
+    "CertifyStandbysOperator",
     "CheckDrillReadinessOperator",
     "CheckRecoveryOperator",
     "CheckSloOperator",
@@ -47,6 +50,7 @@ __all__ = [
     "ReplayChangelogOperator",
     "ReportFailOverOperator",
     "ResetApplicationOperator",
+    "SnapshotStandbysOperator",
     "StopInstanceOperator",
 ]
 
@@ -55,6 +59,7 @@ __getattr__ = lazy_names(
     {
         "ListRepairsOperator": "repair_list",
         "AssignTasksOperator": "task_assignment",
+        "CertifyStandbysOperator": "standby_certification",
         "CheckDrillReadinessOperator": "drill_readiness",
         "CheckRecoveryOperator": "recovery_check",
         "CheckSloOperator": "slo_check",
@@ -70,6 +75,7 @@ __getattr__ = lazy_names(
         "ReplayChangelogOperator": "changelog_replay",
         "ReportFailOverOperator": "failover_report",
         "ResetApplicationOperator": "application_reset",
+        "SnapshotStandbysOperator": "standby_snapshot",
         "StopInstanceOperator": "instance_stop",
     },
 )

@@ -93,11 +93,13 @@ class CertificateStatus:
         position: the changelog offset at which it was last found to hold what the active's held; None before.
         at_ms: when that was, epoch ms of its host; None before.
         divergences: how often it was found to hold something else, since its process began.
+        command: id of the newest command for which a comparison was made, to its end; None before any.
     """
 
     position: int | None = None
     at_ms: int | None = None
     divergences: int = 0
+    command: str | None = None
 
 
 @dataclass(frozen=True)

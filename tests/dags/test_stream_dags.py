@@ -104,6 +104,10 @@ class Team:
             links = {f"{task}/{key.removeprefix('_link_')}": json.loads(value) for task, key, value in found}
         return {name: link for name, link in links.items() if link}
 
+    def certified(self, instance: str) -> list[str]:
+        tasks = self.view().statuses[instance].tasks
+        return [str(task.task) for task in tasks if task.certificate.position is not None]
+
     def history(self) -> Sequence[HistoryRecord]:
         return read_history(self._cluster, "orders")
 
@@ -203,6 +207,11 @@ def lives_on(team: Team) -> None:
     team.run("scale", instances=["b", "c"])
     assert set(team.running()) == {"b", "c"}
     assert sorted(team.places()) == ["b c", "c b"]
+
+    assert team.run("standbys")["snapshot"] == "skipped"
+    assert team.certified("b") == ["0_1"]
+    assert team.certified("c") == ["0_0"]
+    assert team.run("standbys", action="snapshot", instances=["c"], tasks=["0_0"])["snapshot"] == "success"
 
     team.run("pause", instances=["c"])
     assert [team.view().statuses[name].paused for name in ("b", "c")] == [False, True]

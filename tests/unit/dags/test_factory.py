@@ -87,6 +87,8 @@ def test_every_field_of_every_form_is_read_by_a_task(made: StreamDags) -> None:
         ("scale", "instances", []),
         ("scale", "instances", ["z"]),
         ("stop", "instances", ["z"]),
+        ("standbys", "tasks", ["3"]),
+        ("standbys", "action", "copy"),
         ("failover", "instance", "z"),
     ],
 )
@@ -136,6 +138,7 @@ def test_file_that_is_parsed_for_all_makes_every_dag(tmp_path: Path) -> None:
         "orders_repair",
         "orders_monitor",
         "orders_pause",
+        "orders_standbys",
         "orders_topics",
         "orders_reset",
         "orders_drill_crash",
