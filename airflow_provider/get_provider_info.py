@@ -8,6 +8,7 @@ __all__ = ["get_provider_info"]
 
 _NAME = "Stateful Streams"
 _OPERATORS = (
+    "blackout_check",
     "changelog_replay",
     "changelog_topics",
     "failover",

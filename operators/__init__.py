@@ -11,6 +11,7 @@ from airflow_provider.common.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from airflow_provider.operators.application_reset import ResetApplicationOperator
+    from airflow_provider.operators.blackout_check import CheckBlackoutOperator
     from airflow_provider.operators.changelog_replay import ReplayChangelogOperator
     from airflow_provider.operators.changelog_topics import CreateChangelogTopicsOperator
     from airflow_provider.operators.drill_readiness import CheckDrillReadinessOperator
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AssignTasksOperator",
     "CertifyStandbysOperator",
+    "CheckBlackoutOperator",
     "CheckDrillReadinessOperator",
     "CheckRecoveryOperator",
     "CheckSloOperator",
@@ -60,6 +62,7 @@ __getattr__ = lazy_names(
         "ListRepairsOperator": "repair_list",
         "AssignTasksOperator": "task_assignment",
         "CertifyStandbysOperator": "standby_certification",
+        "CheckBlackoutOperator": "blackout_check",
         "CheckDrillReadinessOperator": "drill_readiness",
         "CheckRecoveryOperator": "recovery_check",
         "CheckSloOperator": "slo_check",

@@ -161,6 +161,9 @@ def test_application_lives_from_one_call(team: Team) -> None:
 def lives_on(team: Team) -> None:
     team.run("monitor")
 
+    skipped = team.run("drill_crash", blackout=["mon-sun"])
+    assert set(skipped.values()) == {"skipped"}
+
     drill = team.begin("drill_crash")
     wait_until(lambda: team.view().statuses["a"].state is InstanceState.ENDED, 120.0, "the launcher to report the end")
     team.run("monitor", "failed")

@@ -15,6 +15,7 @@ from airflow_provider.errors import ConfigurationError, DeadlineError, FencedErr
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.operators.application_reset import ResetApplicationOperator
+from airflow_provider.operators.blackout_check import CheckBlackoutOperator
 from airflow_provider.operators.changelog_replay import ReplayChangelogOperator
 from airflow_provider.operators.changelog_topics import CreateChangelogTopicsOperator
 from airflow_provider.operators.control import ControlOperator
@@ -43,6 +44,7 @@ from airflow_provider.sensors.task_state import TaskStateSensor
 ARGUMENTS: dict[type[ControlOperator | ControlSensor], dict[str, Any]] = {
     AssignTasksOperator: {},
     CertifyStandbysOperator: {},
+    CheckBlackoutOperator: {},
     CheckDrillReadinessOperator: {},
     CheckRecoveryOperator: {"fault": {}},
     CheckSloOperator: {},
