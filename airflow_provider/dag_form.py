@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from airflow.sdk import Param
@@ -15,6 +16,7 @@ __all__ = [
     "STANDBYS",
     "TAG",
     "application_field",
+    "blackout_field",
     "connection_field",
     "instance_field",
     "seconds_field",
@@ -56,6 +58,19 @@ def application_field(description: str, *, section: str) -> Param:
 def connection_field(*, section: str) -> Param:
     """``kafka_conn_id``."""
     return Param(KafkaStreamsHook.default_conn_name, type="string", title="Kafka connection", section=section)
+
+
+def blackout_field(blackout: Sequence[str] = (), *, section: str) -> Param:
+    """``blackout``, a list of texts that may stay empty."""
+    return Param(
+        list(blackout),
+        type="array",
+        items={"type": "string"},
+        title="Blackout",
+        description="Times in which no drill begins, such as 'mon-fri 08:00-18:00 Europe/Vienna' or 'sat,sun'. In UTC "
+        "where no time zone is named.",
+        section=section,
+    )
 
 
 def instance_field(description: str, *, section: str) -> Param:

@@ -8,6 +8,7 @@ __all__ = ["get_provider_info"]
 
 _NAME = "Stateful Streams"
 _OPERATORS = (
+    "blackout_check",
     "changelog_replay",
     "changelog_topics",
     "failover",
@@ -20,8 +21,11 @@ _OPERATORS = (
     "recovery_check",
     "repair_list",
     "slo_check",
+    "standby_certification",
+    "standby_snapshot",
     "task_assignment",
 )
+_LINKS = ("instance_log.InstanceLogLink", "spark_ui.SparkUiLink", "failover_run.FailoverRunLink")
 _SENSORS = ("incident_resolution", "instance_state", "predicted_rto", "standby_lag", "task_state")
 
 
@@ -62,6 +66,23 @@ def get_provider_info() -> dict[str, Any]:
                 "python-modules": ["airflow_provider.triggers.control", "airflow_provider.triggers.incident"],
             }
         ],
+        "extra-links": [f"airflow_provider.links.{name}" for name in _LINKS],
+        "config": {
+            "stateful_streams": {
+                "description": "Of PySpark stateful streams.",
+                "options": {
+                    "log_url": {
+                        "description": "Where a person reads the log of an instance, a file of its host, in a browser: "
+                        "a URL with any of {application_id}, {instance}, {incarnation}, {host} and {log_file} in it. "
+                        "Without it, tasks have no button to the log.",
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "https://logs.example.com/{host}{log_file}",
+                        "default": None,
+                    }
+                },
+            }
+        },
         "connection-types": [
             {
                 "connection-type": "kafkastreams",

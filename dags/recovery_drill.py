@@ -3,7 +3,8 @@
 SIGKILL goes to the driver, the JVM and the Python workers at once, where the job says ``options(allow_faults=True)``.
 
 It begins only when every task has its warm standbys, failures are watched for and none is open, so that it never makes
-a weak application weaker. Give it a schedule to learn what a failover really costs.
+a weak application weaker. Give it a schedule to learn what a failover really costs, and blackout times in which it is
+skipped.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from airflow_provider.dag_form import (
     STANDBYS,
     TAG,
     application_field,
+    blackout_field,
     connection_field,
     instance_field,
     seconds_field,
@@ -36,6 +38,7 @@ with DAG(
     params={
         "application_id": application_field("A running application that the failover DAG watches.", section="Drill"),
         "instance": instance_field("The one to kill. Empty takes the one with the most active tasks.", section="Drill"),
+        "blackout": blackout_field(section="Drill"),
         "num_standby_replicas": standbys_field(section="Drill"),
         "kafka_conn_id": connection_field(section="Drill"),
         "ready_timeout_s": seconds_field(60, "Ready within", minimum=1),

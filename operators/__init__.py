@@ -11,6 +11,7 @@ from airflow_provider.common.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from airflow_provider.operators.application_reset import ResetApplicationOperator
+    from airflow_provider.operators.blackout_check import CheckBlackoutOperator
     from airflow_provider.operators.changelog_replay import ReplayChangelogOperator
     from airflow_provider.operators.changelog_topics import CreateChangelogTopicsOperator
     from airflow_provider.operators.drill_readiness import CheckDrillReadinessOperator
@@ -25,12 +26,16 @@ if TYPE_CHECKING:
     from airflow_provider.operators.recovery_check import CheckRecoveryOperator
     from airflow_provider.operators.repair_list import ListRepairsOperator
     from airflow_provider.operators.slo_check import CheckSloOperator
+    from airflow_provider.operators.standby_certification import CertifyStandbysOperator
+    from airflow_provider.operators.standby_snapshot import SnapshotStandbysOperator
     from airflow_provider.operators.state_removal import RemoveStateOperator
     from airflow_provider.operators.task_assignment import AssignTasksOperator
     from airflow_provider.operators.topic_check import CheckTopicsOperator
 
 __all__ = [
     "AssignTasksOperator",
+    "CertifyStandbysOperator",
+    "CheckBlackoutOperator",
     "CheckDrillReadinessOperator",
     "CheckRecoveryOperator",
     "CheckSloOperator",
@@ -47,6 +52,7 @@ __all__ = [
     "ReplayChangelogOperator",
     "ReportFailOverOperator",
     "ResetApplicationOperator",
+    "SnapshotStandbysOperator",
     "StopInstanceOperator",
 ]
 
@@ -55,6 +61,8 @@ __getattr__ = lazy_names(
     {
         "ListRepairsOperator": "repair_list",
         "AssignTasksOperator": "task_assignment",
+        "CertifyStandbysOperator": "standby_certification",
+        "CheckBlackoutOperator": "blackout_check",
         "CheckDrillReadinessOperator": "drill_readiness",
         "CheckRecoveryOperator": "recovery_check",
         "CheckSloOperator": "slo_check",
@@ -70,6 +78,7 @@ __getattr__ = lazy_names(
         "ReplayChangelogOperator": "changelog_replay",
         "ReportFailOverOperator": "failover_report",
         "ResetApplicationOperator": "application_reset",
+        "SnapshotStandbysOperator": "standby_snapshot",
         "StopInstanceOperator": "instance_stop",
     },
 )

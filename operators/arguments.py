@@ -11,7 +11,8 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 from airflow_provider.errors import ConfigurationError
 
 __all__ = [
-    "parse_flag", "parse_if_given", "parse_mapping", "parse_names", "parse_optional", "parse_seconds", "parse_whole"
+    "parse_flag", "parse_if_given", "parse_mapping", "parse_names", "parse_optional", "parse_seconds", "parse_texts",
+    "parse_whole",
 ]  # fmt: skip
 
 P = ParamSpec("P")
@@ -69,6 +70,22 @@ def parse_names(argument: str, value: Any) -> tuple[str, ...]:
     if not names or not all(names):
         raise ConfigurationError(f"{argument} is {value!r}: no name may be empty.")
     return names
+
+
+def parse_texts(argument: str, value: Any) -> str | Sequence[str]:
+    """A text, or several: a sequence of texts, also as JSON or Python writes it.
+
+    Args:
+        argument: its name, for the message.
+        value: as it was rendered.
+
+    Raises:
+        ConfigurationError: it is none of these.
+    """
+    found = _literal(argument, value) if isinstance(value, str) and value.strip().startswith(("[", "(")) else value
+    if isinstance(found, str) or (isinstance(found, Sequence) and all(isinstance(text, str) for text in found)):
+        return found
+    raise ConfigurationError(f"{argument} is {value!r}: give a text, or a list of texts.")
 
 
 def parse_whole(argument: str, value: Any, minimum: int = 0) -> int:

@@ -19,6 +19,7 @@ from airflow_provider.control.instance_handle import InstanceHandle
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.errors import ConfigurationError, TopicMissingError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
+from airflow_provider.links.failover_run import FailoverRun
 from airflow_provider.operators.arguments import parse_if_given, parse_seconds
 from airflow_provider.operators.deadline import deadline_ms
 from airflow_provider.operators.triggerer import missing_triggerer
@@ -92,6 +93,12 @@ class DeferrableControl(BaseOperator):
 
     current_context: Context | None = None
     """Of the try that runs; None before."""
+
+    linked_instance: InstanceHandle | None = None
+    """To whose log and Spark UI the task's links lead; Airflow asks at the end of a try, and when it defers."""
+
+    linked_run: FailoverRun | None = None
+    """The failover to which the task's link leads."""
 
     _waiting: tuple[ControlTrigger, KafkaConnection] | None = None
     """What waits in this worker; None while nothing does."""

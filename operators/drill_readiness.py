@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context
 
 from airflow_provider.common.json_codec import to_plain
-from airflow_provider.control.drill import open_incidents
+from airflow_provider.control.disk_headroom import disk_problems
+from airflow_provider.control.drill import choose_victim, open_incidents
 from airflow_provider.control.watcher import SILENT_AFTER_S, watch_problem
 from airflow_provider.errors import InstanceError
 from airflow_provider.operators.arguments import parse_optional
 from airflow_provider.operators.control import ControlOperator
 from airflow_provider.operators.failover_dag import failover_dag_problem
 
+if TYPE_CHECKING:
+    from airflow_provider.control.view import ControlView
+
 __all__ = ["CheckDrillReadinessOperator"]
 
 
 class CheckDrillReadinessOperator(ControlOperator):
     """Refuses a drill of an application whose failures are not answered, or that has one that is not repaired yet.
+
+    It refuses too where the disk of a standby's host could not take the stores once more, as it would have to if they
+    were bad and restored afresh (`control.disk_headroom`).
 
     It listens until the application's watcher says that it watches, for ten seconds at most. That every task has its
     warm standbys is `StandbyLagSensor`'s to say.
@@ -28,22 +35,27 @@ class CheckDrillReadinessOperator(ControlOperator):
         application_id: the application.
         failover_dag_id: the DAG that answers its failures, which must not be paused; None does not ask. A DAG that was
             paused within the last half minute may still be watched.
+        instance: the one that is to fail; None for the one with the most active tasks.
         kwargs: see `ControlOperator`.
 
     Returns:
         The `Watcher` as plain values.
 
     Raises:
-        InstanceError: the application is not watched, its failover DAG is paused, or an incident is open; a line each.
+        InstanceError: the application is not watched, its failover DAG is paused, an incident is open, or a disk is too
+            small, or the named instance is not alive; a line each.
         TopicMissingError: the application has no control topics.
         BrokerUnreachableError: no broker answered.
     """
 
-    template_fields: Sequence[str] = (*ControlOperator.template_fields, "failover_dag_id")
+    template_fields: Sequence[str] = (*ControlOperator.template_fields, "failover_dag_id", "instance")
 
-    def __init__(self, *, application_id: str, failover_dag_id: str | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, *, application_id: str, failover_dag_id: str | None = None, instance: str | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(application_id=application_id, **kwargs)
         self.failover_dag_id = failover_dag_id
+        self.instance = instance
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Look and listen."""
@@ -55,6 +67,7 @@ class CheckDrillReadinessOperator(ControlOperator):
             watch_problem(self.application_id, view.watcher, heard=heard),
             None if dag_id is None else failover_dag_problem(context, dag_id),
             *open_incidents(view),
+            *self._disk_problems(view),
         )
         if problems := [line for line in found if line is not None]:
             lines = "".join(f"\n  - {line}" for line in problems)
@@ -62,3 +75,12 @@ class CheckDrillReadinessOperator(ControlOperator):
         watcher: dict[str, Any] = to_plain(view.watcher)
         self.log.info("Watched by process %s on %s", watcher["pid"], watcher["host"])
         return watcher
+
+    def _disk_problems(self, view: ControlView) -> tuple[str, ...]:
+        if view.assignment is None:
+            return ()  # `StandbyLagSensor` says so
+        try:
+            victim = choose_victim(view, view.healthy(self.timeouts), parse_optional(self.instance))
+        except InstanceError as error:
+            return (str(error),)
+        return disk_problems(view, victim)

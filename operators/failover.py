@@ -45,10 +45,11 @@ class _Case:
     num_standby_replicas: int
     events: tuple[IncidentEvent, ...] = ()
 
-    def finder(self, run_id: str) -> IncidentFinder:
+    def finder(self, dag_id: str, run_id: str) -> IncidentFinder:
         """As of this run."""
         return IncidentFinder(
             answered_by=run_id,
+            dag_id=dag_id,
             timeouts=self.timeouts,
             num_standby_replicas=self.num_standby_replicas,
             by_hand=not self.events,
@@ -187,7 +188,8 @@ class FailOverOperator(ControlOperator):
     def _answer(self, case: _Case, run_id: str) -> list[_Answered]:
         def answer(publisher: AssignmentPublisher) -> list[_Answered]:
             incidents = [event.incident for event in case.events] or self._found(publisher.view, case)
-            answered = answer_incidents(publisher.view, incidents, case.finder(run_id), publisher.publish, now_ms)
+            finder = case.finder(self.dag_id, run_id)
+            answered = answer_incidents(publisher.view, incidents, finder, publisher.publish, now_ms)
             return [_answer_of(case, record, after) for record, after in answered]
 
         return self.publish_by(answer, case.application_id, case.kafka_conn_id)

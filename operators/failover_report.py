@@ -12,6 +12,7 @@ from airflow_provider.common.clock import now_ms
 from airflow_provider.control.history_builder import failover_record
 from airflow_provider.control.report import FailoverReport, known_recovery, recovery_of, report
 from airflow_provider.errors import InstanceError
+from airflow_provider.links.failover_run import FailoverRun, FailoverRunLink
 from airflow_provider.operators.arguments import parse_if_given, parse_seconds
 from airflow_provider.operators.control import ControlOperator
 
@@ -38,6 +39,7 @@ class ReportFailOverOperator(ControlOperator):
     """
 
     template_fields: Sequence[str] = (*ControlOperator.template_fields, "incident_id", "max_rto_s")
+    operator_extra_links = (FailoverRunLink(),)
 
     def __init__(self, *, application_id: str, incident_id: str, max_rto_s: float | None = None, **kwargs: Any) -> None:
         super().__init__(application_id=application_id, **kwargs)
@@ -53,6 +55,7 @@ class ReportFailOverOperator(ControlOperator):
             raise InstanceError(
                 f"Incident {self.incident_id!r} of {self.application_id!r} has no record: run the failover DAG first."
             )
+        self.linked_run = FailoverRun.of(record)
         found = record
         if record.resolved_at_ms is None:
             record = dataclasses.replace(record, resolved_at_ms=now_ms(), recovery=recovery_of(record, view))

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context
 
-from airflow_provider.common.json_codec import to_plain
+from airflow_provider.common.json_codec import from_plain, to_plain
 from airflow_provider.control.conditions import FaultTaken
 from airflow_provider.control.fault_injection import inject_fault
 from airflow_provider.control.history_builder import drill_record
 from airflow_provider.control.history_record import HistoryOutcome, HistoryRecord
 from airflow_provider.control.injected_fault import InjectedFault
+from airflow_provider.control.instance_handle import InstanceHandle
 from airflow_provider.errors import InstanceError, StatefulStreamsError
+from airflow_provider.links.instance_log import InstanceLogLink
 from airflow_provider.operators.control import ControlOperator
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ class InjectFaultOperator(ControlOperator):
     """
 
     template_fields: Sequence[str] = (*ControlOperator.template_fields, "instance")
+    operator_extra_links = (InstanceLogLink(),)
 
     def __init__(
         self, *, application_id: str, instance: str | None = None, timeout_s: float | str | None = 60.0, **kwargs: Any
@@ -75,12 +78,13 @@ class InjectFaultOperator(ControlOperator):
         fault_id, by = self.task_of_run(context), str(context["run_id"])
         fault = self.hook.read(self.application_id).faults.get(fault_id)
         try:
-            super().execute_complete(context, event)
+            gone = super().execute_complete(context, event)
         except StatefulStreamsError as error:
             if fault is not None:
                 failed = HistoryOutcome.FAILED
                 self.note_history([drill_record(self.application_id, fault, by, outcome=failed, reason=str(error))])
             raise
+        self.linked_instance = from_plain(gone, InstanceHandle)
         if fault is None:
             raise InstanceError(
                 f"The note of fault {fault_id!r} is not in the assignment topic of {self.application_id!r} any "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -12,6 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.file_end import file_end
+from airflow_provider.common.json_codec import from_plain
 from airflow_provider.control.command import Command, CommandKind
 from airflow_provider.control.conditions import InstanceEnded, InstanceRunning
 from airflow_provider.control.deployment import Deployment
@@ -25,6 +27,8 @@ from airflow_provider.error_decision import is_permanent
 from airflow_provider.errors import ConfigurationError, InstanceError
 from airflow_provider.kafka.names import check_name
 from airflow_provider.launch.job_file import check_job_file, sha256_of
+from airflow_provider.links.instance_log import InstanceLogLink
+from airflow_provider.links.spark_ui import SparkUiLink
 from airflow_provider.operators.arguments import parse_mapping, parse_whole
 from airflow_provider.operators.control import ControlOperator
 
@@ -81,8 +85,8 @@ class DeployInstanceOperator(ControlOperator):
         kwargs: see `ControlOperator`.
 
     Returns:
-        A handle: ``application_id``, ``instance``, ``incarnation``, ``pid``, ``host``, ``log_file``. With ``"report"``:
-        ``instance``, whether it ``runs``, and what is ``changed``.
+        A handle: ``application_id``, ``instance``, ``incarnation``, ``pid``, ``host``, ``log_file``, ``ui_url``. With
+        ``"report"``: ``instance``, whether it ``runs``, and what is ``changed``.
 
     Raises:
         ConfigurationError: an argument or a connection is wrong, no deployment is on record, or the living instance was
@@ -97,6 +101,7 @@ class DeployInstanceOperator(ControlOperator):
         *ControlOperator.template_fields, "instance", "application", "state_dir", "run_dir", "spark_conn_id", "conf",
         "application_args", "env_vars", "on_change", "run_max_folders", "log_max_bytes",
     )  # fmt: skip
+    operator_extra_links = (InstanceLogLink(), SparkUiLink())
 
     def __init__(
         self,
@@ -148,12 +153,12 @@ class DeployInstanceOperator(ControlOperator):
             raise AirflowSkipException(f"{self.instance!r} does not run, so there is nothing to upgrade.")
         if self.on_change in _RESTARTING:
             self._stop_if_changed(context)
-        incarnation = self.publish_by(self._attach_or_launch)
-        end_with = InstanceHandle(application_id=self.application_id, instance=self.instance, incarnation=incarnation)
+        handle = self.linked_instance = self.publish_by(self._attach_or_launch)
+        incarnation = handle.incarnation
         if self.until == "ended":
-            return self.wait_for(InstanceEnded(self.instance, incarnation, for_life=True), stop_on_kill=end_with)
+            return self.wait_for(InstanceEnded(self.instance, incarnation, for_life=True), stop_on_kill=handle)
         self.timeout_s = self.timeouts.start_s
-        return self.wait_for(InstanceRunning(self.instance, incarnation), stop_on_kill=end_with, step=str(incarnation))
+        return self.wait_for(InstanceRunning(self.instance, incarnation), stop_on_kill=handle, step=str(incarnation))
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the handle; show the end of the log when the instance ended."""
@@ -163,10 +168,12 @@ class DeployInstanceOperator(ControlOperator):
             self._end_upgrade(context, str(error))
             self._show_log()
             ended = self.hook.read(self.application_id).statuses.get(self.instance)
+            self.linked_instance = InstanceHandle.of(ended) if ended is not None else None
             if ended is not None and ended.state is InstanceState.ENDED and is_permanent(ended.error_kind):
                 # A try more would start Spark again, to end the same way.
                 raise AirflowFailException(str(error)) from error
             raise
+        self.linked_instance = from_plain(handle, InstanceHandle)
         self._end_upgrade(context)
         return handle
 
@@ -174,8 +181,8 @@ class DeployInstanceOperator(ControlOperator):
         if self.on_change in _RESTARTING and self.until == "running":
             self.end_history(HistoryKind.UPGRADE, self.task_of_run(context), reason)
 
-    def _attach_or_launch(self, publisher: AssignmentPublisher) -> int:
-        """The living incarnation, or a new one. A task that is fenced reads again and finds the other's."""
+    def _attach_or_launch(self, publisher: AssignmentPublisher) -> InstanceHandle:
+        """The living process, or a new one. A task that is fenced reads again and finds the other's."""
         living = self._living(publisher.view)
         if living is None:
             return self._launch(publisher)
@@ -188,7 +195,7 @@ class DeployInstanceOperator(ControlOperator):
         if changed:
             self.log.warning("It was deployed otherwise: %s", ", ".join(changed))
         self.log.info("Attached to incarnation %d, which is %s", living.incarnation, living.state.value)
-        return living.incarnation
+        return InstanceHandle.of(living)
 
     def _changed(self, view: ControlView) -> tuple[str, ...]:
         """What of the living instance's deployment is not as wanted."""
@@ -254,7 +261,7 @@ class DeployInstanceOperator(ControlOperator):
             reader.read_to_end()
             await_shutdown(reader, self.instance, timeout_s)
 
-    def _launch(self, publisher: AssignmentPublisher) -> int:
+    def _launch(self, publisher: AssignmentPublisher) -> InstanceHandle:
         from airflow_provider.hooks.spark_instance import SparkInstanceHook
         from airflow_provider.launch.instance_start import start_instance
 
@@ -269,7 +276,13 @@ class DeployInstanceOperator(ControlOperator):
         command = spark.command(deployment.application)
         started = start_instance(publisher, self.hook.connection, deployment, command, spark.environment)
         self.log.info("Launched incarnation %d; its log: %s", started.incarnation, started.launched.log_file)
-        return started.incarnation
+        return InstanceHandle(
+            application_id=self.application_id,
+            instance=self.instance,
+            incarnation=started.incarnation,
+            host=os.uname().nodename,
+            log_file=started.launched.log_file,
+        )
 
     def _deployment(self, view: ControlView) -> Deployment:
         if self.application is None:

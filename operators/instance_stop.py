@@ -7,10 +7,13 @@ from typing import Any
 
 from airflow.sdk import Context
 
+from airflow_provider.common.json_codec import from_plain
 from airflow_provider.control.command import Command, CommandKind
 from airflow_provider.control.conditions import InstanceEnded
 from airflow_provider.control.hand_over import publish_hand_over
+from airflow_provider.control.instance_handle import InstanceHandle
 from airflow_provider.errors import InstanceError
+from airflow_provider.links.instance_log import InstanceLogLink
 from airflow_provider.operators.arguments import parse_flag
 from airflow_provider.operators.control import ControlOperator
 
@@ -43,6 +46,7 @@ class StopInstanceOperator(ControlOperator):
     """
 
     template_fields: Sequence[str] = (*ControlOperator.template_fields, "instance", "hand_over")
+    operator_extra_links = (InstanceLogLink(),)
 
     def __init__(
         self,
@@ -64,6 +68,7 @@ class StopInstanceOperator(ControlOperator):
             raise InstanceError(
                 f"No status of instance {self.instance!r} of {self.application_id!r} is on record: correct its name."
             )
+        self.linked_instance = InstanceHandle.of(status)
         others = parse_flag("hand_over", self.hand_over)
         if others:
             self.publish_by(lambda publisher: publish_hand_over(publisher, self.instance, self.timeouts))
@@ -77,3 +82,9 @@ class StopInstanceOperator(ControlOperator):
             )
             self.hook.write(self.application_id, stop)
         return self.wait_for(InstanceEnded(self.instance, status.incarnation))
+
+    def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return the handle, and link what it names."""
+        handle: dict[str, Any] = super().execute_complete(context, event)
+        self.linked_instance = from_plain(handle, InstanceHandle)
+        return handle

@@ -10,10 +10,11 @@ from airflow.sdk import Context, XComArg
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import from_plain
 from airflow_provider.control.conditions import StandbysWarm
-from airflow_provider.control.drill_judgement import judge_drill, judged_record
+from airflow_provider.control.drill_judgement import answer_to, judge_drill, judged_record
 from airflow_provider.control.history_table import history_table
 from airflow_provider.control.injected_fault import InjectedFault
 from airflow_provider.errors import StatefulStreamsError
+from airflow_provider.links.failover_run import FailoverRun, FailoverRunLink
 from airflow_provider.operators.arguments import parse_if_given, parse_seconds, parse_whole
 from airflow_provider.operators.control import ControlOperator
 
@@ -51,6 +52,7 @@ class CheckRecoveryOperator(ControlOperator):
     """
 
     template_fields: Sequence[str] = (*ControlOperator.template_fields, "fault", "num_standby_replicas", "max_rto_s")
+    operator_extra_links = (FailoverRunLink(),)
 
     def __init__(
         self,
@@ -92,6 +94,8 @@ class CheckRecoveryOperator(ControlOperator):
 
     def _note(self, by: str, error: StatefulStreamsError | None = None) -> None:
         view = self.hook.read(self.application_id)
+        if (answer := answer_to(self._fault(), view)) is not None:
+            self.linked_run = FailoverRun.of(answer)
         drill = judged_record(view, self._fault(), by, error, self._limit_s, now_ms())
         self.hook.write_history(self.application_id, drill)
         self.log.info("In the history:\n%s", history_table([drill]))

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from airflow.sdk import Context
+
 from airflow_provider.control.conditions import Condition, IncidentResolved
+from airflow_provider.links.failover_run import FailoverRun, FailoverRunLink
 from airflow_provider.sensors.control import ControlSensor
 
 __all__ = ["IncidentResolutionSensor"]
@@ -21,13 +24,14 @@ class IncidentResolutionSensor(ControlSensor):
         kwargs: see `ControlSensor`.
 
     Returns:
-        ``incident_id`` and the ``generation`` that answered it.
+        ``incident_id``, the ``generation`` that answered it, and which run did (``answered_by``, ``answered_by_dag``).
 
     Raises:
         DeadlineError: it took too long; says how far it came.
     """
 
     template_fields: Sequence[str] = (*ControlSensor.template_fields, "instance", "incarnation")
+    operator_extra_links = (FailoverRunLink(),)
 
     def __init__(self, *, application_id: str, instance: str, incarnation: int | str, **kwargs: Any) -> None:
         super().__init__(application_id=application_id, **kwargs)
@@ -37,3 +41,10 @@ class IncidentResolutionSensor(ControlSensor):
     def condition(self) -> Condition:
         """What to wait for."""
         return IncidentResolved(self.instance, int(self.incarnation))
+
+    def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return what was seen, and link the run that answered it."""
+        found: dict[str, Any] = super().execute_complete(context, event)
+        if found["answered_by_dag"] is not None:
+            self.linked_run = FailoverRun(found["answered_by_dag"], found["answered_by"])
+        return found

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from airflow.sdk import Context
+
+from airflow_provider.common.json_codec import from_plain
 from airflow_provider.control.conditions import Condition, InstanceInState
+from airflow_provider.control.instance_handle import InstanceHandle
 from airflow_provider.control.status import InstanceState
+from airflow_provider.links.instance_log import InstanceLogLink
+from airflow_provider.links.spark_ui import SparkUiLink
 from airflow_provider.sensors.control import ControlSensor
 
 __all__ = ["InstanceStateSensor"]
@@ -29,6 +35,7 @@ class InstanceStateSensor(ControlSensor):
     """
 
     template_fields: Sequence[str] = (*ControlSensor.template_fields, "instance", "states")
+    operator_extra_links = (InstanceLogLink(), SparkUiLink())
 
     def __init__(
         self, *, application_id: str, instance: str, states: str | Sequence[str] = ("running",), **kwargs: Any
@@ -41,3 +48,9 @@ class InstanceStateSensor(ControlSensor):
         """What to wait for."""
         states = self.states.split(",") if isinstance(self.states, str) else self.states
         return InstanceInState(self.instance, tuple(InstanceState(state.strip()) for state in states))
+
+    def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return the handle, and link what it names."""
+        handle: dict[str, Any] = super().execute_complete(context, event)
+        self.linked_instance = from_plain(handle, InstanceHandle)
+        return handle

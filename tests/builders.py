@@ -77,9 +77,9 @@ def task_status(**given: Any) -> TaskStatus:
 def instance(
     name: str, *tasks: TaskStatus, state: InstanceState = InstanceState.RUNNING, incarnation: int = 1, **more: Any
 ) -> InstanceStatus:
-    """``host``, ``pid``, ``log_file`` and ``exit_code`` are those of its process."""
+    """``host``, ``pid``, ``log_file``, ``ui_url`` and ``exit_code`` are those of its process."""
     process = ProcessStatus(
-        **{word: more.pop(word) for word in ("host", "pid", "log_file", "exit_code") if word in more}
+        **{word: more.pop(word) for word in ("host", "pid", "log_file", "ui_url", "exit_code") if word in more}
     )
     return InstanceStatus(
         application_id=APPLICATION,

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from typing import Any, Final
 
+from airflow_provider.cli.duration_text import seconds
+from airflow_provider.cli.standby_rows import certified, standby_rows, standby_table
 from airflow_provider.cli.table import table
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.history_record import HistoryRecord
 from airflow_provider.control.incident import IncidentRecord
 from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.measured_rto import measured_rto_ms
+from airflow_provider.control.predicted_rto import PredictedRto, predict_rto
 from airflow_provider.control.status import InstanceState, InstanceStatus, Role, TaskState, TaskStatus
 from airflow_provider.control.view import ControlView
+from airflow_provider.control.watcher import watched_by
 
 __all__ = ["ApplicationState"]
 
-_MAX_ERROR = 160
+_MAX_ERROR: Final = 160
+_TASK_COLUMNS: Final = (
+    "task", "instance", "role", "state", "lag", "lag s", "certified", "source lag", "processed", "records/s",
+    "predicted RTO", "last RTO",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -27,10 +38,26 @@ class ApplicationState:
         view: what the control topics hold.
         silent: the instances that reported no end and sent no heartbeat while they were listened to; not one that may
             still be starting.
+        watched: whether a watcher lives.
+        history: what the application went through, the oldest first: predictions rest on it.
     """
 
     view: ControlView
     silent: Collection[str] = ()
+    _: KW_ONLY
+    watched: bool = False
+    history: Sequence[HistoryRecord] = ()
+
+    @cached_property
+    def predicted(self) -> dict[TaskId, PredictedRto]:
+        """By task that has an active instance, what its failure would cost now."""
+        healthy = [name for name in self.view.healthy(Timeouts()) if name not in self.silent]
+        return predict_rto(self.view, self.history, healthy)
+
+    @cached_property
+    def measured_ms(self) -> dict[TaskId, int]:
+        """By task, the RTO of its newest failover that was measured."""
+        return measured_rto_ms(self.history)
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -76,7 +103,7 @@ class ApplicationState:
         return tuple(map(_incident_line, (record for record in records if record.resolved_at_ms is None)))
 
     def to_json(self) -> dict[str, Any]:
-        """The newest assignment, every instance's last heartbeat as it was sent, open incidents, and the problems."""
+        """The newest assignment, every instance's last heartbeat as it was sent, and what `to_text` shows besides."""
         return {
             "application_id": self.view.application_id,
             "assignment": to_plain(self.view.assignment),
@@ -84,24 +111,35 @@ class ApplicationState:
                 name: to_plain(status) | {"silent": name in self.silent}
                 for name, status in sorted(self.view.statuses.items())
             },
+            "watcher": None if self.view.watcher is None else to_plain(self.view.watcher) | {"watches": self.watched},
+            "standbys": [to_plain(row) for row in standby_rows(self.view)],
+            "predicted_rto_ms": {str(task): one.total_ms for task, one in self.predicted.items()},
+            "measured_rto_ms": {str(task): ms for task, ms in self.measured_ms.items()},
             "open_incidents": list(self.open_incidents),
             "problems": list(self.problems),
         }
 
-    def to_text(self) -> str:
-        """Two tables, open incidents where there are any, and the problems."""
+    def to_text(self, *, standbys: bool = False) -> str:
+        """Tables, open incidents where there are any, and the problems.
+
+        Args:
+            standbys: a table of the standbys instead of those of instances and tasks.
+        """
         generation = self.view.assignment.generation if self.view.assignment else "none"
+        watching = watched_by(self.view.watcher, watched=self.watched)
         parts = [
-            f"{self.view.application_id}, generation {generation}",
-            table(("instance", "state", "incarnation", "generation", "host", "pid"), self._instance_rows()),
-            table(
-                ("task", "instance", "role", "state", "lag", "lag s", "source lag", "processed", "records/s"),
-                self._task_rows(),
-            ),
+            f"{self.view.application_id}, generation {generation}, {watching}",
+            *([standby_table(standby_rows(self.view))] if standbys else self._tables()),
             *([_listed("open incidents:", self.open_incidents)] if self.open_incidents else []),
             _listed("problems:", self.problems) if self.problems else "no problems",
         ]
         return "\n\n".join(parts)
+
+    def _tables(self) -> list[str]:
+        return [
+            table(("instance", "state", "incarnation", "generation", "host", "pid"), self._instance_rows()),
+            table(_TASK_COLUMNS, self._task_rows()),
+        ]
 
     def _instance_rows(self) -> list[Sequence[str]]:
         return [
@@ -129,12 +167,21 @@ class ApplicationState:
                 "warm" if task.warm else task.state.value,
                 _number(task.lag_records),
                 "-" if task.lag_s is None else f"{task.lag_s:.1f}",
+                certified(task, status.sent_at_ms),
                 _number(task.source.lag_records) if task.role is Role.ACTIVE else "-",
                 _number(task.processed_records) if task.role is Role.ACTIVE else "-",
                 f"{task.records_per_s:,.0f}" if task.role is Role.ACTIVE else "-",
+                *(self._rto(task.task) if task.role is Role.ACTIVE else ("-", "-")),
             )
             for task, status in rows
         ]
+
+    def _rto(self, task_id: TaskId) -> tuple[str, str]:
+        """As predicted, and as it was the last time."""
+        one = self.predicted.get(task_id)
+        by_default = one is not None and one.total_ms is not None and not one.phases.failovers
+        predicted = f"{'~' if by_default else ''}{seconds(one.total_ms if one else None)}"
+        return predicted, seconds(self.measured_ms.get(task_id))
 
     def _starting(self, names: Collection[str]) -> list[str]:
         """Those that send no heartbeats yet since Spark is not up, and are not overdue."""

@@ -6,14 +6,18 @@ import argparse
 import json
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 from airflow_provider.cli.cluster import add_application_options, cluster_of
 from airflow_provider.cli.drill_answer import DrillAnswer
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.waiting import await_condition, say, say_waiting
 from airflow_provider.common.clock import now_ms
+from airflow_provider.control.blackout import blackout_at, parse_blackouts
 from airflow_provider.control.condition_wait import wait_for
 from airflow_provider.control.conditions import Condition, FaultTaken, IncidentResolved, Outcome, StandbysWarm
+from airflow_provider.control.disk_headroom import disk_problems
+from airflow_provider.control.drill import choose_victim
 from airflow_provider.control.drill_judgement import judge_drill, judged_record
 from airflow_provider.control.fault_injection import inject_fault
 from airflow_provider.control.history_builder import drill_record
@@ -58,6 +62,13 @@ def add_drill(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     drill.add_argument("--master", default="local[*]", metavar="URL", help="of Spark, for --answer (%(default)s)")
     drill.add_argument("--store", default="state", metavar="NAME", help="of the job, for --answer (%(default)s)")
     drill.add_argument(
+        "--blackout",
+        action="append",
+        default=[],
+        metavar="TIMES",
+        help="when none begins, such as 'mon-fri 08:00-18:00 Europe/Vienna'",
+    )
+    drill.add_argument(
         "--ready-timeout", type=float, default=60.0, metavar="SECONDS", help="for a whole application (%(default)g)"
     )
     drill.add_argument(
@@ -82,8 +93,11 @@ class _Drill:
 
     def run(self) -> int:
         # 1. be ready
+        blackouts = parse_blackouts(self._asked.blackout)
+        if (why := blackout_at(blackouts, datetime.fromtimestamp(now_ms() / 1000, UTC))) is not None:
+            return self._skipped(why)
         history = read_history(self._cluster, self._application_id)  # a drill is there to leave a record
-        if (why := self._not_ready()) is not None:
+        if why := self._not_ready():
             return self._skipped(why)
         # 2. inject the fault
         try:
@@ -118,8 +132,14 @@ class _Drill:
         )
         if result.outcome is not Outcome.MET:
             return f"it is not whole after {result.waited_s:g} s: {result.seen}"
-        unresolved = [record.incident.id for record in self._read().incidents.values() if record.resolved_at_ms is None]
-        return f"incidents are open: {', '.join(unresolved)}" if unresolved else None
+        view = self._read()
+        unresolved = [record.incident.id for record in view.incidents.values() if record.resolved_at_ms is None]
+        if unresolved:
+            return f"incidents are open: {', '.join(unresolved)}"
+        try:
+            return "; ".join(disk_problems(view, choose_victim(view, view.healthy(Timeouts()), self._asked.instance)))
+        except (InstanceError, AssignmentError) as refusal:
+            return str(refusal)
 
     def _recover(self, fault: InjectedFault) -> None:
         if self._asked.answer:

@@ -15,6 +15,7 @@ from typing import Final
 
 from airflow_provider.cli.assign import add_assign
 from airflow_provider.cli.broker import add_broker, run_broker
+from airflow_provider.cli.certify import add_certify
 from airflow_provider.cli.description import add_describe
 from airflow_provider.cli.drill import add_drill
 from airflow_provider.cli.exit_status import ExitStatus
@@ -40,6 +41,7 @@ _COMMANDS: Final = (
     add_drill,
     add_topics,
     add_snapshot,
+    add_certify,
     add_history,
     add_broker,
 )

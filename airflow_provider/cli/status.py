@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
+from typing import Final
 
 from airflow_provider.cli.application_state import ApplicationState
 from airflow_provider.cli.cluster import add_application_options, cluster_of
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.instances_expected import expected_instances
 from airflow_provider.cli.status_watch import watch
+from airflow_provider.common.clock import now_ms
+from airflow_provider.control.history_record import HistoryRecord
+from airflow_provider.control.history_topic import read_history
 from airflow_provider.control.reader import ControlReader
+from airflow_provider.control.watcher import SILENT_AFTER_S
+from airflow_provider.errors import TopicMissingError
+from airflow_provider.kafka.connection import KafkaConnection
 
-__all__ = ["add_status", "look"]
+__all__ = ["add_status", "known_history", "look"]
+
+_HISTORY_MS: Final = 180 * 86_400_000
 
 
 def add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """``status``."""
     status = commands.add_parser("status", help="instances, tasks with state and lags, open incidents, problems")
     add_application_options(status)
+    status.add_argument("--standbys", action="store_true", help="a table of the standbys: lag, certificate, snapshot")
     status.add_argument("--json", action="store_true", help="everything, for programs")
     status.add_argument("--check", action="store_true", help="exit with 3 when there is a problem")
     status.add_argument("--listen", type=float, default=5.0, metavar="SECONDS", help="for heartbeats (%(default)g)")
@@ -29,12 +40,20 @@ def add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def _act(asked: argparse.Namespace) -> int:
-    with ControlReader(cluster_of(asked), asked.application_id) as reader:
+    cluster, application_id = cluster_of(asked), asked.application_id
+    with ControlReader(cluster, application_id) as reader:
         if asked.watch is not None:
-            watch(reader, asked.watch, as_json=asked.json)
+            watch(
+                reader,
+                lambda: known_history(cluster, application_id),
+                asked.watch,
+                as_json=asked.json,
+                standbys=asked.standbys,
+            )
             return ExitStatus.FINE
         state = look(reader, asked.listen)
-    print(json.dumps(state.to_json(), indent=2) if asked.json else state.to_text())
+    state = dataclasses.replace(state, history=known_history(cluster, application_id))
+    print(json.dumps(state.to_json(), indent=2) if asked.json else state.to_text(standbys=asked.standbys))
     return ExitStatus.NO if asked.check and state.problems else ExitStatus.FINE
 
 
@@ -48,13 +67,36 @@ def _interval(text: str) -> float:
 def look(reader: ControlReader, listen_s: float) -> ApplicationState:
     """Read the control topics to their end, and listen until each living instance was heard again.
 
+    Where none is, only the watcher's next word tells whether it lives, and is listened for as well.
+
     Args:
         reader: of the application.
-        listen_s: how long to listen at most.
+        listen_s: how long to listen at most, to each of them.
 
     Raises:
         TopicMissingError: the application has no control topics.
         BrokerUnreachableError: no broker answered.
     """
     view = reader.read_to_end()
-    return ApplicationState(view, reader.listen(lambda: expected_instances(view), listen_s))
+    silent = reader.listen(lambda: expected_instances(view), listen_s)
+    if expected_instances(view) - silent:
+        watched = view.watcher_silent_for_s <= SILENT_AFTER_S
+    else:
+        watched = view.watcher is not None and reader.listen_for_watcher(listen_s)
+    return ApplicationState(view, silent, watched=watched)
+
+
+def known_history(cluster: KafkaConnection, application_id: str) -> tuple[HistoryRecord, ...]:
+    """The history of half a year; nothing where the application has none.
+
+    Args:
+        cluster: the cluster.
+        application_id: the application.
+
+    Raises:
+        BrokerUnreachableError: no broker answered.
+    """
+    try:
+        return read_history(cluster, application_id, since=now_ms() - _HISTORY_MS)
+    except TopicMissingError:
+        return ()

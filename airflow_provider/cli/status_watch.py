@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import signal
 import sys
 import time
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from airflow_provider.cli.application_state import ApplicationState
 from airflow_provider.cli.instances_expected import expected_instances
 from airflow_provider.cli.interruption import interruptible
+from airflow_provider.control.history_record import HistoryRecord
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.silence import SilenceClock
 from airflow_provider.control.view import ControlView
+from airflow_provider.control.watcher import SILENT_AFTER_S, Watcher
 
-__all__ = ["HeartbeatWatch", "fitted", "watch"]
+__all__ = ["HeartbeatWatch", "WatcherWatch", "fitted", "watch"]
 
 _CLEAR: Final = "\x1b[H\x1b[2J"
+_HISTORY_EVERY_S: Final = 60.0
 
 
 class HeartbeatWatch:
@@ -51,30 +56,66 @@ class HeartbeatWatch:
         return {name for name in expected if silent_for_s[name] > self._timeout_s}
 
 
-def watch(reader: ControlReader, interval_s: float, *, as_json: bool) -> None:
+class WatcherWatch:
+    """Whether a watcher lives, from one look to the next. The caller passes the time in."""
+
+    def __init__(self) -> None:
+        self._last: Watcher | None = None
+        self._heard_at = -math.inf
+
+    def watched(self, view: ControlView, now: float) -> bool:
+        """Whether it said so lately.
+
+        Args:
+            view: the newest.
+            now: monotonic seconds.
+        """
+        if view.watcher is not self._last:
+            # At the first look the broker's clock says how old it is; afterwards it came just now.
+            self._heard_at = now - (max(0.0, view.watcher_silent_for_s) if self._last is None else 0.0)
+            self._last = view.watcher
+        return view.watcher is not None and now - self._heard_at <= SILENT_AFTER_S
+
+
+def watch(
+    reader: ControlReader,
+    read_history: Callable[[], Sequence[HistoryRecord]],
+    interval_s: float,
+    *,
+    as_json: bool,
+    standbys: bool = False,
+) -> None:
     """Show the status until Ctrl-C: redrawn on a terminal, one after the other where it goes into a file.
 
     Args:
         reader: of the application.
+        read_history: of the application; asked once a minute.
         interval_s: between two looks.
         as_json: one line of JSON each.
+        standbys: a table of the standbys instead of those of instances and tasks.
 
     Raises:
         TopicMissingError: the application has no control topics.
         BrokerUnreachableError: no broker answered.
     """
-    heartbeats = HeartbeatWatch()
+    heartbeats, watcher = HeartbeatWatch(), WatcherWatch()
     view = reader.read_to_end()
+    history, known_at = read_history(), time.monotonic()
     try:
         with interruptible(signal.SIGINT):
             while True:
-                state = ApplicationState(view, heartbeats.silent(view, time.monotonic()))
+                now = time.monotonic()
+                if now - known_at > _HISTORY_EVERY_S:
+                    history, known_at = read_history(), now
+                silent = heartbeats.silent(view, now)
+                state = ApplicationState(view, silent, watched=watcher.watched(view, now), history=history)
+                text = json.dumps(state.to_json()) if as_json else state.to_text(standbys=standbys)
                 if as_json:
-                    print(json.dumps(state.to_json()), flush=True)
+                    print(text, flush=True)
                 elif sys.stdout.isatty():
-                    print(_CLEAR + fitted(state.to_text(), shutil.get_terminal_size().lines), end="", flush=True)
+                    print(_CLEAR + fitted(text, shutil.get_terminal_size().lines), end="", flush=True)
                 else:
-                    print(f"{state.to_text()}\n", flush=True)
+                    print(f"{text}\n", flush=True)
                 until = time.monotonic() + interval_s
                 while (left_s := until - time.monotonic()) > 0:
                     reader.poll(left_s)

@@ -26,6 +26,8 @@ class CommandKind(Enum):
     """Move the stores of ``tasks`` aside and restore them from their changelogs."""
     SNAPSHOT = "snapshot"
     """Copy the standbys' stores of ``tasks`` elsewhere now. Refused where the job takes no snapshots."""
+    CERTIFY = "certify"
+    """Compare the standbys' stores of ``tasks`` with what their actives' held, now."""
     KILL = "kill"
     """A drill's fault: end the whole process group with SIGKILL, now. Refused where the job allows no faults."""
 
@@ -39,7 +41,7 @@ class Command:
         kind: what to do.
         instance: to whom.
         incarnation: to which process of it; None to any. A command to an earlier one is ignored.
-        tasks: for `CommandKind.REPLAY` and `CommandKind.SNAPSHOT`.
+        tasks: for `CommandKind.REPLAY`, `CommandKind.SNAPSHOT` and `CommandKind.CERTIFY`.
         hand_over: for `CommandKind.STOP`: whether its tasks are to go to others; otherwise they stay its own. None
             where a signal to its launcher asks, and not Airflow.
     """

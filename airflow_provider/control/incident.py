@@ -154,6 +154,7 @@ class IncidentRecord:
     Args:
         incident: what went wrong.
         answered_by: the run that decided, e.g. an Airflow run id.
+        answered_by_dag: the id of that run's DAG; None where no DAG decided.
         detected_at_ms: epoch ms at which the watcher saw it.
         decided_at_ms: epoch ms at which the next generation was published.
         generation: of the assignment that answers it.
@@ -177,6 +178,7 @@ class IncidentRecord:
     failed_at_ms: int | None = None
     recovery: Recovery | None = None
     in_history: bool = False
+    answered_by_dag: str | None = None
 
     @property
     def decisions(self) -> tuple[str, ...]:

@@ -35,6 +35,7 @@ class IncidentFinder:
         by_hand: whether a person started it. Who does that has found something, or changed it: what is still wrong is
             decided about again.
         events: what the finder knew; none where the incidents were found in the same look.
+        dag_id: of the run that decides; None where it is of no DAG.
     """
 
     answered_by: str
@@ -42,6 +43,7 @@ class IncidentFinder:
     num_standby_replicas: int
     by_hand: bool
     events: tuple[IncidentEvent, ...] = ()
+    dag_id: str | None = None
 
     def gone(self, view: ControlView) -> frozenset[str]:
         """The instances that are not to be relied on: none that sent a heartbeat since it was found silent."""
@@ -118,6 +120,7 @@ def answer_incident(
     record = IncidentRecord(
         incident=incident,
         answered_by=finder.answered_by,
+        answered_by_dag=finder.dag_id,
         detected_at_ms=finder.detected_at_ms(incident),
         decided_at_ms=clock_ms(),
         generation=(plan.assignment or view.assignment).generation,

@@ -20,6 +20,7 @@ class InstanceHandle:
         pid: its driver's process id; 0 when it is not known.
         host: where it runs.
         log_file: where its log lies there; None when it is not known.
+        ui_url: of Spark's UI; None where that is off or not up yet.
     """
 
     application_id: str
@@ -28,6 +29,7 @@ class InstanceHandle:
     pid: int = 0
     host: str = ""
     log_file: str | None = None
+    ui_url: str | None = None
 
     @classmethod
     def of(cls, status: InstanceStatus) -> InstanceHandle:
@@ -39,4 +41,5 @@ class InstanceHandle:
             pid=status.process.pid,
             host=status.process.host,
             log_file=status.process.log_file,
+            ui_url=status.process.ui_url,
         )

@@ -156,7 +156,7 @@ def apply(view: ControlView, key: bytes, value: bytes | None, appended_ms: int) 
         case InjectedFault():
             view.faults[read.id] = read
         case Watcher():
-            view.watcher = read
+            view.watcher, view.watcher_heard_at_ms = read, appended_ms
     return True
 
 
@@ -184,6 +184,7 @@ def _advance(view: ControlView, appended_ms: int) -> None:
     back_ms = view.newest_ms - appended_ms
     if back_ms > 0:
         view.heard_at_ms = {name: heard - back_ms for name, heard in view.heard_at_ms.items()}
+        view.watcher_heard_at_ms -= back_ms
     view.newest_ms = appended_ms
 
 

@@ -93,11 +93,13 @@ class CertificateStatus:
         position: the changelog offset at which it was last found to hold what the active's held; None before.
         at_ms: when that was, epoch ms of its host; None before.
         divergences: how often it was found to hold something else, since its process began.
+        command: id of the newest command for which a comparison was made, to its end; None before any.
     """
 
     position: int | None = None
     at_ms: int | None = None
     divergences: int = 0
+    command: str | None = None
 
 
 @dataclass(frozen=True)
@@ -240,12 +242,14 @@ class ProcessStatus:
         host: where it runs.
         pid: the driver's process id there; 0 when it is not known.
         log_file: where its log lies there; None when it is not known.
+        ui_url: of Spark's UI, as the driver serves it; None where that is off or not up yet.
         exit_code: its exit status, when its launcher reports its end; None otherwise.
     """
 
     host: str = ""
     pid: int = 0
     log_file: str | None = None
+    ui_url: str | None = None
     exit_code: int | None = None
 
 

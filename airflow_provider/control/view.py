@@ -34,6 +34,7 @@ class ControlView:
         commands: by instance, and by `Command.id` in the order in which they were given: those not yet done.
         faults: by `InjectedFault.id`, what drills did.
         watcher: what the watcher said last; None where there never was one.
+        watcher_heard_at_ms: when the broker appended that, same clock; 0 where there never was one.
         unreadable: by key, why the newest record under it cannot be read; the one before it stands.
     """
 
@@ -48,6 +49,7 @@ class ControlView:
     commands: dict[str, dict[str, Command]] = field(default_factory=dict)
     faults: dict[str, InjectedFault] = field(default_factory=dict)
     watcher: Watcher | None = None
+    watcher_heard_at_ms: int = 0
     unreadable: dict[bytes, str] = field(default_factory=dict)
 
     @property
@@ -60,6 +62,11 @@ class ControlView:
         named = self.assignment.instances if self.assignment else ()
         never = dict.fromkeys(named, math.inf)
         return never | {name: (self.newest_ms - heard) / 1000 for name, heard in self.heard_at_ms.items()}
+
+    @property
+    def watcher_silent_for_s(self) -> float:
+        """The same of the watcher: infinite where there never was one."""
+        return math.inf if self.watcher is None else (self.newest_ms - self.watcher_heard_at_ms) / 1000
 
     @property
     def perhaps_alive(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-__all__ = ["SILENT_AFTER_S", "WATCHER_INTERVAL_S", "Watcher", "watch_problem"]
+__all__ = ["SILENT_AFTER_S", "WATCHER_INTERVAL_S", "Watcher", "watch_problem", "watched_by"]
 
 WATCHER_INTERVAL_S: Final = 2.0
 """How often a watcher writes that it watches."""
@@ -52,8 +52,27 @@ def watch_problem(application_id: str, last: Watcher | None, *, heard: bool) -> 
             f"nothing watches {application_id}, and nothing ever did: unpause its failover DAG and run a triggerer, "
             "else no failure is answered."
         )
-    at = datetime.fromtimestamp(last.sent_at_ms / 1000, UTC).isoformat(timespec="seconds")
     return (
-        f"nothing watches {application_id}: its watcher was last heard of at {at} (process {last.pid} on {last.host}), "
-        f"and not within {SILENT_AFTER_S:g} s now. Look whether a triggerer runs and the failover DAG is unpaused."
+        f"nothing watches {application_id}: its watcher was last heard of at {_time(last.sent_at_ms)} (process "
+        f"{last.pid} on {last.host}), and not within {SILENT_AFTER_S:g} s now. Look whether a triggerer runs and the "
+        "failover DAG is unpaused."
     )
+
+
+def watched_by(last: Watcher | None, *, watched: bool) -> str:
+    """By whom an application is watched, and since when, in a few words.
+
+    Args:
+        last: the newest record of a watcher; None where there never was one.
+        watched: whether it lives.
+    """
+    if last is None:
+        return "watched by none"
+    who = f"process {last.pid} on {last.host}"
+    if watched:
+        return f"watched by {who} since {_time(last.began_at_ms)}"
+    return f"watched by none, last by {who} until {_time(last.sent_at_ms)}"
+
+
+def _time(epoch_ms: int) -> str:
+    return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="seconds")

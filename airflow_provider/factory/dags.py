@@ -20,6 +20,7 @@ from airflow_provider.factory.repair import repair_dag
 from airflow_provider.factory.reset import reset_dag
 from airflow_provider.factory.scale import scale_dag
 from airflow_provider.factory.spec import Stream
+from airflow_provider.factory.standbys import standbys_dag
 from airflow_provider.factory.stop import stop_dag
 from airflow_provider.factory.topics import topics_dag
 from airflow_provider.factory.upgrade import upgrade_dag
@@ -36,6 +37,7 @@ _MAKERS: Final[dict[str, Callable[[Parts], DAG]]] = {
     "repair": repair_dag,
     "monitor": monitor_dag,
     "pause": pause_dag,
+    "standbys": standbys_dag,
     "topics": topics_dag,
     "reset": reset_dag,
 }
@@ -110,6 +112,11 @@ class StreamDags:
     def pause(self) -> DAG:
         """``<application>_pause``, which resumes too."""
         return self._dag("pause")
+
+    @property
+    def standbys(self) -> DAG:
+        """``<application>_standbys``."""
+        return self._dag("standbys")
 
     @property
     def topics(self) -> DAG:

@@ -1,8 +1,8 @@
 """Makes an instance fail, lets failover and repair do their work, and checks the result against what is promised.
 
-It begins only when every task has its warm standbys, failures are watched for and none is open, so that it never makes
-a weak application weaker, and acts once, however often a task is tried. The job has to say
-``options(allow_faults=True)``.
+It is skipped in its blackout times. It begins only when every task has its warm standbys, failures are watched for and
+none is open, so that it never makes a weak application weaker, and acts once, however often a task is tried. The job
+has to say ``options(allow_faults=True)``.
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ from typing import Any
 from airflow.sdk import DAG
 
 from airflow_provider.assets import drills
+from airflow_provider.control.blackout import parse_blackouts
+from airflow_provider.dag_form import blackout_field
 from airflow_provider.factory.form import instance_choice, timeouts
 from airflow_provider.factory.parts import Parts
 from airflow_provider.factory.spec import Drill
+from airflow_provider.operators.blackout_check import CheckBlackoutOperator
 from airflow_provider.operators.drill_readiness import CheckDrillReadinessOperator
 from airflow_provider.operators.fault_injection import InjectFaultOperator
 from airflow_provider.operators.recovery_check import CheckRecoveryOperator
@@ -30,7 +33,8 @@ def drill_dag(parts: Parts, drill: Drill) -> DAG:
     stream = parts.stream
     victim = instance_choice(stream, "The one that fails. Empty takes the one with the most active tasks.")
     victim.value = drill.instance
-    form = {"instance": victim, **timeouts(recovery=True)}
+    times = map(str, parse_blackouts(drill.blackout))
+    form = {"instance": victim, "blackout": blackout_field(list(times), section="Drill"), **timeouts(recovery=True)}
     with parts.dag(
         f"drill_{drill.kind}",
         f"Rehearses a {drill.kind}",
@@ -52,7 +56,7 @@ def drill_dag(parts: Parts, drill: Drill) -> DAG:
 def drill_tasks(
     application: Mapping[str, Any], standbys: Mapping[str, Any], failover_dag_id: str | None = None, **check: Any
 ) -> None:
-    """The tasks of a drill, in a DAG whose form has ``instance``, ``ready_timeout_s`` and ``recovery_timeout_s``.
+    """The tasks of a drill, in a DAG whose form has ``instance``, ``blackout`` and the timeouts of a drill.
 
     Args:
         application: each task's arguments that say which application it is of.
@@ -60,9 +64,11 @@ def drill_tasks(
         failover_dag_id: the DAG that answers the failure, where it is known.
         check: further arguments of `CheckRecoveryOperator`.
     """
+    allowed = CheckBlackoutOperator(task_id="check_blackout", blackout="{{ params.blackout | tojson }}", **application)
     ready = StandbyLagSensor(task_id="be_ready", timeout_s="{{ params.ready_timeout_s }}", **standbys, **application)
-    watched = CheckDrillReadinessOperator(task_id="check_watch", failover_dag_id=failover_dag_id, **application)
-    fault = InjectFaultOperator(task_id="inject_fault", instance="{{ params.instance or '' }}", **application)
+    victim = {"instance": "{{ params.instance or '' }}", **application}
+    watched = CheckDrillReadinessOperator(task_id="check_watch", failover_dag_id=failover_dag_id, **victim)
+    fault = InjectFaultOperator(task_id="inject_fault", **victim)
     resolved = IncidentResolutionSensor(
         task_id="wait_for_failover",
         instance="{{ ti.xcom_pull('inject_fault')['instance'] }}",
@@ -71,4 +77,4 @@ def drill_tasks(
         **application,
     )
     checked = CheckRecoveryOperator(task_id="check_recovery", fault=fault.output, **check, **standbys, **application)
-    ready >> watched >> fault >> resolved >> checked
+    allowed >> ready >> watched >> fault >> resolved >> checked

@@ -91,6 +91,11 @@ class Parts:
             **more,
         )
 
+    def chosen_or_all(self) -> str:
+        """An operator's ``instances`` from the form: none where all are chosen, because some of them may be stopped."""
+        number = len(self.stream.instances)
+        return f"{{{{ '' if params.instances | length == {number} else params.instances | tojson }}}}"
+
     def state_dir(self, instance: Instance) -> str:
         """Where an instance keeps its stores."""
         return instance.state_dir or f"{self.stream.state_dir}/{instance.name}"

@@ -22,14 +22,10 @@ def pause_dag(parts: Parts) -> DAG:
         "action": action,
         "instances": instances_choice(parts.stream, "Those that are asked. All of them means those that live."),
     }
-    # None are named to the operator where all are chosen: one of them may be stopped.
-    chosen = (
-        f"{{{{ '' if params.instances | length == {len(parts.stream.instances)} else params.instances | tojson }}}}"
-    )
     with parts.dag("pause", "Pauses and resumes the processing", __doc__, form) as dag:
         PauseProcessingOperator(
             task_id="pause_or_resume",
-            instances=chosen,
+            instances=parts.chosen_or_all(),
             resume="{{ params.action == 'resume' }}",
             **parts.application,
         )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final
 
+from airflow_provider.control.blackout import parse_blackouts
 from airflow_provider.control.slo import Slo
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
@@ -53,18 +54,22 @@ class Drill:
         kind: one of `DRILL_KINDS`. ``"crash"`` kills an instance with SIGKILL.
         schedule: as of every DAG; None for one that is started by hand only.
         instance: the one that fails; None takes the one with the most active tasks.
+        blackout: times in which none begins, such as ``["mon-fri 08:00-18:00 Europe/Vienna", "sat,sun"]``, or one text
+            (`control.blackout.Blackout.parse`): a run then is skipped.
 
     Raises:
-        ConfigurationError: there is no such kind.
+        ConfigurationError: there is no such kind, or a time cannot be read.
     """
 
     kind: str = "crash"
     _: KW_ONLY
     schedule: Any = None
     instance: str | None = None
+    blackout: Sequence[str] | str = ()
 
     def __post_init__(self) -> None:
-        """Check the kind."""
+        """Check the kind and the times."""
+        parse_blackouts(self.blackout)
         if self.kind not in DRILL_KINDS:
             raise ConfigurationError(f"Drill has kind {self.kind!r}: use {', '.join(map(repr, DRILL_KINDS))}.")
 

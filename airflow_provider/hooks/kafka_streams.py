@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import BaseHook
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.tasks import tasks_of
 from airflow_provider.errors import ConfigurationError, StatefulStreamsError
+from airflow_provider.kafka.client_config import connection_from_config
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import changelog_topic
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["KafkaStreamsHook"]
 
+_APACHE_KAFKA: Final = "kafka"
+"""The type of the apache-kafka provider's connections, which need not be installed here."""
+
 
 class KafkaStreamsHook(BaseHook):
     """An application's control plane, reached through an Airflow connection of type ``kafkastreams``.
@@ -31,6 +35,9 @@ class KafkaStreamsHook(BaseHook):
     The connection's host and port are the bootstrap server; several are named in the extra ``bootstrap_servers``,
     which wins. Login and password are those of SASL. Further extras: ``security_protocol``, ``sasl_mechanism``,
     ``ssl_ca_location``.
+
+    A connection of type ``kafka``, of the apache-kafka provider, serves as well: its extras are a client's
+    configuration in librdkafka's words (`kafka.client_config.connection_from_config`).
 
     Args:
         kafka_conn_id: id of the connection.
@@ -164,6 +171,8 @@ class KafkaStreamsHook(BaseHook):
 
 def _to_kafka(connection: Connection) -> KafkaConnection:
     extra: dict[str, Any] = connection.extra_dejson
+    if connection.conn_type == _APACHE_KAFKA:
+        return connection_from_config(extra, f"Connection {connection.conn_id!r} of type '{_APACHE_KAFKA}'")
     servers = extra.get("bootstrap_servers")
     if not servers and connection.host:
         servers = ",".join(

@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.kafka.client_config import FIELDS
 from airflow_provider.kafka.connection import KafkaConnection
 
 __all__ = ["connection_from_file", "connection_from_options"]
-
-_FIELDS: Final = {
-    "bootstrap.servers": "bootstrap_servers",
-    "security.protocol": "security_protocol",
-    "sasl.mechanism": "sasl_mechanism",
-    "sasl.username": "sasl_username",
-    "sasl.password": "sasl_password",
-    "ssl.ca.location": "ssl_ca_location",
-}
 
 
 def connection_from_options(config: Path | None, bootstrap_servers: str | None) -> KafkaConnection:
@@ -56,12 +47,10 @@ def connection_from_file(file: Path, bootstrap_servers: str | None = None) -> Ka
         if not line or line.startswith("#"):
             continue
         name, equals, value = line.partition("=")
-        field = _FIELDS.get(name.strip())
+        field = FIELDS.get(name.strip())
         if not equals or field is None:
             # The line itself may hold a password.
-            raise ConfigurationError(
-                f"Line {number} of {file} sets none of {', '.join(_FIELDS)}: correct or remove it."
-            )
+            raise ConfigurationError(f"Line {number} of {file} sets none of {', '.join(FIELDS)}: correct or remove it.")
         found.setdefault(field, value.strip())
     if "bootstrap_servers" not in found:
         raise ConfigurationError(

@@ -92,6 +92,22 @@ class Team:
         """A run in a process of its own."""
         return subprocess.Popen([sys.executable, "-c", RUN_ALONE, str(self._folder / "dags"), f"orders_{name}"])
 
+    def links(self, name: str) -> dict[str, str]:
+        """By task and key, those of all runs that lead somewhere."""
+        from airflow.models.xcom import XComModel
+        from airflow.utils.session import create_session
+
+        with create_session() as session:
+            found = session.query(XComModel.task_id, XComModel.key, XComModel.value).filter(
+                XComModel.dag_id == f"orders_{name}", XComModel.key.startswith("_link_")
+            )
+            links = {f"{task}/{key.removeprefix('_link_')}": json.loads(value) for task, key, value in found}
+        return {name: link for name, link in links.items() if link}
+
+    def certified(self, instance: str) -> list[str]:
+        tasks = self.view().statuses[instance].tasks
+        return [str(task.task) for task in tasks if task.certificate.position is not None]
+
     def history(self) -> Sequence[HistoryRecord]:
         return read_history(self._cluster, "orders")
 
@@ -121,6 +137,7 @@ def team(cluster: KafkaConnection, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     local = "airflow.dag_processing.bundles.local.LocalDagBundle"
     bundles = [{"name": "team", "classpath": local, "kwargs": {"path": str(tmp_path / "dags")}}]
     monkeypatch.setenv("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST", json.dumps(bundles))
+    monkeypatch.setenv("AIRFLOW__STATEFUL_STREAMS__LOG_URL", "https://logs/{application_id}-{instance}-{incarnation}")
     TopicAdmin(cluster).ensure([TopicSpec(name="orders", partitions=2)])
     # The job's path is relative to the DAG file.
     (tmp_path / "dags" / "jobs").mkdir(parents=True)
@@ -144,6 +161,9 @@ def test_application_lives_from_one_call(team: Team) -> None:
 def lives_on(team: Team) -> None:
     team.run("monitor")
 
+    skipped = team.run("drill_crash", blackout=["mon-sun"])
+    assert set(skipped.values()) == {"skipped"}
+
     drill = team.begin("drill_crash")
     wait_until(lambda: team.view().statuses["a"].state is InstanceState.ENDED, 120.0, "the launcher to report the end")
     team.run("monitor", "failed")
@@ -152,6 +172,10 @@ def lives_on(team: Team) -> None:
     states = team.run("repair")
     assert states["replace_a"] == "success"
     assert states["replace_b"] == "skipped"
+    links = team.links("repair")
+    assert set(links) == {"replace_a/InstanceLogLink", "report/FailoverRunLink"}
+    assert links["replace_a/InstanceLogLink"].startswith("https://logs/orders-a-")
+    assert links["report/FailoverRunLink"].startswith("/dags/orders_failover/runs/manual__")
     assert states["balance"] == "success"
     assert sorted(team.places()) == ["a b", "b a"]
     assert team.running()["b"] == before["b"]
@@ -186,6 +210,11 @@ def lives_on(team: Team) -> None:
     team.run("scale", instances=["b", "c"])
     assert set(team.running()) == {"b", "c"}
     assert sorted(team.places()) == ["b c", "c b"]
+
+    assert team.run("standbys")["snapshot"] == "skipped"
+    assert team.certified("b") == ["0_1"]
+    assert team.certified("c") == ["0_0"]
+    assert team.run("standbys", action="snapshot", instances=["c"], tasks=["0_0"])["snapshot"] == "success"
 
     team.run("pause", instances=["c"])
     assert [team.view().statuses[name].paused for name in ("b", "c")] == [False, True]

@@ -64,6 +64,7 @@ AIRFLOW_SIDE = (
     "sensors",
     "triggers",
     "hooks",
+    "links",
     "plugin",
     "plugins",
     "get_provider_info",

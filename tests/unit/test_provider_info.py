@@ -7,7 +7,11 @@ from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
+from airflow.providers_manager import ProvidersManager
+from airflow.sdk.configuration import conf
 
+import airflow_provider.operators
+import airflow_provider.sensors
 from airflow_provider.get_provider_info import get_provider_info
 
 INFO = get_provider_info()
@@ -39,6 +43,29 @@ def test_connection_form_is_of_airflows_form() -> None:
 @pytest.mark.parametrize("module", modules())
 def test_named_module_exists(module: str) -> None:
     assert importlib.import_module(module).__all__
+
+
+@pytest.mark.parametrize("link", INFO["extra-links"])
+def test_named_link_exists_and_airflow_knows_it(link: str) -> None:
+    module, _, name = link.rpartition(".")
+
+    assert getattr(importlib.import_module(module), name)().name
+    assert link in ProvidersManager().extra_links_class_names
+
+
+def test_every_link_of_an_operator_or_sensor_is_named() -> None:
+    kinds = (
+        getattr(package, name)
+        for package in (airflow_provider.operators, airflow_provider.sensors)
+        for name in package.__all__
+    )
+    used = {f"{type(link).__module__}.{type(link).__name__}" for kind in kinds for link in kind.operator_extra_links}
+
+    assert used == set(INFO["extra-links"])
+
+
+def test_setting_without_a_value_is_none() -> None:
+    assert conf.get("stateful_streams", "log_url", fallback=None) is None
 
 
 def test_hook_of_the_connection_type_is_the_hook() -> None:

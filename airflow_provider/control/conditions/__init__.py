@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from airflow_provider.control.conditions.all_of import AllOf
+from airflow_provider.control.conditions.certificate import StandbysCompared
 from airflow_provider.control.conditions.evaluation import Condition, Evaluation, Outcome
 from airflow_provider.control.conditions.incident import IncidentResolved
 from airflow_provider.control.conditions.instance import (
@@ -21,6 +23,7 @@ from airflow_provider.control.conditions.task import TaskInState, TasksRunning
 from airflow_provider.control.conditions.wait_result import WaitResult
 
 __all__ = [
+    "AllOf",
     "CommandDone",
     "Condition",
     "Evaluation",
@@ -33,6 +36,7 @@ __all__ = [
     "PredictedRtoWithin",
     "ProcessingPaused",
     "SnapshotsTaken",
+    "StandbysCompared",
     "StandbysWarm",
     "TaskInState",
     "TasksReplayed",

@@ -34,6 +34,12 @@ class IncidentResolved(Condition, frozen=True):
             if record.resolved_at_ms is None:
                 line = f"answered by {record.answered_by} with generation {record.generation}, not resolved yet"
                 return Evaluation(Outcome.WAITING, line)
-            return Evaluation(Outcome.MET, "resolved", {"incident_id": incident.id, "generation": record.generation})
+            answer = {
+                "incident_id": incident.id,
+                "generation": record.generation,
+                "answered_by": record.answered_by,
+                "answered_by_dag": record.answered_by_dag,
+            }
+            return Evaluation(Outcome.MET, "resolved", answer)
         status = seen.view.statuses.get(self.instance)
         return Evaluation(Outcome.WAITING, f"no record of it; {end_of(status, seen) if status else 'no heartbeat'}")

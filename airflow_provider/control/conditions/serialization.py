@@ -7,6 +7,8 @@ from typing import Any, Final
 import msgspec
 
 from airflow_provider.common import json_codec
+from airflow_provider.control.conditions.all_of import AllOf
+from airflow_provider.control.conditions.certificate import StandbysCompared
 from airflow_provider.control.conditions.evaluation import Condition
 from airflow_provider.control.conditions.incident import IncidentResolved
 from airflow_provider.control.conditions.instance import (
@@ -27,7 +29,8 @@ from airflow_provider.errors import ConfigurationError
 __all__ = ["from_plain"]
 
 _ANY: Final[Any] = (
-    CommandDone
+    AllOf
+    | CommandDone
     | FaultTaken
     | IncidentResolved
     | InstanceEnded
@@ -36,6 +39,7 @@ _ANY: Final[Any] = (
     | ProcessingPaused
     | PredictedRtoWithin
     | SnapshotsTaken
+    | StandbysCompared
     | StandbysWarm
     | TaskInState
     | TasksReplayed

@@ -121,6 +121,10 @@ class Heartbeat:
         """Report the instance's state."""
         self._update(state=state)
 
+    def set_ui_url(self, url: str | None) -> None:
+        """Report where Spark's UI is; None where it is off."""
+        self._update(process=dataclasses.replace(self._status.process, ui_url=url))
+
     def set_error(self, error: str | None) -> None:
         """Report what is wrong although the instance works; None for nothing."""
         self._update(error=None if error is None else bounded(error))

@@ -88,6 +88,7 @@ class Instance:
             control.read_to_end()
             self._heartbeat.check()
             spark = spark_session(self._settings)
+            self._heartbeat.set_ui_url(spark.sparkContext.uiWebUrl)
             job = with_types_of_spark(job, spark)
             slots = self._slots(spark, job, functools.partial(admin.earliest_offsets, job.source.topic))
             progress = ProgressWatch(

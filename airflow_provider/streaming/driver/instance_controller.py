@@ -92,6 +92,7 @@ class InstanceController:
         self._paused = False
         self._replays: dict[TaskId, str] = {}
         self._snapshots: dict[TaskId, str] = {}
+        self._comparisons: dict[TaskId, str] = {}
         self._slot_of: dict[TaskId, int] = {}
         self._commands_done = {
             command.id
@@ -114,7 +115,7 @@ class InstanceController:
         assignment = view.assignment
         if assignment is None or self._stop.is_set():
             return
-        plans = task_plans(assignment, self._settings.instance, self._replays, self._snapshots)
+        plans = task_plans(assignment, self._settings.instance, self._replays, self._snapshots, self._comparisons)
         self._slot_of = choose_slots(plans, assignment, self._slot_of, len(self._slots))
         for number, slot in enumerate(self._slots):
             slot.apply_goal([plan for plan in plans if self._slot_of[plan.task] == number], self._paused)
@@ -141,6 +142,8 @@ class InstanceController:
                 self._status.set_paused(False)
             case CommandKind.REPLAY:
                 self._replays.update(dict.fromkeys(command.tasks, command.id))
+            case CommandKind.CERTIFY:
+                self._comparisons.update(dict.fromkeys(command.tasks, command.id))
             case CommandKind.SNAPSHOT if self._takes_snapshots:
                 self._snapshots.update(dict.fromkeys(command.tasks, command.id))
             case CommandKind.SNAPSHOT:

@@ -17,6 +17,7 @@ def task_plans(
     instance: str,
     replays: Mapping[TaskId, str],
     snapshots: Mapping[TaskId, str] | None = None,
+    comparisons: Mapping[TaskId, str] | None = None,
 ) -> tuple[TaskPlan, ...]:
     """What an instance is to be for each of its tasks, the active ones first.
 
@@ -25,6 +26,7 @@ def task_plans(
         instance: its name.
         replays: by task, the id of the newest command that asked to restore its store afresh.
         snapshots: by task, the id of the newest command that asked for a snapshot of its standby's store.
+        comparisons: the same of a comparison of its standby's store with its active's.
     """
     active = [
         TaskPlan(
@@ -43,6 +45,7 @@ def task_plans(
             generation=assignment.generation,
             replay=replays.get(task),
             snapshot=(snapshots or {}).get(task),
+            certify=(comparisons or {}).get(task),
         )
         for task in assignment.standby_on(instance)
     ]

@@ -45,11 +45,12 @@ def finding(expected: int, found: int, restored: bool) -> Finding:
 
 @dataclass(frozen=True)
 class _Check:
-    """A comparison under way: what is expected at which position, of the store as a scan reads it."""
+    """A comparison under way: what is expected at which position, of the store as a scan reads it; for a command."""
 
     position: int
     expected: int
     scan: DigestScan
+    asked_by: str | None
 
 
 class Certification:
@@ -63,6 +64,8 @@ class Certification:
     def __init__(self) -> None:
         self._check: _Check | None = None
         self._due = 0.0
+        self._again = False
+        self._answered: str | None = None
         self._restored = False
         self._suspicion: str | None = None
         self._certified: tuple[int, int] | None = None
@@ -83,13 +86,14 @@ class Certification:
         """Whether the store as it is now was found to hold what its active's did."""
         return self._certified is not None
 
-    def tick(self, task: Task, interval_s: float, may_begin: bool) -> None:
+    def tick(self, task: Task, interval_s: float | None, may_begin: bool, asked_by: str | None = None) -> None:
         """Finish a comparison that is done, begin one that is due.
 
         Args:
             task: a standby that follows.
-            interval_s: between two comparisons.
+            interval_s: between two comparisons; None for none but those that are asked for.
             may_begin: whether a comparison may begin now.
+            asked_by: id of the command that asks for one now, due or not; each asks for one. None for none.
 
         Raises:
             StoreDivergedError: its store differs: it has to be moved aside and restored.
@@ -101,17 +105,21 @@ class Certification:
                 self._judge(task, check)
             return
         digest, position = task.digest, task.position
-        if not may_begin or not task.reached_end or time.monotonic() < self._due:
+        asked = asked_by if asked_by != self._answered else None
+        due = asked is not None or self._again or (interval_s is not None and time.monotonic() >= self._due)
+        if not may_begin or not task.reached_end or not due:
             return
         if digest is not None and position is not None:
-            self._due = time.monotonic() + interval_s
-            self._check = _Check(position.offset, int(digest, 16), task.scan())
+            self._due = time.monotonic() + (interval_s or 0.0)
+            self._again = False
+            self._check = _Check(position.offset, int(digest, 16), task.scan(), asked)
 
     def _judge(self, task: Task, check: _Check) -> None:
         found = check.scan.result()
         if found is None:  # the store was opened again since
-            self._due = 0.0
+            self._again = True
             return
+        self._answered = check.asked_by or self._answered
         what = finding(check.expected, found, self._restored)
         if what is Finding.CERTIFIED:
             self._certified = (check.position, now_ms())
@@ -131,8 +139,7 @@ class Certification:
             )
             log.error("%s", self._suspicion)
             return
-        self._restored = True
-        self._due = 0.0
+        self._restored = self._again = True
         log.error("%s", differs)
         raise StoreDivergedError(
             f"{differs}: it is moved aside and restored from the changelog. Look at that host's disk and memory."
@@ -157,7 +164,8 @@ class Certification:
         if status.role is not Role.STANDBY:
             return status
         position, at_ms = self._certified or (None, None)
-        status = dataclasses.replace(status, certificate=CertificateStatus(position, at_ms, self._divergences))
+        certificate = CertificateStatus(position, at_ms, self._divergences, self._answered)
+        status = dataclasses.replace(status, certificate=certificate)
         if self._suspicion is None or status.error is not None:
             return status
         return dataclasses.replace(status, failure=FailureStatus(StoreDivergedError.__name__, self._suspicion))

@@ -23,6 +23,7 @@ class TaskPlan:
         generation: an active's ``active_since``.
         replay: id of the command that asks to restore the store afresh; None for none. Carried out once.
         snapshot: of a standby, id of the command that asks to copy its store elsewhere now; None for none.
+        certify: of a standby, id of the command that asks to compare its store with its active's now; None for none.
         ranges: SST files to restore from, the next one first, as they get ready; None for reading the changelog.
         has_standbys: whether another instance holds a copy. Then an active whose store is lost fails the task, so that
             the copy takes over, instead of making everybody wait while it restores its own.
@@ -33,6 +34,7 @@ class TaskPlan:
     generation: int
     replay: str | None = None
     snapshot: str | None = None
+    certify: str | None = None
     has_standbys: bool = False
     ranges: tuple[SstRange, ...] | None = None
 

@@ -88,13 +88,12 @@ class StandbyDuties:
 
     def _certify(self, tasks: Sequence[Task], isolating: Isolating) -> None:
         """Compare the standbys' stores with their actives', one at a time."""
-        if (interval_s := self._job.certify_interval_s) is None:
-            return
+        interval_s = self._job.certify_interval_s
         for task in tasks:
             checking = any(certification.checking for certification in self._certifications.values())
             if task.state is TaskState.FOLLOWING:
                 with isolating(task.id):
-                    self._certifications[task.id].tick(task, interval_s, may_begin=not checking)
+                    self._certifications[task.id].tick(task, interval_s, not checking, task.plan.certify)
 
     def _take_snapshots(self, tasks: Sequence[Task], isolating: Isolating) -> None:
         """Copy the standbys' stores elsewhere: those that were certified, or whose active's digest is not known."""

@@ -13,6 +13,7 @@ from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.command import CommandKind
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import (
+    CertificateStatus,
     DiskStatus,
     InstanceState,
     InstanceStatus,
@@ -39,6 +40,7 @@ def tasks_of(
     assignment: Assignment | None,
     owned_at_ms: dict[tuple[TaskId, int], int],
     snapshots: dict[TaskId, SnapshotStatus],
+    certificates: dict[TaskId, CertificateStatus],
 ) -> tuple[TaskStatus, ...]:
     """Its tasks, running or followed the moment they are assigned. Source offsets grow with the clock."""
     tasks = []
@@ -72,6 +74,7 @@ def tasks_of(
                     lag_records=0,
                     lag_s=0.0,
                     snapshot=snapshots.get(task_id, SnapshotStatus()),
+                    certificate=certificates.get(task_id, CertificateStatus()),
                 )
             )
     return tuple(tasks)
@@ -89,6 +92,7 @@ def main() -> int:
     sent_at, sent_generation = 0.0, -1
     owned_at_ms: dict[tuple[TaskId, int], int] = {}
     snapshots: dict[TaskId, SnapshotStatus] = {}
+    certificates: dict[TaskId, CertificateStatus] = {}
     while True:
         done, stopping = [], False
         for command in view.commands.get(settings.instance, {}).values():
@@ -101,6 +105,11 @@ def main() -> int:
                     refusals[command.id] = "the job takes no snapshots"
                 elif command.kind is CommandKind.SNAPSHOT:
                     snapshots |= dict.fromkeys(command.tasks, SnapshotStatus(10, now_ms()))
+                if command.kind is CommandKind.CERTIFY:
+                    found = CertificateStatus(10, now_ms(), 0, command.id)
+                    if "DIVERGES" in os.environ:
+                        found = CertificateStatus(divergences=1, command=command.id)
+                    certificates |= dict.fromkeys(command.tasks, found)
                 if command.kind in (CommandKind.PAUSE, CommandKind.RESUME):
                     paused = command.kind is CommandKind.PAUSE
                 if command.kind is CommandKind.KILL and "REFUSE_FAULTS" in os.environ:
@@ -117,10 +126,15 @@ def main() -> int:
                     incarnation=settings.incarnation,
                     state=InstanceState.STOPPED if stopping else InstanceState.RUNNING,
                     generation=generation,
-                    process=ProcessStatus(host=os.uname().nodename, pid=os.getpid(), log_file=settings.log_file),
+                    process=ProcessStatus(
+                        host=os.uname().nodename,
+                        pid=os.getpid(),
+                        log_file=settings.log_file,
+                        ui_url=os.environ.get("UI_URL"),
+                    ),
                     disk=DiskStatus(settings.state_dir),
                     sent_at_ms=now_ms(),
-                    tasks=tasks_of(settings.instance, view.assignment, owned_at_ms, snapshots),
+                    tasks=tasks_of(settings.instance, view.assignment, owned_at_ms, snapshots, certificates),
                     paused=paused,
                     last_commands=seen,
                     refusals=refusals,

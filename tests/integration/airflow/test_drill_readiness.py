@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
+from airflow_provider.control.status import DiskStatus, InstanceStatus, TaskStatus
 from airflow_provider.errors import InstanceError
 from airflow_provider.operators.drill_readiness import CheckDrillReadinessOperator
+from tests.builders import active, assigned, instance, standby
 from tests.integration.airflow.running import context, run
 from tests.integration.launch.application import Application
 from tests.watched import watched
@@ -38,6 +40,22 @@ def test_drill_is_refused_unless_the_application_is_watched_now(application: App
 
     with pytest.raises(InstanceError, match=r"its watcher was last heard of at .*\. Look whether a triggerer runs"):
         check(application)
+
+
+def test_drill_is_refused_where_a_standbys_disk_could_not_take_a_restore(application: Application) -> None:
+    application.publish(assigned("a b", application_id=application.id))
+    application.write(holding(application, "a", active(0), DiskStatus("/state", 2 << 30, 1 << 40)))
+    application.write(holding(application, "b", standby(0), DiskStatus("/state", 2 << 30, 1 << 30)))
+
+    with watched(application.id):
+        with pytest.raises(InstanceError, match=r"b has 1,024 MiB free at /state on .* would need 2,048 MiB"):
+            check(application)
+        application.write(holding(application, "b", standby(0), DiskStatus("/state", 2 << 30, 2 << 30)))
+        check(application)
+
+
+def holding(application: Application, name: str, task: TaskStatus, disk: DiskStatus) -> InstanceStatus:
+    return dataclasses.replace(instance(name, task, disk=disk), application_id=application.id)
 
 
 def test_drill_is_refused_while_the_failover_dag_is_paused_or_a_failure_is_not_repaired(

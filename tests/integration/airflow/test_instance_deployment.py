@@ -6,6 +6,7 @@ import asyncio
 import threading
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
@@ -18,6 +19,8 @@ from airflow_provider.errors import (
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import changelog_spec
 from airflow_provider.launch.instance_settings import InstanceSettings
+from airflow_provider.links.instance_log import InstanceLogLink
+from airflow_provider.links.spark_ui import SparkUiLink
 from airflow_provider.operators.history import HistoryOperator
 from airflow_provider.operators.instance_deployment import DeployInstanceOperator
 from airflow_provider.operators.instance_stop import StopInstanceOperator
@@ -27,6 +30,8 @@ from tests.integration.airflow.conftest import Deploy
 from tests.integration.airflow.running import context, deferral, kill, run, wait
 from tests.integration.launch.application import FAKE_INSTANCE, Application
 
+NO_KEY: Any = None
+
 
 def test_handle_names_the_running_process(application: Application, deploy: Deploy) -> None:
     handle = run(deploy("a"))
@@ -35,6 +40,21 @@ def test_handle_names_the_running_process(application: Application, deploy: Depl
     assert Path(handle["log_file"]).exists()
     status = application.view().statuses["a"]
     assert (status.state, status.incarnation) == (InstanceState.RUNNING, handle["incarnation"])
+
+
+def test_task_leads_to_the_log_and_the_ui_of_its_instance(
+    application: Application, deploy: Deploy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__STATEFUL_STREAMS__LOG_URL", "https://logs/{host}{log_file}")
+    deploying = deploy("a", env_vars={"UI_URL": "http://h1:4040"})
+    handle = run(deploying)
+    stopping = StopInstanceOperator(task_id="stop", application_id=application.id, instance="a")
+    run(stopping)
+
+    logs = [InstanceLogLink().get_link(task, ti_key=NO_KEY) for task in (deploying, stopping)]
+
+    assert logs == [f"https://logs/{handle['host']}{quote(handle['log_file'])}"] * 2
+    assert SparkUiLink().get_link(deploying, ti_key=NO_KEY) == "http://h1:4040"
 
 
 def test_limits_of_run_folders_and_logs_are_the_deployments_and_its_replacements(
@@ -166,8 +186,12 @@ def test_mistake_in_the_job_file_is_not_tried_again_and_named_in_the_error(
     job = tmp_path / "job.py"
     job.write_text(text)
 
+    deploying = deploy("a", application=str(job))
     with pytest.raises(AirflowFailException, match=f"a is ended: {line}"):
-        run(deploy("a", application=str(job)))
+        run(deploying)
+    # The task that failed leads to the log of what failed.
+    assert deploying.linked_instance is not None
+    assert line.split(":")[0] in Path(str(deploying.linked_instance.log_file)).read_text()
 
 
 MISSING_SINK = """

@@ -74,6 +74,8 @@ def test_drill_that_cannot_begin_or_measures_nothing_is_skipped(
 
     assert main(["drill", *started.at, "--standbys", "2", "--ready-timeout", "1"]) == 4
     assert capsys.readouterr().out.startswith("skipped: it is not whole after")
+    assert main(["drill", *started.at, "--blackout", "mon-sun"]) == 4
+    assert capsys.readouterr().out.startswith("skipped: no drill begins ")
     assert main(["drill", *started.at, "--instance", "c"]) == 4
     assert "Instance 'c'" in capsys.readouterr().out
     assert main(["drill", *started.at, "--answer"]) == 4

@@ -11,6 +11,8 @@ import pytest
 
 from airflow_provider.cli.main import main
 from airflow_provider.control.status import InstanceState
+from airflow_provider.control.watcher import Watcher
+from airflow_provider.control.writer import ControlWriter
 from tests.builders import placed
 from tests.integration.launch.application import Application
 
@@ -33,6 +35,32 @@ def test_application_is_shown_and_an_instance_stopped_without_airflow(
     capsys.readouterr()
     assert main(["status", *at, "--check", "--json"]) == 3
     assert json.loads(capsys.readouterr().out)["problems"][0] == "instance b: stopped"
+
+
+def test_who_watches_and_how_the_standbys_are_is_shown(
+    application: Application, bootstrap_servers: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = (application.id, "--bootstrap-servers", bootstrap_servers)
+
+    assert main(["status", *at]) == 0
+    assert capsys.readouterr().out.startswith(f"{application.id}, generation 1, watched by none\n")
+
+    writer = ControlWriter(application.connection, application.id)
+    writer.write(Watcher(application_id=application.id, host="h9", pid=7, began_at_ms=1_000, sent_at_ms=2_000))
+    writer.close()
+    assert main(["certify", *at, "--timeout", "20"]) == 0
+    capsys.readouterr()
+    assert main(["status", *at, "--standbys"]) == 0
+    first, _, header, *rows = capsys.readouterr().out.splitlines()
+    assert first.endswith("watched by process 7 on h9 since 1970-01-01T00:00:01+00:00")
+    assert [row.split()[:5] for row in rows[:2]] == [["0_0", "b", "warm", "0", "0.0"], ["0_1", "a", "warm", "0", "0.0"]]
+    assert header.split()[:2] == ["task", "instance"]
+
+    assert main(["status", *at, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["watcher"]["watches"] is True
+    assert [row["certified_position"] for row in found["standbys"]] == [10, 10]
+    assert set(found["predicted_rto_ms"]) == {"0_0", "0_1"}
 
 
 def test_what_does_not_exist_is_reported_in_one_line(

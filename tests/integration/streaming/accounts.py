@@ -154,8 +154,8 @@ class Accounts:
 
     # -- processes -----------------------------------------------------------------------------------------------
 
-    def launch(self, name: str, master: str = "local[2]", **more: Any) -> None:
-        """Start it; `more` are further fields of its settings."""
+    def launch(self, name: str, master: str = "local[2]", ui: bool = False, **more: Any) -> None:
+        """Start it, with Spark's UI or without; `more` are further fields of its settings."""
         incarnation = time.time_ns() // 1_000_000
         run_dir, state_dir = self.folder / f"run-{name}-{incarnation}", self.folder / name
         settings = InstanceSettings(
@@ -169,7 +169,8 @@ class Accounts:
         )
         command = [
             str(Path(sys.executable).parent / "spark-submit"),
-            *("--master", master, "--driver-memory", "512m", "--conf", "spark.ui.enabled=false"),
+            *("--master", master, "--driver-memory", "512m", "--conf", f"spark.ui.enabled={str(ui).lower()}"),
+            *("--conf", "spark.ui.port=0"),
             *("--conf", "spark.driver.extraJavaOptions=-XX:+UseSerialGC"),
             *("--jars", ",".join(map(str, spark_kafka_jars()))),
             *self.job,
@@ -244,8 +245,8 @@ class Accounts:
             assert publisher.view.assignment is not None
             return publisher.view.assignment
 
-    def command(self, kind: CommandKind, name: str, tasks: tuple[int, ...] = ()) -> None:
-        """Give a command and wait until it is carried out; a stop is not waited for."""
+    def command(self, kind: CommandKind, name: str, tasks: tuple[int, ...] = ()) -> str:
+        """Give a command and wait until it is carried out; a stop is not waited for. Its id."""
         command = Command(
             id=f"{kind.value}-{time.time_ns()}",
             kind=kind,
@@ -256,6 +257,7 @@ class Accounts:
         ControlWriter(self.connection, self.id).write(command)
         if kind is not CommandKind.STOP:
             self.wait(lambda: command.id in self.status(name).last_commands, f"{name} to {kind.value}")
+        return command.id
 
     def settled(self) -> bool:
         """Whether every copy of every task is what the newest assignment says, and warm; but for `failed_tasks`."""

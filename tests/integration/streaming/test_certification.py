@@ -109,6 +109,28 @@ def test_standby_is_certified_at_the_position_of_its_active(pair: Pair) -> None:
     assert pair.committed_digests()[-1] == f"{digest_of(truth.keys(), truth.values()):016x}"
 
 
+def test_standby_is_compared_again_when_its_plan_asks_for_it(application: Application) -> None:
+    never = dataclasses.replace(application, spec=dataclasses.replace(application.spec, certify_interval_s=None))
+    with ExitStack() as stack:
+        ours, theirs = never.instance("i1"), never.instance("i2")
+        slot = stack.enter_context(closing(Slot(ours.plan(active(0)))))
+        slot.call(ours.plan(active(0)), (), False)
+        pair = Pair(never, slot, ours, theirs, stack)
+        pair.process()
+        follower = pair.open_standby()
+        assert pair.follow_until(follower, lambda s: s.lag_records == 0, "the end")[-1].certificate.position is None
+
+        asked = dataclasses.replace(standby(0), certify="c1")
+
+        def answered() -> TaskStatus | None:
+            status = the_only(follower.call(theirs.plan(asked, budget_s=0.0), (), False))
+            return status if status.certificate.command == "c1" else None
+
+        status = wait_until(answered, 30, "the comparison")
+        assert status is not None
+        assert certified(status)
+
+
 def test_flipped_value_is_found_and_its_store_moved_aside_and_restored_while_the_active_goes_on(pair: Pair) -> None:
     pair.process()
     with closing(pair.open_standby()) as slot:

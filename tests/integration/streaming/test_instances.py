@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
@@ -19,7 +20,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.command import CommandKind
 from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.status import InstanceState, TaskState, TaskStatus
+from airflow_provider.control.status import CertificateStatus, InstanceState, TaskState, TaskStatus
 from airflow_provider.state.store import Store
 from tests.integration.streaming.accounts import Accounts
 from tests.integration.streaming.committed import commits, newest_by_key, records_of
@@ -33,6 +34,7 @@ DEAF = 5
 SHARED = ("i1 i2", "i2 i1", "i1 i2", "i2 i1", "i1 i2", "i1 i2")
 ALONE = ("i1",) * 6
 CALL_TIMEOUT_S = 40.0
+WITH_UI = "i1"
 
 
 class Shared:
@@ -70,7 +72,7 @@ def make_whole(accounts: Accounts, tasks: Sequence[str]) -> None:
     needed = sorted({name for words in tasks for name in words.split()})
     for name in needed:
         if not accounts.runs(name):
-            accounts.launch(name, call_timeout_s=CALL_TIMEOUT_S)
+            accounts.launch(name, ui=name == WITH_UI, call_timeout_s=CALL_TIMEOUT_S)
     accounts.assign(*tasks)
     accounts.wait(lambda: all(map(accounts.runs, needed)), "the instances to run", deadline_s=180)
     accounts.orders.write(300, LIVE)
@@ -167,6 +169,25 @@ def test_replayed_active_and_standby_stores_come_back_whole(accounts: Accounts) 
 
     accounts.check()
     assert moved() == ["0_0", "0_1"]
+
+
+def test_standbys_are_compared_when_a_command_asks_for_it(accounts: Accounts) -> None:
+    asked = accounts.command(CommandKind.CERTIFY, "i1", tasks=(1, 3))
+
+    def certificates() -> list[CertificateStatus]:
+        copies = [accounts.status("i1").task(TaskId(0, number)) for number in (1, 3)]
+        return [CertificateStatus() if copy is None else copy.certificate for copy in copies]
+
+    accounts.wait(lambda: {known.command for known in certificates()} == {asked}, "both to be compared")
+    assert all(known.position is not None and not known.divergences for known in certificates())
+
+
+def test_sparks_ui_is_where_the_status_says_that_it_is(accounts: Accounts) -> None:
+    url = accounts.status(WITH_UI).process.ui_url
+    assert url is not None
+    with urlopen(url, timeout=20) as answer:
+        assert b"Spark" in answer.read()
+    assert accounts.status("i2").process.ui_url is None
 
 
 def test_killed_worker_in_the_middle_of_the_stream_loses_and_doubles_nothing(accounts: Accounts) -> None:

@@ -5,10 +5,13 @@ import json
 
 from airflow_provider.cli.application_state import ApplicationState
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.history_record import RtoParts
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.status import InstanceState, RestorePhase, TaskState
 from airflow_provider.control.view import ControlView
+from airflow_provider.control.watcher import Watcher
 from tests.builders import APPLICATION, active, assigned, instance, promoted, standby
+from tests.unit.control.test_phase_times import failover
 
 
 def whole() -> ControlView:
@@ -22,7 +25,10 @@ def whole() -> ControlView:
         ),
         "b": instance("b", active(1), standby(0)),
     }
-    return ControlView(APPLICATION, assignment=assigned("a b", "b a"), statuses=statuses)
+    heard = dict.fromkeys(statuses, 1_000)
+    return ControlView(
+        APPLICATION, assignment=assigned("a b", "b a"), statuses=statuses, heard_at_ms=heard, newest_ms=1_000
+    )
 
 
 def test_application_that_is_whole_has_no_problem_and_a_line_for_each_copy() -> None:
@@ -30,8 +36,9 @@ def test_application_that_is_whole_has_no_problem_and_a_line_for_each_copy() -> 
 
     lines = [line.split() for line in text.splitlines()]
     assert ["a", "running", "1", "0", "h1", "7"] in lines
-    assert ["0_0", "a", "active", "running", "-", "-", "1,234", "12,345", "679"] in lines
-    assert ["0_0", "b", "standby", "warm", "0", "0.0", "-", "-", "-"] in lines
+    assert ["0_0", "a", "active", "running", "-", "-", "-", "1,234", "12,345", "679", "~9.5", "s", "-"] in lines
+    assert ["0_0", "b", "standby", "warm", "0", "0.0", "no", "-", "-", "-", "-", "-"] in lines
+    assert text.startswith("app, generation 1, watched by none\n")
     assert "open incidents" not in text
     assert text.endswith("no problems")
 
@@ -116,6 +123,44 @@ def test_json_has_everything() -> None:
     assert found["instances"]["a"]["tasks"][0]["processed_records"] == 12_345
     assert (found["instances"]["a"]["silent"], found["instances"]["b"]["silent"]) == (False, True)
     assert found["problems"] == ["instance b: silent (running)"]
+    assert found["watcher"] is None
+    assert [(row["task"], row["instance"], row["lag_records"]) for row in found["standbys"]] == [
+        ("0_0", "b", 0),
+        ("0_1", "a", 0),
+    ]
+    # Nobody would take over what a silent instance holds as a standby.
+    assert found["predicted_rto_ms"] == {"0_0": None, "0_1": 9_500}
+
+
+def test_watcher_is_named_with_since_when_it_watches() -> None:
+    view = whole()
+    view.watcher = Watcher(application_id=APPLICATION, host="h9", pid=5, began_at_ms=1_000, sent_at_ms=61_000)
+
+    lives, gone = ApplicationState(view, watched=True), ApplicationState(view)
+
+    assert "watched by process 5 on h9 since 1970-01-01T00:00:01+00:00" in lives.to_text()
+    assert lives.to_json()["watcher"]["watches"] is True
+    assert "watched by none, last by process 5 on h9 until 1970-01-01T00:01:01+00:00" in gone.to_text()
+    assert (gone.to_json()["watcher"]["watches"], gone.to_json()["watcher"]["host"]) == (False, "h9")
+
+
+def test_predicted_rto_stands_beside_the_newest_that_was_measured() -> None:
+    later = dataclasses.replace(failover(), id="later", tasks=(TaskId(0, 0),), rto=RtoParts(total_ms=2_400))
+
+    state = ApplicationState(whole(), history=[failover(), later])
+
+    line = next(line for line in state.to_text().splitlines() if line.startswith("0_0   a"))
+    assert line.split()[-4:] == [f"{state.to_json()['predicted_rto_ms']['0_0'] / 1000:.1f}", "s", "2.4", "s"]
+    assert state.to_json()["measured_rto_ms"] == {"0_0": 2_400}
+
+
+def test_standbys_have_a_table_of_their_own() -> None:
+    text = ApplicationState(whole()).to_text(standbys=True)
+
+    lines = [line.split() for line in text.splitlines()]
+    assert ["0_0", "b", "warm", "0", "0.0", "-", "-", "0", "-", "-"] in lines
+    assert not any("active" in line for line in lines)
+    assert text.endswith("no problems")
 
 
 def test_instances_that_start_are_one_problem_whatever_is_assigned_to_them() -> None:

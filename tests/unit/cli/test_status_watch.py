@@ -1,7 +1,8 @@
 from __future__ import annotations
 
-from airflow_provider.cli.status_watch import HeartbeatWatch, fitted
+from airflow_provider.cli.status_watch import HeartbeatWatch, WatcherWatch, fitted
 from airflow_provider.control.status import InstanceState
+from airflow_provider.control.watcher import Watcher
 from tests.builders import active, assigned, instance, standby, view_of
 
 
@@ -24,6 +25,29 @@ def test_instance_that_ended_is_not_silent() -> None:
     heartbeats.silent(view, 100.0)
 
     assert heartbeats.silent(view, 200.0) == set()
+
+
+def test_watcher_is_silent_once_it_said_nothing_for_too_long() -> None:
+    view, watching = view_of(None), WatcherWatch()
+    assert not watching.watched(view, 100.0)
+    view.watcher, view.watcher_heard_at_ms = said(1), view.newest_ms
+
+    assert watching.watched(view, 101.0)
+    assert watching.watched(view, 110.0)
+    assert not watching.watched(view, 112.0)
+    view.watcher = said(2)
+    assert watching.watched(view, 113.0)
+
+
+def test_watcher_that_was_silent_before_the_first_look_is_found_at_once() -> None:
+    view = view_of(None)
+    view.watcher, view.watcher_heard_at_ms, view.newest_ms = said(1), 1_000, 30_000
+
+    assert not WatcherWatch().watched(view, 100.0)
+
+
+def said(at_ms: int) -> Watcher:
+    return Watcher(application_id="app", host="h", pid=1, began_at_ms=1, sent_at_ms=at_ms)
 
 
 def test_what_the_terminal_has_no_line_for_is_left_out() -> None:

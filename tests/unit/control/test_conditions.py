@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import pytest
 
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.command import TASK_KILLED
 from airflow_provider.control.conditions import (
+    AllOf,
     CommandDone,
     Condition,
+    Evaluation,
     FaultTaken,
     IncidentResolved,
     InstanceEnded,
@@ -17,6 +22,7 @@ from airflow_provider.control.conditions import (
     PredictedRtoWithin,
     ProcessingPaused,
     SnapshotsTaken,
+    StandbysCompared,
     StandbysWarm,
     TaskInState,
     TasksReplayed,
@@ -26,7 +32,7 @@ from airflow_provider.control.conditions import (
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.observation import Observation
 from airflow_provider.control.rto_basis import rto_basis
-from airflow_provider.control.status import InstanceState, InstanceStatus, SnapshotStatus, TaskState
+from airflow_provider.control.status import CertificateStatus, InstanceState, InstanceStatus, SnapshotStatus, TaskState
 from airflow_provider.errors import ConfigurationError
 from tests.builders import APPLICATION, active, assigned, instance, seen, standby
 from tests.unit.control.test_phase_times import failover
@@ -46,6 +52,13 @@ CONDITIONS: list[Condition] = [
     IncidentResolved("a", 3),
     PredictedRtoWithin(max_rto_s=1.5, basis=rto_basis([failover(), restored("b")], {})),
     SnapshotsTaken("a", "c1", {TaskId(0, 1): SnapshotStatus(7, 1_000)}),
+    StandbysCompared("a", 3, "c1", {TaskId(0, 1): CertificateStatus(7, 1_000, 1, "c0")}),
+    AllOf(
+        (
+            SnapshotsTaken("a", "c1", {TaskId(0, 1): SnapshotStatus()}),
+            StandbysCompared("b", 3, "c2", {TaskId(0, 0): CertificateStatus()}),
+        )
+    ),
 ]
 A, B = instance("a", active(0), standby(1)), instance("b", active(1), standby(0))
 PAIR = assigned("a b", "b a")
@@ -273,6 +286,82 @@ class TestTasksReplayed:
         ended = instance("a", state=InstanceState.ENDED, last_commands=("c0", "c1", "c2"))
 
         assert outcome(self.REPLAY, seen(PAIR, ended)) is Outcome.FAILED
+
+
+class TestStandbysCompared:
+    COMPARED = StandbysCompared("a", 1, "c1", {TaskId(0, 1): CertificateStatus(5, 1_000, 1, "c0")})
+
+    def after(self, **certificate: Any) -> Evaluation:
+        known = CertificateStatus(**{"position": 5, "at_ms": 1_000, "divergences": 1, "command": "c0", **certificate})
+        copy = dataclasses.replace(standby(1), certificate=known)
+        return self.COMPARED.evaluate(seen(PAIR, instance("a", active(0), copy)))
+
+    def test_comparison_that_nobody_asked_for_is_not_the_answer(self) -> None:
+        evaluation = self.after(position=9, at_ms=2_000)
+
+        assert evaluation.outcome is Outcome.WAITING
+        assert "task 0_1 is not compared yet (following, lag 0" in evaluation.seen
+
+    @pytest.mark.parametrize("command", ["c1", "c2"], ids=["ours", "a later one"])
+    def test_comparison_that_was_asked_for_is_the_answer(self, command: str) -> None:
+        evaluation = self.after(position=9, at_ms=2_000, command=command)
+
+        assert evaluation.outcome is Outcome.MET
+        assert evaluation.result == {"instance": "a", "positions": {"0_1": 9}, "diverged": {}}
+
+    def test_difference_is_an_answer_too(self) -> None:
+        evaluation = self.after(position=None, at_ms=None, divergences=2, command="c1")
+
+        assert evaluation.outcome is Outcome.MET
+        assert "held something else" in evaluation.result["diverged"]["0_1"]
+        assert evaluation.result["positions"] == {}
+
+    @pytest.mark.parametrize(
+        ("status", "why"),
+        [
+            pytest.param(instance("a", incarnation=2), "was replaced", id="replaced"),
+            pytest.param(instance("a", state=InstanceState.ENDED), "a is ended", id="ended"),
+            pytest.param(instance("a", refusals={"c1": "an old version"}), "refuses: an old version", id="refused"),
+            pytest.param(instance("a", active(1)), "the active of task 0_1 now", id="promoted"),
+        ],
+    )
+    def test_what_cannot_answer_any_more_is_a_failure(self, status: InstanceStatus, why: str) -> None:
+        evaluation = self.COMPARED.evaluate(seen(PAIR, status))
+
+        assert evaluation.outcome is Outcome.FAILED
+        assert why in evaluation.seen
+
+
+class TestAllOf:
+    BOTH = AllOf(
+        (
+            SnapshotsTaken("a", "c1", {TaskId(0, 1): SnapshotStatus()}),
+            SnapshotsTaken("b", "c2", {TaskId(0, 0): SnapshotStatus()}),
+        )
+    )
+
+    def copied(self, name: str, task: int, at_ms: int | None) -> InstanceStatus:
+        copy = dataclasses.replace(standby(task), snapshot=SnapshotStatus(10, at_ms))
+        return instance(name, active(1 - task), copy)
+
+    def test_all_are_waited_for(self) -> None:
+        a, b = self.copied("a", 1, 5), self.copied("b", 0, None)
+
+        evaluation = self.BOTH.evaluate(seen(PAIR, a, b))
+
+        assert (evaluation.outcome, evaluation.seen) == (Outcome.WAITING, "task 0_0 has no new one yet")
+
+    def test_results_come_in_their_order(self) -> None:
+        a, b = self.copied("a", 1, 5), self.copied("b", 0, 6)
+
+        evaluation = self.BOTH.evaluate(seen(PAIR, a, b))
+
+        assert [one["instance"] for one in evaluation.result["results"]] == ["a", "b"]
+
+    def test_one_failure_is_enough(self) -> None:
+        a, b = self.copied("a", 1, None), instance("b", state=InstanceState.ENDED)
+
+        assert outcome(self.BOTH, seen(PAIR, a, b)) is Outcome.FAILED
 
 
 class TestIncidentResolved:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import msgspec
 import pytest
 
@@ -121,6 +123,21 @@ def test_watcher_moves_no_clock_by_which_instances_are_judged() -> None:
     put(view, Watcher(application_id=APPLICATION, host="triggerer", pid=7, began_at_ms=1, sent_at_ms=2), at_ms=90_000)
 
     assert view.silent_for_s == {"a": 0.0}
+
+
+def test_silence_of_a_watcher_is_told_by_the_heartbeats_that_came_since() -> None:
+    view = ControlView(APPLICATION)
+    assert view.watcher_silent_for_s == math.inf
+    watcher = Watcher(application_id=APPLICATION, host="triggerer", pid=7, began_at_ms=1, sent_at_ms=2)
+    put(view, instance("a", active(0)), at_ms=9_000)
+    put(view, watcher, at_ms=10_000)
+
+    put(view, instance("a", active(0)), at_ms=25_000)
+
+    assert view.watcher_silent_for_s == 15.0
+    # The broker's clock goes back by 20 s, with all that was heard.
+    put(view, instance("a", active(0)), at_ms=5_000)
+    assert view.watcher_silent_for_s == 15.0
 
 
 def test_claim_stands_for_its_process_until_the_first_heartbeat() -> None:

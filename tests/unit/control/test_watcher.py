@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from airflow_provider.control.watcher import Watcher, watch_problem
+from airflow_provider.control.watcher import Watcher, watch_problem, watched_by
 
 LAST = Watcher(application_id="app", host="triggerer-1", pid=7, began_at_ms=1, sent_at_ms=1_700_000_000_000)
 
@@ -22,3 +22,9 @@ def test_application_that_nothing_ever_watched_says_so() -> None:
 
     assert found is not None
     assert "nothing ever did: unpause its failover DAG and run a triggerer" in found
+
+
+def test_by_whom_and_since_when_is_said_in_a_few_words() -> None:
+    assert watched_by(LAST, watched=True) == "watched by process 7 on triggerer-1 since 1970-01-01T00:00:00+00:00"
+    assert watched_by(LAST, watched=False).startswith("watched by none, last by process 7 on triggerer-1 until 2023-")
+    assert watched_by(None, watched=False) == "watched by none"

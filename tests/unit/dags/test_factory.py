@@ -48,7 +48,7 @@ def made() -> StreamDags:
         "orders",
         **ARGUMENTS,
         slo=Slo(rto_s=10, lag_s=30, disk_free_bytes=1 << 30),
-        drills=[Drill("crash", schedule="@weekly")],
+        drills=[Drill("crash", schedule="@weekly", blackout=["mon-fri 08:00-18:00 Europe/Vienna", "sun"])],
         default_args={"retries": 3, "owner": "payments"},
         tags=["team:payments"],
         dag_args={"access_control": {"Op": {"DAGs": {"can_read"}}}},
@@ -88,6 +88,8 @@ def test_every_field_of_every_form_is_read_by_a_task(made: StreamDags) -> None:
         ("scale", "instances", []),
         ("scale", "instances", ["z"]),
         ("stop", "instances", ["z"]),
+        ("standbys", "tasks", ["3"]),
+        ("standbys", "action", "copy"),
         ("failover", "instance", "z"),
     ],
 )
@@ -137,6 +139,7 @@ def test_file_that_is_parsed_for_all_makes_every_dag(tmp_path: Path) -> None:
         "orders_repair",
         "orders_monitor",
         "orders_pause",
+        "orders_standbys",
         "orders_topics",
         "orders_reset",
         "orders_drill_crash",
@@ -270,9 +273,15 @@ def test_drill_is_scheduled_and_tells_when_it_was_passed(made: StreamDags) -> No
     check: Any = dag.get_task("check_recovery")
 
     assert str(dag.schedule) == "@weekly"
+    assert dag.params["blackout"] == ["mon,tue,wed,thu,fri 08:00-18:00 Europe/Vienna", "sun UTC"]
     watched: Any = dag.get_task("check_watch")
     assert watched.failover_dag_id == made.failover.dag_id
     assert dag.get_task("inject_fault").upstream_task_ids == {"check_watch"}
+    fault: Any = dag.get_task("inject_fault")
+    assert watched.instance == fault.instance
+    # A drill in its blackout times is skipped before anything could fail.
+    assert not dag.get_task("check_blackout").upstream_task_ids
+    assert dag.get_task("be_ready").upstream_task_ids == {"check_blackout"}
     assert check.max_rto_s == 10
     assert check.outlets == [drills("orders")]
     assert isinstance(check.outlets[0], Asset)
@@ -298,7 +307,13 @@ def test_wrong_argument_is_refused_in_one_line(wrong: dict[str, Any], message: s
 
 @pytest.mark.parametrize(
     "make",
-    [lambda: Instance("a/b"), lambda: Drill("flood"), lambda: Slo(rto_s=0), lambda: stream_dags("a b", **ARGUMENTS)],
+    [
+        lambda: Instance("a/b"),
+        lambda: Drill("flood"),
+        lambda: Drill(blackout="weekends"),
+        lambda: Slo(rto_s=0),
+        lambda: stream_dags("a b", **ARGUMENTS),
+    ],
 )
 def test_part_that_cannot_be_is_refused_where_it_is_made(make: Callable[[], object]) -> None:
     with pytest.raises(ConfigurationError):

@@ -8,6 +8,7 @@ import pytest
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
+from airflow_provider.kafka.connection import KafkaConnection
 
 
 def hook(monkeypatch: pytest.MonkeyPatch, **connection: Any) -> KafkaStreamsHook:
@@ -36,6 +37,26 @@ def test_credentials_are_those_of_sasl(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert (found.sasl_username, found.sasl_password, found.ssl_ca_location) == ("me", "secret", "/ca.pem")
     assert "secret" not in repr(found)
+
+
+def test_connection_of_the_apache_kafka_provider_serves_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    extra = {"bootstrap.servers": "a:1,b:2", "group.id": "team"}
+    given = {"conn_type": "kafka", "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(given))
+
+    assert KafkaStreamsHook("kafka_default").connection == KafkaConnection("a:1,b:2")
+
+
+def test_what_such_a_connection_says_that_cannot_be_carried_over_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    extra = {"bootstrap.servers": "a:1", "ssl.key.password": "secret"}
+    given = {"conn_type": "kafka", "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(given))
+
+    works, message = KafkaStreamsHook("kafka_default").test_connection()
+
+    assert not works
+    assert message.startswith("Connection 'kafka_default' of type 'kafka' sets ssl.key.password, which cannot be")
+    assert "secret" not in message
 
 
 def test_connection_without_a_server_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from airflow_provider.errors import ConfigurationError, DeadlineError, FencedErr
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.operators.application_reset import ResetApplicationOperator
+from airflow_provider.operators.blackout_check import CheckBlackoutOperator
 from airflow_provider.operators.changelog_replay import ReplayChangelogOperator
 from airflow_provider.operators.changelog_topics import CreateChangelogTopicsOperator
 from airflow_provider.operators.control import ControlOperator
@@ -29,6 +30,8 @@ from airflow_provider.operators.promotion import PromoteStandbyOperator
 from airflow_provider.operators.recovery_check import CheckRecoveryOperator
 from airflow_provider.operators.repair_list import ListRepairsOperator
 from airflow_provider.operators.slo_check import CheckSloOperator
+from airflow_provider.operators.standby_certification import CertifyStandbysOperator
+from airflow_provider.operators.standby_snapshot import SnapshotStandbysOperator
 from airflow_provider.operators.state_removal import RemoveStateOperator
 from airflow_provider.operators.task_assignment import AssignTasksOperator
 from airflow_provider.operators.topic_check import CheckTopicsOperator
@@ -40,6 +43,8 @@ from airflow_provider.sensors.task_state import TaskStateSensor
 
 ARGUMENTS: dict[type[ControlOperator | ControlSensor], dict[str, Any]] = {
     AssignTasksOperator: {},
+    CertifyStandbysOperator: {},
+    CheckBlackoutOperator: {},
     CheckDrillReadinessOperator: {},
     CheckRecoveryOperator: {"fault": {}},
     CheckSloOperator: {},
@@ -55,6 +60,7 @@ ARGUMENTS: dict[type[ControlOperator | ControlSensor], dict[str, Any]] = {
     ListRepairsOperator: {},
     ReportFailOverOperator: {"incident_id": "i"},
     ResetApplicationOperator: {},
+    SnapshotStandbysOperator: {},
     StopInstanceOperator: {"instance": "a"},
     IncidentResolutionSensor: {"instance": "a", "incarnation": 1},
     InstanceStateSensor: {"instance": "a"},

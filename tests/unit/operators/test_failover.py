@@ -84,7 +84,8 @@ def test_task_that_is_held_for_want_of_an_instance_moves_once_there_is_one() -> 
 
     assert decision.startswith("task 0_0: promote on b")
     assert placed_in(view) == ["b a"]
-    assert [record.answered_by for record in view.incidents.values()] == ["second"]
+    (record,) = view.incidents.values()
+    assert (record.answered_by, record.answered_by_dag) == ("second", FailOver(task_id="fail_over").dag_id)
 
 
 def test_task_that_is_held_is_not_answered_again_while_nothing_has_changed() -> None:

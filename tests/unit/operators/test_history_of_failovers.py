@@ -15,6 +15,7 @@ from airflow_provider.control.incident import Incident, IncidentKind, IncidentRe
 from airflow_provider.control.injected_fault import InjectedFault
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import BrokerUnreachableError, DeadlineError, InstanceError, StateError
+from airflow_provider.links.failover_run import FailoverRun
 from airflow_provider.operators.control import ControlOperator
 from airflow_provider.operators.failover_report import ReportFailOverOperator
 from airflow_provider.operators.recovery_check import CheckRecoveryOperator
@@ -31,6 +32,7 @@ RECORD = IncidentRecord(
         evidence="killed by signal 9",
     ),
     answered_by="failover-1",
+    answered_by_dag="app_failover",
     detected_at_ms=1_010,
     decided_at_ms=2_000,
     generation=2,
@@ -91,8 +93,10 @@ def check(hook: Hook, **more: Any) -> CheckRecoveryOperator:
 def test_drill_that_is_passed_is_in_the_history() -> None:
     hook = Hook(recovered())
 
-    check(hook, max_rto_s=2).execute_complete(CONTEXT, WHOLE)
+    checking = check(hook, max_rto_s=2)
+    checking.execute_complete(CONTEXT, WHOLE)
 
+    assert checking.linked_run == FailoverRun("app_failover", "failover-1")
     (drill,) = hook.history
     assert (drill.kind, drill.id, drill.outcome) == (HistoryKind.DRILL, FAULT.id, HistoryOutcome.PASSED)
     assert (drill.rto.total_ms, drill.slo_met, drill.rpo.doubled_records) == (1_500, True, 0)

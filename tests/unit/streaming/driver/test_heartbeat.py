@@ -64,6 +64,13 @@ def heartbeat(writer: FakeWriter, tmp_path: Path) -> Iterator[Heartbeat]:
         heartbeat.end(InstanceState.STOPPED, None)
 
 
+def test_place_of_sparks_ui_is_sent_at_once(heartbeat: Heartbeat, writer: FakeWriter) -> None:
+    heartbeat.set_ui_url("http://h1:4040")
+
+    wait_until(lambda: writer.sent[-1].process.ui_url == "http://h1:4040", 10, "the next heartbeat")
+    assert writer.sent[-1].process.pid
+
+
 def test_first_heartbeat_names_the_process_and_its_disk(
     heartbeat: Heartbeat, writer: FakeWriter, tmp_path: Path
 ) -> None:

@@ -137,6 +137,13 @@ def test_snapshot_is_asked_of_the_standbys_of_its_tasks(tmp_path: Path) -> None:
     assert controlled.status.refusals == {}
 
 
+def test_comparison_is_asked_of_the_standbys_of_its_tasks(controlled: Controlled) -> None:
+    controlled.apply(command(CommandKind.CERTIFY, "c1", task=2))
+
+    assert [plan.certify for plan in controlled.slots[0].goals[-1][0]] == [None, "c1"]
+    assert (controlled.status.commands, controlled.status.refusals) == (["c1"], {})
+
+
 def test_snapshot_is_refused_where_the_job_takes_none(controlled: Controlled) -> None:
     controlled.apply(command(CommandKind.SNAPSHOT, "c1", task=2))
 

@@ -24,6 +24,12 @@ def test_snapshot_is_asked_of_a_standby_alone() -> None:
     assert [plan.snapshot for plan in plans] == [None, "c9"]
 
 
+def test_comparison_is_asked_of_a_standby_alone() -> None:
+    plans = task_plans(assigned("i1 i2", "i2 i1"), "i1", {}, {}, {TaskId(0, 0): "c8", TaskId(0, 1): "c9"})
+
+    assert [plan.certify for plan in plans] == [None, "c9"]
+
+
 def test_instance_that_is_not_named_has_no_tasks() -> None:
     assert task_plans(assigned("i1 i2"), "i3", {}) == ()
 

@@ -71,9 +71,11 @@ def tick(task: FakeStandby, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ce
     """Minds it at a second, every 600 s a comparison."""
     certified = Certification()
 
-    def at(second: float, may_begin: bool = True) -> Certification:
+    def at(
+        second: float, may_begin: bool = True, asked_by: str | None = None, interval_s: float | None = 600.0
+    ) -> Certification:
         monkeypatch.setattr(time, "monotonic", lambda: second)
-        certified.tick(cast(Task, task), 600.0, may_begin)
+        certified.tick(cast(Task, task), interval_s, may_begin, asked_by)
         return certified
 
     return at
@@ -184,6 +186,70 @@ def test_comparison_whose_store_was_opened_anew_begins_again(
     tick(3.0)
 
     assert len(task.scans) == 2
+
+
+def test_store_is_compared_when_it_is_asked_for_and_once_for_each_command(
+    task: FakeStandby, tick: Callable[..., Certification]
+) -> None:
+    tick(1.0)
+    task.scans[0].finds(7)
+    by = tick(2.0)
+    assert reported(by).certificate.command is None
+
+    tick(3.0, asked_by="c1")
+    assert reported(by).certificate.command is None
+    task.scans[1].finds(7)
+    tick(4.0, asked_by="c1")
+    tick(5.0, asked_by="c1")
+
+    assert len(task.scans) == 2
+    assert reported(by).certificate.command == "c1"
+    tick(6.0, asked_by="c2")
+    assert len(task.scans) == 3
+
+
+def test_comparison_that_was_under_way_does_not_answer_a_command(
+    task: FakeStandby, tick: Callable[..., Certification]
+) -> None:
+    tick(1.0)
+    by = tick(2.0, asked_by="c1")
+    task.scans[0].finds(7)
+    tick(3.0, asked_by="c1")
+    assert reported(by).certificate.command is None
+
+    tick(4.0, asked_by="c1")
+    task.scans[1].finds(8)
+    with pytest.raises(StoreDivergedError):
+        tick(5.0, asked_by="c1")
+
+    assert (reported(by).certificate.command, reported(by).certificate.divergences) == ("c1", 1)
+
+
+def test_command_is_not_forgotten_with_a_store_that_is_closed(
+    task: FakeStandby, tick: Callable[..., Certification]
+) -> None:
+    tick(1.0, asked_by="c1").leave()
+    tick(2.0, asked_by="c1")
+    task.scans[1].finds(None)
+    tick(3.0, asked_by="c1")
+
+    tick(4.0, asked_by="c1")
+
+    assert len(task.scans) == 3
+
+
+def test_job_without_an_interval_compares_only_what_is_asked_for(
+    task: FakeStandby, tick: Callable[..., Certification]
+) -> None:
+    tick(1.0, interval_s=None)
+    assert task.scans == []
+
+    tick(2.0, interval_s=None, asked_by="c1")
+    task.scans[0].finds(7)
+    by = tick(3.0, interval_s=None, asked_by="c1")
+    tick(4.0, interval_s=None, asked_by="c1")
+
+    assert (len(task.scans), reported(by).certificate.position) == (1, 10)
 
 
 def test_error_of_another_kind_is_reported_first_and_an_active_is_never_certified(

@@ -10,10 +10,11 @@ from typing import Any, cast
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import TaskState
+from airflow_provider.control.status import Role, TaskState
 from airflow_provider.errors import StoreDivergedError
 from airflow_provider.state.digest import digest_of
 from airflow_provider.streaming.worker.kafka_clients import RestoreConsumer
+from airflow_provider.streaming.worker.plan import TaskPlan
 from airflow_provider.streaming.worker.standby_duties import StandbyDuties
 from airflow_provider.streaming.worker.task import Task
 from tests.builders import standby
@@ -46,6 +47,7 @@ class FakeStandby:
         self.digest = f"{digest_of([b'k'], [b'v']):016x}"
         self._found = digest_of([b"k"], [value])
         self.scans = 0
+        self.plan = TaskPlan(task=self.id, role=Role.STANDBY, generation=1)
 
     def scan(self) -> FakeScan:
         self.scans += 1
@@ -110,6 +112,18 @@ def test_only_standbys_are_compared(duties: StandbyDuties) -> None:
     tick(duties, restoring)
 
     assert restoring.scans == 0
+
+
+def test_standby_is_compared_when_its_plan_asks_for_it(tmp_path: Path) -> None:
+    never = StandbyDuties(instance_settings(tmp_path), dataclasses.replace(job_spec(), certify_interval_s=None))
+    asked, other = FakeStandby(0), FakeStandby(1)
+    asked.plan = dataclasses.replace(asked.plan, certify="c1")
+
+    for _ in range(3):
+        tick(never, other, asked)
+
+    assert (asked.scans, other.scans) == (1, 0)
+    assert never.with_status(standby(0)).certificate.command == "c1"
 
 
 def test_comparison_ends_with_the_store(duties: StandbyDuties) -> None:

@@ -1,0 +1,133 @@
+"""What is known of each standby, for a table and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from airflow_provider.cli.duration_text import ago
+from airflow_provider.cli.table import table
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.status import Role, TaskStatus
+from airflow_provider.control.view import ControlView
+
+__all__ = ["StandbyRow", "certified", "standby_rows", "standby_table"]
+
+_MAX_ERROR = 80
+
+
+@dataclass(frozen=True, kw_only=True)
+class StandbyRow:
+    """One standby. Ages are by the clock of its host, as of its last heartbeat.
+
+    Args:
+        task: which task.
+        instance: which instance.
+        state: ``warm``, a `TaskState`, or ``no copy`` where the instance is assigned the task and reports none of it.
+        lag_records: changelog records that it lacks; None when unknown.
+        lag_s: the same in seconds.
+        certified_position: the changelog offset at which its store was last found to hold what its active's did; None
+            before.
+        certified_at_ms: when that was, epoch ms.
+        certified_age_ms: for how long that is ago.
+        divergences: how often it was found to hold something else, since its process began.
+        snapshot_position: the changelog offset of its last snapshot; None before the first.
+        snapshot_at_ms: when that was taken, epoch ms.
+        snapshot_age_ms: for how long that is ago.
+        error: what is wrong with it, or why no snapshot could be sent; None for nothing.
+    """
+
+    task: TaskId
+    instance: str
+    state: str
+    lag_records: int | None = None
+    lag_s: float | None = None
+    certified_position: int | None = None
+    certified_at_ms: int | None = None
+    certified_age_ms: int | None = None
+    divergences: int = 0
+    snapshot_position: int | None = None
+    snapshot_at_ms: int | None = None
+    snapshot_age_ms: int | None = None
+    error: str | None = None
+
+
+def standby_rows(view: ControlView) -> list[StandbyRow]:
+    """Those that living instances report, and those that are assigned, by task and instance.
+
+    Args:
+        view: the newest.
+    """
+    found = {(row.task, row.instance): row for row in _reported(view)}
+    for task_id, given in view.assignment.tasks.items() if view.assignment else ():
+        for name in given.standbys:
+            found.setdefault((task_id, name), StandbyRow(task=task_id, instance=name, state="no copy"))
+    return [found[key] for key in sorted(found)]
+
+
+def _reported(view: ControlView) -> Iterator[StandbyRow]:
+    for name, status in view.statuses.items():
+        for task in status.tasks if status.state.alive else ():
+            if task.role is Role.STANDBY:
+                certificate, snapshot = task.certificate, task.snapshot
+                yield StandbyRow(
+                    task=task.task,
+                    instance=name,
+                    state="warm" if task.warm else task.state.value,
+                    lag_records=task.lag_records,
+                    lag_s=task.lag_s,
+                    certified_position=certificate.position,
+                    certified_at_ms=certificate.at_ms,
+                    certified_age_ms=_age(status.sent_at_ms, certificate.at_ms),
+                    divergences=certificate.divergences,
+                    snapshot_position=snapshot.position,
+                    snapshot_at_ms=snapshot.at_ms,
+                    snapshot_age_ms=_age(status.sent_at_ms, snapshot.at_ms),
+                    error=task.error or snapshot.error,
+                )
+
+
+def certified(task: TaskStatus, sent_at_ms: int) -> str:
+    """A word or two on a task's certificate: ``-`` for an active, how long ago or ``no`` for a standby.
+
+    Args:
+        task: as it was reported.
+        sent_at_ms: when, epoch ms by the same clock.
+    """
+    if task.role is not Role.STANDBY:
+        return "-"
+    age_ms = _age(sent_at_ms, task.certificate.at_ms)
+    words = ["no" if age_ms is None else f"{ago(age_ms)} ago"]
+    words += [f"differed {task.certificate.divergences}x"] if task.certificate.divergences else []
+    return ", ".join(words)
+
+
+def standby_table(rows: Sequence[StandbyRow]) -> str:
+    """A line for each, times in UTC.
+
+    Args:
+        rows: of `standby_rows`.
+    """
+    header = ("task", "instance", "state", "lag", "lag s", "certified at", "ago", "differed", "snapshot", "error")
+    return table(header, [_cells(row) for row in rows])
+
+
+def _cells(row: StandbyRow) -> Sequence[str]:
+    at_ms, error = row.certified_at_ms, " ".join((row.error or "-").split())
+    return (
+        str(row.task),
+        row.instance,
+        row.state,
+        "-" if row.lag_records is None else f"{row.lag_records:,}",
+        "-" if row.lag_s is None else f"{row.lag_s:.1f}",
+        "-" if at_ms is None else f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}",
+        "-" if row.certified_age_ms is None else ago(row.certified_age_ms),
+        str(row.divergences),
+        "-" if row.snapshot_age_ms is None else f"{ago(row.snapshot_age_ms)} ago",
+        error if len(error) <= _MAX_ERROR else f"{error[: _MAX_ERROR - 3]}...",
+    )
+
+
+def _age(now_ms: int, at_ms: int | None) -> int | None:
+    return None if at_ms is None else now_ms - at_ms

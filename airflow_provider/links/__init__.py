@@ -1,0 +1,1 @@
+"""Links: the buttons that a task of this package has in Airflow's UI."""

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.kafka.client_config import connection_from_config
+from airflow_provider.kafka.connection import KafkaConnection
+
+SECRET = "hunter2"
+SASL = {
+    "bootstrap.servers": "a:9093,b:9093",
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "SCRAM-SHA-512",
+    "sasl.username": "me",
+    "sasl.password": SECRET,
+    "ssl.ca.location": "/ca.pem",
+}
+TRANSLATED = KafkaConnection(
+    "a:9093,b:9093",
+    security_protocol="SASL_SSL",
+    sasl_mechanism="SCRAM-SHA-512",
+    sasl_username="me",
+    sasl_password=SECRET,
+    ssl_ca_location="/ca.pem",
+)
+
+
+def test_address_and_credentials_are_carried_over() -> None:
+    found = connection_from_config(SASL, "it")
+
+    assert found == TRANSLATED
+    assert SECRET not in repr(found)
+    # The way back to a client is the configuration that was given.
+    assert found.to_client_config().items() >= SASL.items()
+
+
+def test_other_spellings_of_librdkafka_mean_the_same() -> None:
+    spelt = {name: value for name, value in SASL.items() if name not in ("bootstrap.servers", "sasl.mechanism")}
+    spelt |= {"metadata.broker.list": "a:9093,b:9093", "sasl.mechanisms": "SCRAM-SHA-512"}
+
+    assert connection_from_config({**spelt, "security.protocol": "sasl_ssl"}, "it") == TRANSLATED
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"group.id": "team", "auto.offset.reset": "earliest", "enable.auto.commit": False},
+        {"acks": "all", "enable.idempotence": True, "linger.ms": 5},
+        {"error_cb": "team.callbacks.on_error", "session.timeout.ms": 6000},
+        {"ssl.endpoint.identification.algorithm": "https", "enable.ssl.certificate.verification": True},
+    ],
+    ids=["consumer", "producer", "callbacks", "defaults-of-tls"],
+)
+def test_what_says_nothing_of_the_way_to_the_cluster_is_left_aside(more: dict[str, Any]) -> None:
+    assert connection_from_config({**SASL, **more}, "it") == TRANSLATED
+
+
+def test_standard_authorities_are_those_of_no_setting() -> None:
+    assert connection_from_config({**SASL, "ssl.ca.location": "probe"}, "it").ssl_ca_location is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ssl.key.location",
+        "ssl.key.password",
+        "ssl.keystore.password",
+        "ssl.ca.pem",
+        "sasl.oauthbearer.client.secret",
+        "sasl.kerberos.keytab",
+        "oauth_cb",
+        "socket.nagle.disable",
+        "broker.address.family",
+        "no.such.setting",
+    ],
+)
+def test_what_cannot_be_carried_over_is_refused_by_its_name_in_one_line(name: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        connection_from_config({**SASL, name: SECRET}, "Connection 'team'")
+
+    message = str(refused.value)
+    assert message.startswith(f"Connection 'team' sets {name}, which cannot be carried over")
+    assert "\n" not in message
+    assert SECRET not in message
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        pytest.param({**SASL, "enable.ssl.certificate.verification": False}, "sets enable.ssl", id="no-verification"),
+        pytest.param({**SASL, "ssl.endpoint.identification.algorithm": "none"}, "sets ssl.endpoint", id="any-host"),
+        pytest.param({**SASL, "sasl.mechanisms": "PLAIN"}, "sets sasl.mechanisms", id="twice"),
+        pytest.param({**SASL, "sasl.password": 1234567}, "sets sasl.password", id="no-text"),
+        pytest.param({**SASL, "sasl.mechanism": "GSSAPI"}, "SASL mechanism 'GSSAPI' is not one of", id="kerberos"),
+        pytest.param({"security.protocol": "SSL"}, "has no 'bootstrap.servers'", id="no-servers"),
+        pytest.param({}, "has no 'bootstrap.servers'", id="empty"),
+    ],
+)
+def test_what_is_not_enough_or_less_safe_is_refused(config: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words) as refused:
+        connection_from_config(config, "it")
+
+    assert SECRET not in str(refused.value)
+    assert "1234567" not in str(refused.value)
