@@ -22,7 +22,18 @@ _OPERATORS = (
     "slo_check",
     "task_assignment",
 )
-_SENSORS = ("incident_resolution", "instance_state", "predicted_rto", "standby_lag", "task_state")
+_SENSORS = (
+    "certified_standbys",
+    "changelog_growth",
+    "disk_space",
+    "drill_age",
+    "incident_resolution",
+    "instance_state",
+    "predicted_rto",
+    "source_lag",
+    "standby_lag",
+    "task_state",
+)
 
 
 def get_provider_info() -> dict[str, Any]:

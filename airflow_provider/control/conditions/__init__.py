@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from airflow_provider.control.conditions.evaluation import Condition, Evaluation, Outcome
+from airflow_provider.control.conditions.changelog import ChangelogGrowthWithin
+from airflow_provider.control.conditions.disk import DiskSpaceFree
+from airflow_provider.control.conditions.drill import DrillPassedWithin
+from airflow_provider.control.conditions.evaluation import Condition, Evaluation, Needs, Outcome
 from airflow_provider.control.conditions.incident import IncidentResolved
 from airflow_provider.control.conditions.instance import (
     CommandDone,
@@ -16,23 +19,29 @@ from airflow_provider.control.conditions.predicted_rto import PredictedRtoWithin
 from airflow_provider.control.conditions.replay import TasksReplayed
 from airflow_provider.control.conditions.serialization import from_plain
 from airflow_provider.control.conditions.snapshot import SnapshotsTaken
+from airflow_provider.control.conditions.source import SourceLagWithin
 from airflow_provider.control.conditions.standby import StandbysWarm
 from airflow_provider.control.conditions.task import TaskInState, TasksRunning
 from airflow_provider.control.conditions.wait_result import WaitResult
 
 __all__ = [
+    "ChangelogGrowthWithin",
     "CommandDone",
     "Condition",
+    "DiskSpaceFree",
+    "DrillPassedWithin",
     "Evaluation",
     "FaultTaken",
     "IncidentResolved",
     "InstanceEnded",
     "InstanceInState",
     "InstanceRunning",
+    "Needs",
     "Outcome",
     "PredictedRtoWithin",
     "ProcessingPaused",
     "SnapshotsTaken",
+    "SourceLagWithin",
     "StandbysWarm",
     "TaskInState",
     "TasksReplayed",

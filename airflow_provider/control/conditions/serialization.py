@@ -7,6 +7,9 @@ from typing import Any, Final
 import msgspec
 
 from airflow_provider.common import json_codec
+from airflow_provider.control.conditions.changelog import ChangelogGrowthWithin
+from airflow_provider.control.conditions.disk import DiskSpaceFree
+from airflow_provider.control.conditions.drill import DrillPassedWithin
 from airflow_provider.control.conditions.evaluation import Condition
 from airflow_provider.control.conditions.incident import IncidentResolved
 from airflow_provider.control.conditions.instance import (
@@ -20,6 +23,7 @@ from airflow_provider.control.conditions.pause import ProcessingPaused
 from airflow_provider.control.conditions.predicted_rto import PredictedRtoWithin
 from airflow_provider.control.conditions.replay import TasksReplayed
 from airflow_provider.control.conditions.snapshot import SnapshotsTaken
+from airflow_provider.control.conditions.source import SourceLagWithin
 from airflow_provider.control.conditions.standby import StandbysWarm
 from airflow_provider.control.conditions.task import TaskInState, TasksRunning
 from airflow_provider.errors import ConfigurationError
@@ -27,7 +31,10 @@ from airflow_provider.errors import ConfigurationError
 __all__ = ["from_plain"]
 
 _ANY: Final[Any] = (
-    CommandDone
+    ChangelogGrowthWithin
+    | CommandDone
+    | DiskSpaceFree
+    | DrillPassedWithin
     | FaultTaken
     | IncidentResolved
     | InstanceEnded
@@ -36,6 +43,7 @@ _ANY: Final[Any] = (
     | ProcessingPaused
     | PredictedRtoWithin
     | SnapshotsTaken
+    | SourceLagWithin
     | StandbysWarm
     | TaskInState
     | TasksReplayed

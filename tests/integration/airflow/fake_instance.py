@@ -13,6 +13,7 @@ from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.command import CommandKind
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import (
+    CertificateStatus,
     DiskStatus,
     InstanceState,
     InstanceStatus,
@@ -59,7 +60,7 @@ def tasks_of(
                     restore=RestoreStatus(records=3),
                     owned_at_ms=owned,
                     first_commit_at_ms=None if str(task_id) in no_input else owned + 5,
-                    source=SourceStatus(end=0, lag_records=0),
+                    source=SourceStatus(end=0, lag_records=int(os.environ.get("SOURCE_LAG", "0"))),
                 )
             )
         elif instance in given.standbys:
@@ -71,6 +72,7 @@ def tasks_of(
                     position=10,
                     lag_records=0,
                     lag_s=0.0,
+                    certificate=CertificateStatus(10, now_ms()) if "CERTIFIED" in os.environ else CertificateStatus(),
                     snapshot=snapshots.get(task_id, SnapshotStatus()),
                 )
             )
@@ -118,7 +120,7 @@ def main() -> int:
                     state=InstanceState.STOPPED if stopping else InstanceState.RUNNING,
                     generation=generation,
                     process=ProcessStatus(host=os.uname().nodename, pid=os.getpid(), log_file=settings.log_file),
-                    disk=DiskStatus(settings.state_dir),
+                    disk=DiskStatus(settings.state_dir, 4_096, 1 << 30),
                     sent_at_ms=now_ms(),
                     tasks=tasks_of(settings.instance, view.assignment, owned_at_ms, snapshots),
                     paused=paused,

@@ -6,8 +6,11 @@ from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.command import TASK_KILLED
 from airflow_provider.control.conditions import (
+    ChangelogGrowthWithin,
     CommandDone,
     Condition,
+    DiskSpaceFree,
+    DrillPassedWithin,
     FaultTaken,
     IncidentResolved,
     InstanceEnded,
@@ -17,6 +20,7 @@ from airflow_provider.control.conditions import (
     PredictedRtoWithin,
     ProcessingPaused,
     SnapshotsTaken,
+    SourceLagWithin,
     StandbysWarm,
     TaskInState,
     TasksReplayed,
@@ -46,6 +50,10 @@ CONDITIONS: list[Condition] = [
     IncidentResolved("a", 3),
     PredictedRtoWithin(max_rto_s=1.5, basis=rto_basis([failover(), restored("b")], {})),
     SnapshotsTaken("a", "c1", {TaskId(0, 1): SnapshotStatus(7, 1_000)}),
+    DiskSpaceFree(min_free_bytes=1 << 30, instances=("a", "b")),
+    SourceLagWithin(max_lag_records=10, tasks=(TaskId(0, 1),)),
+    ChangelogGrowthWithin(max_records_per_day=1_000, window_s=3_600.0, tasks=(TaskId(0, 1),)),
+    DrillPassedWithin(max_age_s=3_600.0, cause="crash"),
 ]
 A, B = instance("a", active(0), standby(1)), instance("b", active(1), standby(0))
 PAIR = assigned("a b", "b a")
