@@ -26,7 +26,18 @@ _OPERATORS = (
     "task_assignment",
 )
 _LINKS = ("instance_log.InstanceLogLink", "spark_ui.SparkUiLink", "failover_run.FailoverRunLink")
-_SENSORS = ("incident_resolution", "instance_state", "predicted_rto", "standby_lag", "task_state")
+_SENSORS = (
+    "certified_standbys",
+    "changelog_growth",
+    "disk_space",
+    "drill_age",
+    "incident_resolution",
+    "instance_state",
+    "predicted_rto",
+    "source_lag",
+    "standby_lag",
+    "task_state",
+)
 
 
 def get_provider_info() -> dict[str, Any]:

@@ -10,8 +10,11 @@ from airflow.sdk import Context
 
 from airflow_provider.common.clock import now_ms
 from airflow_provider.control.drill_age import drill_overdue
+from airflow_provider.control.forecast_findings import forecast_findings
 from airflow_provider.control.history_record import HistoryRecord
+from airflow_provider.control.metrics_forecasts import MetricsForecasts, metrics_forecasts
 from airflow_provider.control.predicted_rto import predict_rto
+from airflow_provider.control.rto_basis import rto_basis
 from airflow_provider.control.slo import Slo, missed_promises
 from airflow_provider.control.view import ControlView
 from airflow_provider.control.watcher import SILENT_AFTER_S, watch_problem
@@ -34,7 +37,9 @@ class CheckSloOperator(ControlOperator):
     at most, and until the watcher has, for ten seconds at most.
 
     What a failure of each task's active instance would cost now (see `airflow_provider.control.predicted_rto`) is
-    logged, and is a missed promise where it is beyond `max_rto_s` by what failovers on record took.
+    logged, and is a missed promise where it is beyond `max_rto_s` by what failovers on record took. So is what the
+    application's metrics say of its future (see `airflow_provider.control.metrics_forecasts`): it is logged, and a
+    missed promise where one of the three limits for it is set. Too few records miss no promise.
 
     Args:
         application_id: the application.
@@ -44,12 +49,18 @@ class CheckSloOperator(ControlOperator):
         min_disk_free_bytes: bytes that must be free where an instance keeps its stores; None sets no limit.
         max_rto_s: seconds from a failure to the next output; None sets no limit.
         max_drill_age_s: seconds since a drill was passed last, by the application's history; None sets no limit.
+        forecast_s: seconds ahead, in which no disk may come to have too little left, and no replay to take too long;
+            None looks at now alone.
+        max_replay_rto_s: seconds from a failure to the next output of a task of which no copy is left; None sets no
+            limit, and forecasts for `max_rto_s`.
+        max_changelog_records_per_day: records that a task's changelog may gain in a day; None sets no limit.
         failover_dag_id: the DAG that answers its failures, which must not be paused; None does not ask.
         kwargs: see `ControlOperator`.
 
     Returns:
-        ``generation`` of the assignment, how many ``instances`` and ``tasks`` were looked at, and by task
-        ``predicted_rto_ms``, None where it is not known.
+        ``generation`` of the assignment, how many ``instances`` and ``tasks`` were looked at, by task
+        ``predicted_rto_ms``, None where it is not known, and ``forecasts``: of ``disks`` by instance, ``growths`` and
+        ``replays`` by task.
 
     Raises:
         InstanceError: something is not as promised; a line for each.
@@ -65,6 +76,9 @@ class CheckSloOperator(ControlOperator):
         "min_disk_free_bytes",
         "max_rto_s",
         "max_drill_age_s",
+        "forecast_s",
+        "max_replay_rto_s",
+        "max_changelog_records_per_day",
         "failover_dag_id",
     )
 
@@ -78,6 +92,9 @@ class CheckSloOperator(ControlOperator):
         min_disk_free_bytes: int | None = None,
         max_rto_s: float | None = None,
         max_drill_age_s: float | None = None,
+        forecast_s: float | None = None,
+        max_replay_rto_s: float | None = None,
+        max_changelog_records_per_day: int | None = None,
         failover_dag_id: str | None = None,
         **kwargs: Any,
     ) -> None:
@@ -88,17 +105,14 @@ class CheckSloOperator(ControlOperator):
         self.min_disk_free_bytes = min_disk_free_bytes
         self.max_rto_s = max_rto_s
         self.max_drill_age_s = max_drill_age_s
+        self.forecast_s = forecast_s
+        self.max_replay_rto_s = max_replay_rto_s
+        self.max_changelog_records_per_day = max_changelog_records_per_day
         self.failover_dag_id = failover_dag_id
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Look and compare."""
-        records, disk = self.max_source_lag_records, self.min_disk_free_bytes
-        slo = Slo(
-            rto_s=parse_if_given(parse_seconds, "max_rto_s", self.max_rto_s),
-            lag_s=parse_if_given(parse_seconds, "max_lag_s", self.max_lag_s),
-            source_lag_records=parse_if_given(parse_whole, "max_source_lag_records", records, minimum=1),
-            disk_free_bytes=parse_if_given(parse_whole, "min_disk_free_bytes", disk, minimum=1),
-        )
+        slo = self._slo()
         view, silent_for_s, unwatched = self._listen()
         standbys = parse_whole("num_standby_replicas", self.num_standby_replicas)
         drill_age_s = parse_if_given(parse_seconds, "max_drill_age_s", self.max_drill_age_s)
@@ -111,6 +125,9 @@ class CheckSloOperator(ControlOperator):
         overdue = None if drill_age_s is None else drill_overdue(history, drill_age_s, now_ms())
         missed = [line for line in (unwatched, unanswered, overdue) if line is not None]
         missed += missed_promises(view, slo, standbys, silent_for_s, self.timeouts, predicted.values())
+        forecasts = self._forecasts(view, slo, history)
+        self.log.info("Ahead:%s", "".join(f"\n  {line}" for line in forecasts.lines()) or " no metrics are kept")
+        missed += map(str, forecast_findings(self.application_id, forecasts, slo, standbys))
         if missed or view.assignment is None:
             lines = "".join(f"\n  - {line}" for line in missed)
             raise InstanceError(f"{self.application_id!r} does not keep what it promises:{lines}")
@@ -119,9 +136,41 @@ class CheckSloOperator(ControlOperator):
             "instances": len(view.assignment.instances),
             "tasks": len(view.assignment.tasks),
             "predicted_rto_ms": {str(task): one.total_ms for task, one in predicted.items()},
+            "forecasts": forecasts.plain(),
         }
         self.log.info("All is as promised: %s", answer)
         return answer
+
+    def _slo(self) -> Slo:
+        records, disk, growth = (
+            self.max_source_lag_records,
+            self.min_disk_free_bytes,
+            self.max_changelog_records_per_day,
+        )
+        return Slo(
+            rto_s=parse_if_given(parse_seconds, "max_rto_s", self.max_rto_s),
+            lag_s=parse_if_given(parse_seconds, "max_lag_s", self.max_lag_s),
+            source_lag_records=parse_if_given(parse_whole, "max_source_lag_records", records, minimum=1),
+            disk_free_bytes=parse_if_given(parse_whole, "min_disk_free_bytes", disk, minimum=1),
+            forecast_s=parse_if_given(parse_seconds, "forecast_s", self.forecast_s),
+            replay_rto_s=parse_if_given(parse_seconds, "max_replay_rto_s", self.max_replay_rto_s),
+            changelog_records_per_day=parse_if_given(parse_whole, "max_changelog_records_per_day", growth, minimum=1),
+        )
+
+    def _forecasts(self, view: ControlView, slo: Slo, history: Sequence[HistoryRecord]) -> MetricsForecasts:
+        try:
+            records = self.hook.read_metrics(self.application_id)
+        except TopicMissingError as error:
+            self.log.warning("Nothing is forecast: %s", error)
+            return MetricsForecasts()
+        return metrics_forecasts(
+            records,
+            now_ms(),
+            instances=view.assignment.instances if view.assignment else (),
+            min_free_bytes=slo.disk_free_bytes,
+            max_rto_s=slo.replay_rto_s or slo.rto_s,
+            basis=rto_basis(history, view.statuses, self.timeouts),
+        )
 
     def _history(self, drill_age_s: float | None) -> tuple[HistoryRecord, ...]:
         age_ms = max(_HISTORY_MS, int(1000 * (drill_age_s or 0)))

@@ -22,6 +22,7 @@ from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.failover import add_failover
 from airflow_provider.cli.history import add_history
 from airflow_provider.cli.instance_stop import add_stop
+from airflow_provider.cli.metrics import add_metrics
 from airflow_provider.cli.run import add_run
 from airflow_provider.cli.snapshot import add_snapshot
 from airflow_provider.cli.status import add_status
@@ -43,6 +44,7 @@ _COMMANDS: Final = (
     add_snapshot,
     add_certify,
     add_history,
+    add_metrics,
     add_broker,
 )
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_provider.control.view import ControlView
-from airflow_provider.kafka.names import assignment_topic, changelog_topic, history_topic, status_topic
+from airflow_provider.kafka.names import assignment_topic, changelog_topic, history_topic, metrics_topic, status_topic
 
 __all__ = ["ResetPlan", "StateFolder", "plan_reset"]
 
@@ -65,7 +65,8 @@ def plan_reset(
     """
     app = view.application_id
     commits = sorted(name for name in existing if re.fullmatch(rf"{re.escape(app)}-\d+-commits", name))
-    last = [status_topic(app), *([history_topic(app)] if delete_history else []), assignment_topic(app)]
+    history = [history_topic(app)] if delete_history else []
+    last = [metrics_topic(app), status_topic(app), *history, assignment_topic(app)]
     names = [*(changelog_topic(app, store) for store in stores), *commits, *last]
     state = {
         name: StateFolder(status.process.host, status.disk.folder or _folder(view, name))

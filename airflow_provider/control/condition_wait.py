@@ -9,6 +9,8 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
+from airflow_provider.common.clock import now_ms
+from airflow_provider.control.condition_records import ConditionRecords
 from airflow_provider.control.conditions import Condition, Evaluation, Outcome, WaitResult
 from airflow_provider.control.cursor import MISSING_S
 from airflow_provider.control.follower import ControlFollower
@@ -57,6 +59,7 @@ class ConditionWait:
         self._timeouts = timeouts
         self._give_up_at = give_up_at
         self._say = say
+        self._records = ConditionRecords(application_id, condition.needs())
 
     async def result(self) -> WaitResult:
         """Wait here, in whatever event loop this is."""
@@ -100,8 +103,10 @@ class ConditionWait:
 
     async def _evaluations(self) -> AsyncIterator[Evaluation]:
         """The condition's evaluation after every change, and now and then for the silences."""
-        async with ControlFollower(await self._connect(), self._application_id) as follower:
+        connection = await self._connect()
+        async with ControlFollower(connection, self._application_id) as follower:
             while not self._late():
+                await self._records.refresh(connection)
                 if follower.hearing or await follower.confirm():
                     evaluation = self._judge(follower)
                     # An outage must not look like a silent instance: ask the brokers before giving up.
@@ -123,6 +128,9 @@ class ConditionWait:
                 silent_for_s=follower.silent_for_s(),
                 heard=follower.silence.heard_since(),
                 timeouts=self._timeouts(),
+                now_ms=now_ms(),
+                history=self._records.history,
+                growths=self._records.growths,
             )
         )
 

@@ -6,9 +6,19 @@ from collections.abc import Iterable
 
 from airflow_provider.control.history_record import HistoryKind, HistoryOutcome, HistoryRecord
 
-__all__ = ["drill_overdue"]
+__all__ = ["drill_overdue", "passed_drill"]
 
 _DAY_S = 86_400
+
+
+def passed_drill(records: Iterable[HistoryRecord]) -> HistoryRecord | None:
+    """The drill that was passed last; None where none was.
+
+    Args:
+        records: what the application went through, of any kind.
+    """
+    passed = (r for r in records if r.kind is HistoryKind.DRILL and r.outcome is HistoryOutcome.PASSED)
+    return max(passed, key=_ended_ms, default=None)
 
 
 def drill_overdue(records: Iterable[HistoryRecord], max_age_s: float, now_ms: int) -> str | None:
@@ -20,7 +30,8 @@ def drill_overdue(records: Iterable[HistoryRecord], max_age_s: float, now_ms: in
         now_ms: epoch ms.
     """
     drills = [record for record in records if record.kind is HistoryKind.DRILL]
-    passed = max((d.ended_at_ms or d.at_ms for d in drills if d.outcome is HistoryOutcome.PASSED), default=None)
+    newest = passed_drill(drills)
+    passed = None if newest is None else _ended_ms(newest)
     if passed is not None and now_ms - passed <= 1000 * max_age_s:
         return None
     promised = f"one in {_days(max_age_s)} is promised"
@@ -29,6 +40,10 @@ def drill_overdue(records: Iterable[HistoryRecord], max_age_s: float, now_ms: in
     last = max(drills, key=lambda drill: drill.at_ms)
     why = "" if last.outcome is HistoryOutcome.PASSED else f"; the last one was {last.outcome.value}: {last.reason}"
     return f"no drill was passed for {_days((now_ms - passed) / 1000)}, {promised}{why}. Look at the drill DAGs' runs."
+
+
+def _ended_ms(drill: HistoryRecord) -> int:
+    return drill.ended_at_ms or drill.at_ms
 
 
 def _days(seconds: float) -> str:

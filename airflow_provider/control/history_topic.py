@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Any, Final
 
 import msgspec
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from airflow_provider.control.cursor import UNKNOWN_TOPIC, consumer_config
 from airflow_provider.control.history_record import (
     HistoryKind,
     HistoryRecord,
@@ -17,6 +15,7 @@ from airflow_provider.control.history_record import (
     history_value,
     read_history_value,
 )
+from airflow_provider.control.topic_scan import scan_topic
 from airflow_provider.errors import BrokerUnreachableError, TopicMissingError
 from airflow_provider.kafka.broker_error import refusal
 from airflow_provider.kafka.connection import KafkaConnection
@@ -26,8 +25,6 @@ from airflow_provider.kafka.names import history_topic
 __all__ = ["read_history", "write_history"]
 
 log = logging.getLogger(__name__)
-
-_BATCH: Final = 1000
 
 
 def write_history(
@@ -108,32 +105,10 @@ def read_history(
         TopicMissingError: the application has no history topic.
         BrokerUnreachableError: the end was not reached in time.
     """
-    topic, deadline = history_topic(application_id), time.monotonic() + timeout_s
-    errors = ConnectionErrors(logs=False)
-    config: dict[str, Any] = {"client.id": f"{application_id}-history", "error_cb": errors}
-    consumer = Consumer(consumer_config(connection, application_id) | config)
+    topic = history_topic(application_id)
     found: dict[bytes, HistoryRecord] = {}
-    position = 0
-    try:
-        end = _end_of(consumer, topic, timeout_s)
-        consumer.assign([TopicPartition(topic, 0, 0)])
-        while position < end:
-            if time.monotonic() > deadline:
-                why = errors.because(f"{position} of {end} offsets read")
-                raise BrokerUnreachableError(
-                    f"{topic!r} at {connection.bootstrap_servers} could not be read to its end within {timeout_s:g} s "
-                    f"({why}): check that the brokers answer."
-                )
-            for message in consumer.consume(_BATCH, 0.2):
-                position = _take(found, message, position)
-    except KafkaException as error:
-        consumer.poll(0)  # hands over why its connections failed
-        raise BrokerUnreachableError(
-            f"{topic!r} at {connection.bootstrap_servers} could not be read ({errors.because(error.args[0].str())}): "
-            "check the address and that the brokers answer."
-        ) from error
-    finally:
-        consumer.close()
+    for message in scan_topic(connection, application_id, topic, missing=_missing(topic), timeout_s=timeout_s):
+        _take(found, message)
     wanted = (
         record
         for record in found.values()
@@ -142,31 +117,15 @@ def read_history(
     return tuple(sorted(wanted, key=lambda record: (record.at_ms, record.id)))
 
 
-def _take(found: dict[bytes, HistoryRecord], message: Message, position: int) -> int:
-    """Apply a record or a consumer's event; the offset up to which is read now."""
-    error, offset = message.error(), int(message.offset() or 0)
-    if error is not None:
-        # Behind the last record that compaction or deletion left, only the event at the end says where the end is.
-        return max(position, offset) if error.code() == KafkaError._PARTITION_EOF else position
+def _take(found: dict[bytes, HistoryRecord], message: Message) -> None:
     key, value = message.key() or b"", message.value()
     if value is None:
         found.pop(key, None)
-    else:
-        try:
-            found[key] = read_history_value(value)
-        except msgspec.DecodeError as why:
-            log.warning("The record under %r of %s cannot be read and is left out: %s", key, message.topic(), why)
-    return offset + 1
-
-
-def _end_of(consumer: Consumer, topic: str, timeout_s: float) -> int:
+        return
     try:
-        _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=timeout_s)
-    except KafkaException as error:
-        if error.args[0].code() in UNKNOWN_TOPIC:
-            raise _missing(topic) from error
-        raise
-    return int(end)
+        found[key] = read_history_value(value)
+    except msgspec.DecodeError as why:
+        log.warning("The record under %r of %s cannot be read and is left out: %s", key, message.topic(), why)
 
 
 def _missing(topic: str) -> TopicMissingError:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.changelog_growth import ChangelogGrowth
+from airflow_provider.control.history_record import HistoryRecord
 from airflow_provider.control.liveness import Liveness, Timeouts, liveness
 from airflow_provider.control.status import InstanceStatus
 from airflow_provider.control.view import ControlView
@@ -22,6 +25,9 @@ class Observation:
             the observer does not know.
         heard: instances that sent a heartbeat since the observer reads; None when it only had one look.
         timeouts: how long an instance may be silent.
+        now_ms: when it was, epoch ms; 0 when the observer does not say.
+        history: what the application went through, the oldest first, where the condition needs it.
+        growths: by task, how fast its changelog grows, where the condition needs it.
     """
 
     view: ControlView
@@ -29,6 +35,9 @@ class Observation:
     silent_for_s: Mapping[str, float] = field(default_factory=dict)
     heard: frozenset[str] | None = None
     timeouts: Timeouts = field(default_factory=Timeouts)
+    now_ms: int = 0
+    history: Sequence[HistoryRecord] = ()
+    growths: Mapping[TaskId, ChangelogGrowth] = field(default_factory=dict)
 
     def living(self, instance: str) -> InstanceStatus | None:
         """The status of an instance that is known to live; None otherwise."""

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.history_record import HistoryKind, HistoryRecord
+from airflow_provider.control.metrics_record import MetricsRecord
 from airflow_provider.control.status import InstanceStatus, Role
 
-__all__ = ["RestoreRate", "restore_rate"]
+__all__ = ["RestoreRate", "observed_restore_rate", "restore_rate"]
 
 _RECORDS_PER_S: Final = 100_000.0
 """Where no restore is on record: a seventh of what was measured on an idle machine."""
@@ -45,17 +47,39 @@ def restore_rate(
     """
     for name in (instance, None) if instance else (None,):
         seen = [*_noted(name, history), *_reported(name, statuses)][-_RESTORES:]
-        took_s = sum(seconds for _, _, seconds in seen)
-        if took_s > 0:
-            return RestoreRate(
-                records_per_s=sum(records for records, _, _ in seen) / took_s,
-                bytes_per_s=(sum(size for _, size, _ in seen) / took_s) or None,
-                measured=True,
-            )
+        if (found := _mean_rate(seen)) is not None:
+            return found
     return RestoreRate()
 
 
+def observed_restore_rate(records: Sequence[MetricsRecord]) -> RestoreRate | None:
+    """The mean rate of the newest restores that metrics saw under way, of any instance; None where they saw none.
+
+    Args:
+        records: the oldest first.
+    """
+    seen: dict[tuple[str, int, TaskId], _Restore] = {}
+    for record in records:
+        for task in record.tasks:
+            if task.restoring and task.restored_records >= _MIN_RECORDS and task.restore_took_s > 0:
+                key = (record.instance, record.incarnation, task.task)
+                seen.pop(key, None)  # the newest restores are to be the last
+                seen[key] = (task.restored_records, task.restored_bytes, task.restore_took_s)
+    return _mean_rate([*seen.values()][-_RESTORES:])
+
+
 _Restore = tuple[int, int, float]
+
+
+def _mean_rate(seen: Sequence[_Restore]) -> RestoreRate | None:
+    took_s = sum(seconds for _, _, seconds in seen)
+    if took_s <= 0:
+        return None
+    return RestoreRate(
+        records_per_s=sum(records for records, _, _ in seen) / took_s,
+        bytes_per_s=(sum(size for _, size, _ in seen) / took_s) or None,
+        measured=True,
+    )
 
 
 def _noted(instance: str | None, history: Sequence[HistoryRecord]) -> Iterator[_Restore]:

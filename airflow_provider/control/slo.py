@@ -31,6 +31,11 @@ class Slo:
         drill_age_s: seconds since a drill was passed last.
         absence_s: seconds that an instance may be away and still go on from its stores: changelogs have to keep
             deletions for as long.
+        forecast_s: seconds ahead: a disk that will have too little left within them (none, or less than
+            ``disk_free_bytes``), or a replay that will take longer than ``replay_rto_s``, is a missed promise now.
+        replay_rto_s: seconds from a failure to the first commit of a next owner that has to replay the whole changelog,
+            because no copy of the task is left.
+        changelog_records_per_day: records that the changelog of a task may gain in a day, before compaction.
 
     Raises:
         ConfigurationError: a limit is not above zero.
@@ -42,6 +47,9 @@ class Slo:
     disk_free_bytes: int | None = None
     drill_age_s: float | None = None
     absence_s: float | None = None
+    forecast_s: float | None = None
+    replay_rto_s: float | None = None
+    changelog_records_per_day: int | None = None
 
     def __post_init__(self) -> None:
         """Check the limits."""

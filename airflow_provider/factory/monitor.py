@@ -28,6 +28,9 @@ def monitor_dag(parts: Parts) -> DAG:
             min_disk_free_bytes=slo.disk_free_bytes,
             max_rto_s=slo.rto_s,
             max_drill_age_s=slo.drill_age_s,
+            forecast_s=slo.forecast_s,
+            max_replay_rto_s=slo.replay_rto_s,
+            max_changelog_records_per_day=slo.changelog_records_per_day,
             failover_dag_id=parts.failover_dag_id,
             **parts.standbys,
         )

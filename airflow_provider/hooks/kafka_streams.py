@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Connection
 
     from airflow_provider.control.history_record import HistoryKind, HistoryRecord
+    from airflow_provider.control.metrics_record import MetricsRecord
     from airflow_provider.control.reader import ControlReader
     from airflow_provider.control.records import Value
     from airflow_provider.control.view import ControlView
@@ -167,6 +168,21 @@ class KafkaStreamsHook(BaseHook):
         from airflow_provider.control.history_topic import read_history
 
         return read_history(self.connection, application_id, since, kind)
+
+    def read_metrics(self, application_id: str, since: int | None = None) -> tuple[MetricsRecord, ...]:
+        """The figures of all instances, the oldest first; see `control.metrics_topic.read_metrics`.
+
+        Args:
+            application_id: the application.
+            since: only what was stored then or later, epoch ms; None for all, which is a week.
+
+        Raises:
+            TopicMissingError: the application has no metrics topic.
+            BrokerUnreachableError: its end was not reached in time.
+        """
+        from airflow_provider.control.metrics_topic import read_metrics
+
+        return read_metrics(self.connection, application_id, since)
 
 
 def _to_kafka(connection: Connection) -> KafkaConnection:

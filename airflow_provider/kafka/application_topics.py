@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from airflow_provider.errors import ConfigurationError, TopicMismatchError
 from airflow_provider.kafka.names import assignment_topic, changelog_topic, check_name
 from airflow_provider.kafka.topic_admin import TopicAdmin
-from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec, control_specs, history_spec
+from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec, control_specs, history_spec, metrics_spec
 
 __all__ = ["ApplicationTopics", "create_topics", "other_owners", "refuse_those_of_others"]
 
@@ -20,7 +20,7 @@ class ApplicationTopics:
     Args:
         partitions: of the sources, and so of each changelog.
         changelogs: the names of the changelogs.
-        control: the names of the control topics, that of the history among them.
+        control: the names of the control topics, those of the history and of the metrics among them.
         created: the names of those that did not exist.
     """
 
@@ -74,7 +74,11 @@ def create_topics(
         changelog_spec(application_id, check_name("store", store), partitions, replication_factor) for store in stores
     ]
     refuse_those_of_others(topics, application_id, stores)
-    control = (*control_specs(application_id, replication_factor), history_spec(application_id, replication_factor))
+    control = (
+        *control_specs(application_id, replication_factor),
+        history_spec(application_id, replication_factor),
+        metrics_spec(application_id, replication_factor),
+    )
     outputs = [
         TopicSpec(name=name, partitions=partitions, replication_factor=replication_factor, required=frozenset())
         for name in output_topics

@@ -15,6 +15,7 @@ __all__ = [
     "check_name",
     "commits_topic",
     "history_topic",
+    "metrics_topic",
     "publisher_transactional_id",
     "status_topic",
     "transactional_id",
@@ -64,6 +65,11 @@ def status_topic(application_id: str) -> str:
 def history_topic(application_id: str) -> str:
     """The compacted topic with a record of each drill, failover, restore and upgrade."""
     return f"{application_id}-history"
+
+
+def metrics_topic(application_id: str) -> str:
+    """The topic with a record of each instance's figures for every minute of the last week."""
+    return f"{application_id}-metrics"
 
 
 def transactional_id(application_id: str, task: TaskId) -> str:

@@ -63,6 +63,8 @@ def _of_replicas(found: TopicDescription, brokers: int) -> Iterator[TopicFinding
 
 def _of_compaction(spec: TopicSpec, found: TopicDescription) -> Iterator[TopicFinding]:
     """What is not compacted is read again by every restore, and by every start of Airflow's side."""
+    if "compact" not in spec.config.get("cleanup.policy", ""):
+        return
     segment, wanted = int(found.config.get(_SEGMENT, 0)), int(spec.config.get(_SEGMENT, 0))
     if wanted and segment > 2 * wanted:
         yield _set(

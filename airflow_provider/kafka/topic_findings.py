@@ -13,6 +13,7 @@ from airflow_provider.kafka.topic_spec import (
     control_specs,
     differences,
     history_spec,
+    metrics_spec,
 )
 
 __all__ = ["TopicFinding", "WantedTopics", "topic_findings"]
@@ -42,10 +43,11 @@ class WantedTopics:
 
     @property
     def control(self) -> tuple[TopicSpec, ...]:
-        """The two control topics, and that of the history."""
+        """The two control topics, that of the history, and that of the metrics."""
         return (
             *control_specs(self.application_id, self.replication_factor),
             history_spec(self.application_id, self.replication_factor),
+            metrics_spec(self.application_id, self.replication_factor),
         )
 
     def changelog(self, store: str, partitions: int | None) -> TopicSpec:
@@ -145,7 +147,7 @@ def _of_control(wanted: WantedTopics, found: Mapping[str, TopicDescription | Non
         if description is None:
             yield TopicFinding(
                 f"control topic {spec.name!r} does not exist.",
-                f"Create it with: {_repair_command(wanted)}. No state is in it; deploy and assign again afterwards.",
+                f"Create it with: {_repair_command(wanted)}. No state is in it; {_after_creation(wanted, spec)}.",
                 topic=spec.name,
                 create=spec,
             )
@@ -201,6 +203,11 @@ def _of_outputs(
 def _of_existing(spec: TopicSpec, found: TopicDescription) -> Iterator[TopicFinding]:
     for difference in differences(spec, found):
         yield TopicFinding(difference.problem, difference.fix, topic=spec.name, setting=difference.setting)
+
+
+def _after_creation(wanted: WantedTopics, spec: TopicSpec) -> str:
+    acted_on = {control.name for control in control_specs(wanted.application_id)}
+    return "deploy and assign again afterwards" if spec.name in acted_on else "it is written into from then on"
 
 
 def _repair_command(wanted: WantedTopics) -> str:

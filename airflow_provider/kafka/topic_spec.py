@@ -6,7 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
-from airflow_provider.kafka.names import assignment_topic, changelog_topic, commits_topic, history_topic, status_topic
+from airflow_provider.kafka.names import (
+    assignment_topic,
+    changelog_topic,
+    commits_topic,
+    history_topic,
+    metrics_topic,
+    status_topic,
+)
 
 __all__ = [
     "DELETE_RETENTION_MS",
@@ -20,6 +27,7 @@ __all__ = [
     "control_specs",
     "differences",
     "history_spec",
+    "metrics_spec",
     "mismatch",
 ]
 
@@ -174,6 +182,28 @@ def history_spec(application_id: str, replication_factor: int | None = None) -> 
             **_in_sync(replication_factor),
         },
         required=frozenset({"cleanup.policy", "retention.ms"}),
+    )
+
+
+def metrics_spec(application_id: str, replication_factor: int | None = None) -> TopicSpec:
+    """Where the figures of each minute are kept for a week, and bounded in bytes.
+
+    Not compacted: the keys are few, and every record counts. ``LogAppendTime``, so that the records of all instances,
+    and of one whose clock was set, lie on one time scale.
+    """
+    return TopicSpec(
+        name=metrics_topic(application_id),
+        partitions=1,
+        replication_factor=replication_factor,
+        config={
+            "cleanup.policy": "delete",
+            "retention.ms": str(7 * 86_400_000),
+            "retention.bytes": str(256 << 20),
+            "segment.bytes": str(16 << 20),
+            "segment.ms": str(6 * 3_600_000),
+            "message.timestamp.type": "LogAppendTime",
+            **_in_sync(replication_factor),
+        },
     )
 
 

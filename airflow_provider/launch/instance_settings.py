@@ -47,6 +47,7 @@ class InstanceSettings:
         call_timeout_s: how long a call into a Python worker may take, a whole micro-batch included; then the worker is
             ended. Above what the brokers' and the stores' own deadlines may add up to.
         verify_interval_s: how often the topics are looked at, as they were at the start.
+        metrics_interval_s: how often a record of its figures is kept for a week.
         quarantine_max_stores: how many bad stores are kept for people to look at.
         quarantine_max_bytes: how large they may be together.
         run_max_folders: how many run folders of ended launches of this instance are kept.
@@ -66,6 +67,7 @@ class InstanceSettings:
     round_interval_s: float = 0.5
     call_timeout_s: float = 600.0
     verify_interval_s: float = 10.0
+    metrics_interval_s: float = 60.0
     quarantine_max_stores: int = 4
     quarantine_max_bytes: int = 10 << 30
     run_max_folders: int = Deployment.run_max_folders
@@ -77,7 +79,7 @@ class InstanceSettings:
         """Refuse names that cannot be topics and folders."""
         check_name("application id", self.application_id)
         check_name("instance", self.instance)
-        for name in ("heartbeat_interval_s", "call_timeout_s", "verify_interval_s"):
+        for name in ("heartbeat_interval_s", "call_timeout_s", "verify_interval_s", "metrics_interval_s"):
             if getattr(self, name) <= 0:
                 raise ConfigurationError(f"{name} is {getattr(self, name):g}: it must be above 0 seconds.")
         for fail_point in self.fail_points:

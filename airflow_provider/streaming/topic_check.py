@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.kafka.names import assignment_topic, changelog_topic, history_topic, status_topic
+from airflow_provider.kafka.names import assignment_topic, changelog_topic, history_topic, metrics_topic, status_topic
 
 __all__ = ["check_topics"]
 
@@ -31,6 +31,7 @@ def check_topics(
         assignment_topic(application_id): "its assignment topic",
         status_topic(application_id): "its status topic",
         history_topic(application_id): "its history",
+        metrics_topic(application_id): "its metrics topic",
     }
     for method, topic in named:
         if topic in own:

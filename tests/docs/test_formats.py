@@ -1,4 +1,4 @@
-"""docs/formats.md names every field of a heartbeat and of the history, and no other."""
+"""docs/formats.md names every field of a heartbeat, of the history and of the metrics, and no other."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ import pytest
 
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.control.history_record import HistoryKind, HistoryOutcome, history_plain
+from airflow_provider.control.metrics_record import metrics_plain
 from airflow_provider.control.status import InstanceState, RestorePhase, Role, TaskState
 from tests.builders import active, instance
 from tests.docs.commands import ROOT
 from tests.unit.control.test_history_record import DRILL
+from tests.unit.control.test_metrics_record import RECORD
 
 TEXT = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
 HEARTBEAT: Mapping[str, Any] = to_plain(instance("a", active(0, error="it failed")))
@@ -72,3 +74,11 @@ def test_table_names_the_fields_of_the_history_and_what_is_nested_in_them() -> N
         held = [value[0] if isinstance(value, list) else value for value in (HISTORY[field] for field in row.fields)]
         nested = {name for value in held if isinstance(value, dict) for name in value}
         assert row.words - HISTORY_VALUES - set(HISTORY) == nested - set(HISTORY), row
+
+
+def test_tables_name_the_fields_of_the_metrics() -> None:
+    record = metrics_plain(RECORD)
+
+    assert [name for row in rows_after("A record of the metrics:") for name in row.fields] == list(record)
+    tasks = rows_after("A task in the metrics;")
+    assert [name for row in tasks for name in row.fields] == list(record["tasks"][0])

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from airflow_provider.control.conditions.all_of import AllOf
 from airflow_provider.control.conditions.certificate import StandbysCompared
-from airflow_provider.control.conditions.evaluation import Condition, Evaluation, Outcome
+from airflow_provider.control.conditions.changelog import ChangelogGrowthWithin
+from airflow_provider.control.conditions.disk import DiskSpaceFree
+from airflow_provider.control.conditions.drill import DrillPassedWithin
+from airflow_provider.control.conditions.evaluation import Condition, Evaluation, Needs, Outcome
 from airflow_provider.control.conditions.incident import IncidentResolved
 from airflow_provider.control.conditions.instance import (
     CommandDone,
@@ -18,24 +21,30 @@ from airflow_provider.control.conditions.predicted_rto import PredictedRtoWithin
 from airflow_provider.control.conditions.replay import TasksReplayed
 from airflow_provider.control.conditions.serialization import from_plain
 from airflow_provider.control.conditions.snapshot import SnapshotsTaken
+from airflow_provider.control.conditions.source import SourceLagWithin
 from airflow_provider.control.conditions.standby import StandbysWarm
 from airflow_provider.control.conditions.task import TaskInState, TasksRunning
 from airflow_provider.control.conditions.wait_result import WaitResult
 
 __all__ = [
     "AllOf",
+    "ChangelogGrowthWithin",
     "CommandDone",
     "Condition",
+    "DiskSpaceFree",
+    "DrillPassedWithin",
     "Evaluation",
     "FaultTaken",
     "IncidentResolved",
     "InstanceEnded",
     "InstanceInState",
     "InstanceRunning",
+    "Needs",
     "Outcome",
     "PredictedRtoWithin",
     "ProcessingPaused",
     "SnapshotsTaken",
+    "SourceLagWithin",
     "StandbysCompared",
     "StandbysWarm",
     "TaskInState",

@@ -10,7 +10,20 @@ import msgspec
 
 from airflow_provider.control.observation import Observation
 
-__all__ = ["Condition", "Evaluation", "Outcome"]
+__all__ = ["Condition", "Evaluation", "Needs", "Outcome"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needs:
+    """What a condition looks at besides the control topics.
+
+    Args:
+        history: whether it looks at the application's history.
+        growth_s: for how many seconds back it looks at the growth of changelogs; None for not at all.
+    """
+
+    history: bool = False
+    growth_s: float | None = None
 
 
 class Outcome(Enum):
@@ -39,6 +52,10 @@ class Evaluation:
 
 class Condition(msgspec.Struct, frozen=True, tag=True, tag_field="kind"):
     """Something to wait for. ``str()`` of it says what, in one line; its plain form names its class as ``kind``."""
+
+    def needs(self) -> Needs:
+        """What an observation has to hold besides the control topics."""
+        return Needs()
 
     def evaluate(self, seen: Observation) -> Evaluation:
         """Whether it is met by what was seen."""

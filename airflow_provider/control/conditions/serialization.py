@@ -9,6 +9,9 @@ import msgspec
 from airflow_provider.common import json_codec
 from airflow_provider.control.conditions.all_of import AllOf
 from airflow_provider.control.conditions.certificate import StandbysCompared
+from airflow_provider.control.conditions.changelog import ChangelogGrowthWithin
+from airflow_provider.control.conditions.disk import DiskSpaceFree
+from airflow_provider.control.conditions.drill import DrillPassedWithin
 from airflow_provider.control.conditions.evaluation import Condition
 from airflow_provider.control.conditions.incident import IncidentResolved
 from airflow_provider.control.conditions.instance import (
@@ -22,6 +25,7 @@ from airflow_provider.control.conditions.pause import ProcessingPaused
 from airflow_provider.control.conditions.predicted_rto import PredictedRtoWithin
 from airflow_provider.control.conditions.replay import TasksReplayed
 from airflow_provider.control.conditions.snapshot import SnapshotsTaken
+from airflow_provider.control.conditions.source import SourceLagWithin
 from airflow_provider.control.conditions.standby import StandbysWarm
 from airflow_provider.control.conditions.task import TaskInState, TasksRunning
 from airflow_provider.errors import ConfigurationError
@@ -30,7 +34,10 @@ __all__ = ["from_plain"]
 
 _ANY: Final[Any] = (
     AllOf
+    | ChangelogGrowthWithin
     | CommandDone
+    | DiskSpaceFree
+    | DrillPassedWithin
     | FaultTaken
     | IncidentResolved
     | InstanceEnded
@@ -40,6 +47,7 @@ _ANY: Final[Any] = (
     | PredictedRtoWithin
     | SnapshotsTaken
     | StandbysCompared
+    | SourceLagWithin
     | StandbysWarm
     | TaskInState
     | TasksReplayed

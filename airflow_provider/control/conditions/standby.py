@@ -22,6 +22,7 @@ class StandbysWarm(Condition, frozen=True, kw_only=True):
         max_lag_s: the same in seconds.
         generation: the assignment that is waited for, or a newer one.
         certified: whether a standby counts only when its store was found to hold what its active's did.
+        certified_within_s: a standby counts when that was no longer ago, in seconds; None does not look at it.
     """
 
     num_standby_replicas: int | None = 1
@@ -30,6 +31,7 @@ class StandbysWarm(Condition, frozen=True, kw_only=True):
     max_lag_s: float | None = None
     generation: int = 1
     certified: bool = False
+    certified_within_s: float | None = None
 
     def __str__(self) -> str:
         """What is waited for."""
@@ -37,8 +39,9 @@ class StandbysWarm(Condition, frozen=True, kw_only=True):
         bounds = [f"{self.max_lag_records} records"] if self.max_lag_records is not None else []
         bounds += [f"{self.max_lag_s:g} s"] if self.max_lag_s is not None else []
         within = f" within {' and '.join(bounds)}" if bounds else ""
-        kind = "warm, certified" if self.certified else "warm"
+        kind = "warm, certified" if self.certified or self.certified_within_s is not None else "warm"
         number = "all of its" if self.num_standby_replicas is None else self.num_standby_replicas
+        kind += "" if self.certified_within_s is None else f" (within the last {self.certified_within_s:g} s)"
         return f"{which} to run with {number} {kind} standby(s){within}"
 
     def evaluate(self, seen: Observation) -> Evaluation:
@@ -58,7 +61,7 @@ class StandbysWarm(Condition, frozen=True, kw_only=True):
                 waiting.append(active_line(assignment, task_id, active))
                 continue
             copies = {name: copy(seen, name, task_id) for name in assignment.tasks[task_id].standbys}
-            near = {n: c.lag_records for n, c in copies.items() if c is not None and self._near(c)}
+            near = {n: c.lag_records for n, c in copies.items() if c is not None and self._near(c, seen.now_ms)}
             lags[str(task_id)] = near
             wanted = len(copies) if self.num_standby_replicas is None else self.num_standby_replicas
             if len(near) < wanted:
@@ -69,11 +72,15 @@ class StandbysWarm(Condition, frozen=True, kw_only=True):
         result = {"generation": assignment.generation, "lag_records": lags}
         return Evaluation(Outcome.MET, f"all are warm in generation {assignment.generation}", result)
 
-    def _near(self, task: TaskStatus) -> bool:
+    def _near(self, task: TaskStatus, now_ms: int) -> bool:
         if not task.ready or task.lag_records is None:
             return False
-        if self.certified and task.certificate.position is None:
+        if (self.certified or self.certified_within_s is not None) and task.certificate.position is None:
             return False
+        if self.certified_within_s is not None:
+            at_ms = task.certificate.at_ms
+            if at_ms is None or now_ms - at_ms > 1000 * self.certified_within_s:
+                return False
         if self.max_lag_records is not None and task.lag_records > self.max_lag_records:
             return False
         return self.max_lag_s is None or (task.lag_s is not None and task.lag_s <= self.max_lag_s)

@@ -94,6 +94,7 @@ class Heartbeat:
         self._processed: dict[TaskId, tuple[float, int]] = {}
         self._done: list[_Done] = []
         self._source_of: SourceOf | None = None
+        self._last: InstanceStatus | None = None
         self._status = InstanceStatus(
             application_id=settings.application_id,
             instance=settings.instance,
@@ -116,6 +117,11 @@ class Heartbeat:
             ConfigurationError: the connection's user may not write it.
         """
         self._writer.check()
+
+    @property
+    def last(self) -> InstanceStatus | None:
+        """What was reported last; None before the first heartbeat."""
+        return self._last
 
     def set_state(self, state: InstanceState) -> None:
         """Report the instance's state."""
@@ -224,7 +230,8 @@ class Heartbeat:
         with self._lock:
             done = self._done[:_COMMANDS_AT_ONCE]
             self._status = _with_done(self._status, done)
-        send(self._current())
+        self._last = self._current()
+        send(self._last)
         for one in done:
             self._writer.forget(one.command)
         told = set(map(id, done))

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from airflow_provider.common.in_thread import in_thread
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
+from airflow_provider.control.metrics_topic import MetricsWriter
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import InstanceState
 from airflow_provider.errors import StatefulStreamsError
@@ -24,6 +25,7 @@ from airflow_provider.launch.instance_settings import EXIT_REPORTED, InstanceSet
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.streaming.driver.heartbeat import Heartbeat
 from airflow_provider.streaming.driver.instance_controller import InstanceController
+from airflow_provider.streaming.driver.metrics_report import MetricsReport
 from airflow_provider.streaming.driver.progress_watch import ProgressWatch
 from airflow_provider.streaming.driver.row_types import with_types_of_spark
 from airflow_provider.streaming.driver.session_warm_up import warm_up_session
@@ -97,6 +99,7 @@ class Instance:
                 lambda slot: slots[slot].batch_since,
                 self._settings.call_timeout_s,
             )
+            metrics = MetricsReport(self._settings, lambda: self._heartbeat.last, self._metrics_writer)
             controller = InstanceController(
                 self._settings,
                 slots,
@@ -111,6 +114,7 @@ class Instance:
                     slot.start()
                 topics.start()
                 progress.start()
+                metrics.start()
                 self._heartbeat.set_source(progress.status)
                 # Beside the rest: an instance that is to restore a task must not wait for it.
                 in_thread(lambda: self._warm_up(spark, job), "session-warm-up")
@@ -127,11 +131,16 @@ class Instance:
             finally:
                 self._heartbeat.set_source(None)
                 progress.stop()
+                metrics.stop()
                 topics.stop()
                 for slot in slots:
                     slot.stop()
         spark.stop()
         shutil.rmtree(Path(self._settings.run_dir) / "checkpoint", ignore_errors=True)
+
+    def _metrics_writer(self) -> MetricsWriter:
+        settings = self._settings
+        return MetricsWriter(settings.connection, settings.application_id, settings.metrics_interval_s)
 
     def _warm_up(self, spark: SparkSession, job: CompiledJob) -> None:
         checkpoint = Path(self._settings.run_dir) / "checkpoint" / "warm-up"

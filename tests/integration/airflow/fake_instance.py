@@ -44,6 +44,7 @@ def tasks_of(
 ) -> tuple[TaskStatus, ...]:
     """Its tasks, running or followed the moment they are assigned. Source offsets grow with the clock."""
     tasks = []
+    unasked = CertificateStatus(10, now_ms()) if "CERTIFIED" in os.environ else CertificateStatus()
     no_input = os.environ.get("NO_INPUT", "").split(",")
     for task_id, given in assignment.tasks.items() if assignment else ():
         if given.active == instance:
@@ -61,7 +62,7 @@ def tasks_of(
                     restore=RestoreStatus(records=3),
                     owned_at_ms=owned,
                     first_commit_at_ms=None if str(task_id) in no_input else owned + 5,
-                    source=SourceStatus(end=0, lag_records=0),
+                    source=SourceStatus(end=0, lag_records=int(os.environ.get("SOURCE_LAG", "0"))),
                 )
             )
         elif instance in given.standbys:
@@ -74,7 +75,7 @@ def tasks_of(
                     lag_records=0,
                     lag_s=0.0,
                     snapshot=snapshots.get(task_id, SnapshotStatus()),
-                    certificate=certificates.get(task_id, CertificateStatus()),
+                    certificate=certificates.get(task_id, unasked),
                 )
             )
     return tuple(tasks)
@@ -132,7 +133,7 @@ def main() -> int:
                         log_file=settings.log_file,
                         ui_url=os.environ.get("UI_URL"),
                     ),
-                    disk=DiskStatus(settings.state_dir),
+                    disk=DiskStatus(settings.state_dir, 4_096, 1 << 30),
                     sent_at_ms=now_ms(),
                     tasks=tasks_of(settings.instance, view.assignment, owned_at_ms, snapshots, certificates),
                     paused=paused,

@@ -32,6 +32,26 @@ def test_changelog_has_the_sources_partitions_and_is_compacted(application: Appl
     assert (made["partitions"], made["created"]) == (2, [f"{application.id}-state-changelog"])
 
 
+def test_topics_beside_the_changelogs_are_created_with_it(application: Application) -> None:
+    admin = TopicAdmin(application.connection)
+    admin.delete([f"{application.id}-metrics"])
+
+    made = make(application).execute(context())
+
+    assert f"{application.id}-metrics" in made["created"]
+    found = admin.describe(f"{application.id}-metrics")
+    assert found is not None
+    assert (found.partitions, found.config["cleanup.policy"]) == (1, "delete")
+    assert found.config["retention.ms"] == "604800000"
+
+
+def test_metrics_topic_that_would_forget_is_refused(application: Application) -> None:
+    TopicAdmin(application.connection).alter_setting(f"{application.id}-metrics", "cleanup.policy", "compact")
+
+    with pytest.raises(TopicMismatchError, match=r"-metrics' has cleanup.policy=compact, delete is needed"):
+        make(application).execute(context())
+
+
 def test_second_time_verifies(application: Application) -> None:
     make(application).execute(context())
 

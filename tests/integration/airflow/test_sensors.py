@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -14,16 +15,25 @@ from airflow.sdk.exceptions import (
     AirflowSkipException,
 )
 
+from airflow_provider.common.clock import now_ms
+from airflow_provider.control.history_topic import write_history
 from airflow_provider.control.status import InstanceState, InstanceStatus
 from airflow_provider.errors import DeadlineError, InstanceError, TopicMissingError
+from airflow_provider.sensors.certified_standbys import CertifiedStandbysSensor
+from airflow_provider.sensors.disk_space import DiskSpaceSensor
+from airflow_provider.sensors.drill_age import DrillAgeSensor
 from airflow_provider.sensors.instance_state import InstanceStateSensor
 from airflow_provider.sensors.predicted_rto import PredictedRtoSensor
+from airflow_provider.sensors.source_lag import SourceLagSensor
 from airflow_provider.sensors.standby_lag import StandbyLagSensor
 from airflow_provider.sensors.task_state import TaskStateSensor
 from tests.builders import active, assigned, standby
-from tests.integration.airflow.conftest import Deploy
+from tests.integration.airflow.conftest import Deploy, make_pair
 from tests.integration.airflow.running import context, run
 from tests.integration.launch.application import Application
+from tests.unit.control.test_drill_age import PASSED
+
+IN_A_WORKER: dict[str, Any] = {"deferrable": False, "poke_interval": 0.1}
 
 
 def test_state_reached_before_the_sensor_began_is_seen(application: Application, pair: list[dict[str, Any]]) -> None:
@@ -45,6 +55,74 @@ def test_predicted_rto_is_compared_with_the_bound(application: Application, pair
 
     with pytest.raises(DeadlineError, match=r"task 0_0 from a to b, a warm standby: 9\.5 s .*no failover is on record"):
         run(PredictedRtoSensor(task_id="rto", application_id=application.id, max_rto_s=1, timeout_s=2.0))
+
+
+def test_room_on_the_disks_is_compared_with_the_bound(application: Application, pair: list[dict[str, Any]]) -> None:
+    enough = run(DiskSpaceSensor(task_id="disk", application_id=application.id, min_free_bytes="1000000"))
+    assert enough == {"free_bytes": {"a": 1 << 30, "b": 1 << 30}}
+
+    sensor = DiskSpaceSensor(
+        task_id="disk", application_id=application.id, min_free_bytes=1 << 40, instances="b", timeout_s=2.0
+    )
+    with pytest.raises(DeadlineError, match=r"b to have 1,048,576 MiB .*b has 1,024 MiB left at "):
+        run(sensor)
+
+
+def test_unread_records_of_the_source_are_compared_with_the_bound(application: Application, deploy: Deploy) -> None:
+    make_pair(application, deploy, env_vars={"SOURCE_LAG": "70"})
+
+    within = run(SourceLagSensor(task_id="lag", application_id=application.id, max_lag_records=70))
+    assert within == {"lag_records": {"0_0": 70, "0_1": 70}}
+    with pytest.raises(DeadlineError, match=r"task 0_1 on b has 70 unread records of its source"):
+        run(SourceLagSensor(task_id="lag", application_id=application.id, tasks="0_1", timeout_s=2.0))
+
+
+def test_standbys_count_when_they_were_certified_lately(application: Application, deploy: Deploy) -> None:
+    make_pair(application, deploy, env_vars={"CERTIFIED": "1"})
+
+    assert run(CertifiedStandbysSensor(task_id="certified", application_id=application.id, max_age_s=60))
+    two = CertifiedStandbysSensor(
+        task_id="certified", application_id=application.id, num_standby_replicas=2, timeout_s=2.0
+    )
+    with pytest.raises(DeadlineError, match=r"2 warm, certified standby"):
+        run(two)
+
+
+def test_standbys_that_were_never_certified_do_not_count(application: Application, pair: list[dict[str, Any]]) -> None:
+    with pytest.raises(DeadlineError, match=r"task 0_0 has 0 of 1 standbys"):
+        run(CertifiedStandbysSensor(task_id="certified", application_id=application.id, timeout_s=2.0))
+
+
+def test_age_of_the_last_drill_is_that_of_the_history(application: Application, pair: list[dict[str, Any]]) -> None:
+    sensor = DrillAgeSensor(
+        task_id="drill", application_id=application.id, max_age_s=3_600, kind="crash", timeout_s=2.0
+    )
+    with pytest.raises(DeadlineError, match="no drill was ever passed"):
+        run(sensor)
+
+    drilled_at_ms = note_drill(application)
+
+    found = run(DrillAgeSensor(task_id="drill", application_id=application.id, max_age_s=3_600, timeout_s=30.0))
+    assert (found["cause"], found["passed_at_ms"]) == ("crash", drilled_at_ms)
+
+
+def test_each_poke_reads_the_history_anew(application: Application, pair: list[dict[str, Any]]) -> None:
+    sensor = DrillAgeSensor(
+        task_id="drill", application_id=application.id, max_age_s=3_600, instance_timeout_s=1.0, **IN_A_WORKER
+    )
+    assert not sensor.poke(context())
+
+    note_drill(application)
+
+    assert sensor.poke(context())
+
+
+def note_drill(application: Application) -> int:
+    """A drill that was passed now, in the history; when that was."""
+    at_ms = now_ms()
+    passed = dataclasses.replace(PASSED, application_id=application.id, at_ms=at_ms, ended_at_ms=at_ms)
+    write_history(application.connection, application.id, passed)
+    return at_ms
 
 
 def test_words_of_dead_instances_are_not_taken_for_life(application: Application) -> None:
@@ -77,9 +155,6 @@ def test_soft_fail_skips(application: Application) -> None:
 
     with pytest.raises(AirflowSkipException):
         run(sensor)
-
-
-IN_A_WORKER: dict[str, Any] = {"deferrable": False, "poke_interval": 0.1}
 
 
 @pytest.mark.parametrize("deferrable", [True, False], ids=["deferred", "poking"])

@@ -14,7 +14,7 @@ from airflow_provider.control.view import ControlView
 from airflow_provider.control.writer import ControlWriter
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
-from airflow_provider.kafka.topic_spec import TopicSpec, control_specs, history_spec
+from airflow_provider.kafka.topic_spec import TopicSpec, control_specs, history_spec, metrics_spec
 
 FAKE_INSTANCE = Path(__file__).parents[1] / "airflow" / "fake_instance.py"
 
@@ -31,7 +31,8 @@ class Application:
         """Make its topics."""
         connection = KafkaConnection(bootstrap_servers)
         source = TopicSpec(name=f"{application_id}-source", partitions=2)
-        TopicAdmin(connection).ensure([source, *control_specs(application_id), history_spec(application_id)])
+        beside = [history_spec(application_id), metrics_spec(application_id)]
+        TopicAdmin(connection).ensure([source, *control_specs(application_id), *beside])
         return cls(application_id, connection)
 
     def write(self, *values: Value) -> None:

@@ -8,14 +8,17 @@ from tests.builders import APPLICATION, active, assigned, instance, view_of
 
 EXISTING = {
     f"{APPLICATION}-{name}"
-    for name in ("state-changelog", "other-changelog", "0-commits", "x-commits", "status", "history", "assignment")
+    for name in (
+        *("state-changelog", "other-changelog", "0-commits", "x-commits"),
+        *("metrics", "status", "history", "assignment"),
+    )
 } | {"orders", f"{APPLICATION}2-state-changelog"}
 
 
 def test_own_topics_go_and_the_assignment_last() -> None:
     plan = plan_reset(view_of(None), EXISTING, ["state", "missing"])
 
-    assert plan.topics == ("app-state-changelog", "app-0-commits", "app-status", "app-assignment")
+    assert plan.topics == ("app-state-changelog", "app-0-commits", "app-metrics", "app-status", "app-assignment")
 
 
 def test_history_goes_only_where_that_is_asked_for() -> None:

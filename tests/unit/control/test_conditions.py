@@ -10,8 +10,11 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.command import TASK_KILLED
 from airflow_provider.control.conditions import (
     AllOf,
+    ChangelogGrowthWithin,
     CommandDone,
     Condition,
+    DiskSpaceFree,
+    DrillPassedWithin,
     Evaluation,
     FaultTaken,
     IncidentResolved,
@@ -22,6 +25,7 @@ from airflow_provider.control.conditions import (
     PredictedRtoWithin,
     ProcessingPaused,
     SnapshotsTaken,
+    SourceLagWithin,
     StandbysCompared,
     StandbysWarm,
     TaskInState,
@@ -59,6 +63,10 @@ CONDITIONS: list[Condition] = [
             StandbysCompared("b", 3, "c2", {TaskId(0, 0): CertificateStatus()}),
         )
     ),
+    DiskSpaceFree(min_free_bytes=1 << 30, instances=("a", "b")),
+    SourceLagWithin(max_lag_records=10, tasks=(TaskId(0, 1),)),
+    ChangelogGrowthWithin(max_records_per_day=1_000, window_s=3_600.0, tasks=(TaskId(0, 1),)),
+    DrillPassedWithin(max_age_s=3_600.0, cause="crash"),
 ]
 A, B = instance("a", active(0), standby(1)), instance("b", active(1), standby(0))
 PAIR = assigned("a b", "b a")

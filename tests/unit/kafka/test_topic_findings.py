@@ -12,16 +12,19 @@ RUNNING = NEW.known(num_tasks=4, ran=True)
 def topics(**partitions: int) -> dict[str, TopicDescription | None]:
     """Those of an application of four tasks, all as they have to be; 0 partitions for one that does not exist."""
     counts = {"orders": 4, "totals": 4, "orders-state-changelog": 4, "orders-assignment": 1, "orders-status": 1}
-    counts["orders-history"] = 1
+    counts |= {"orders-history": 1, "orders-metrics": 1}
     counts |= {name.replace("_", "-"): number for name, number in partitions.items()}
     config = {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime"}
-    history = {"cleanup.policy": "compact,delete", "retention.ms": "-1"}
+    other = {
+        "orders-history": {"cleanup.policy": "compact,delete", "retention.ms": "-1"},
+        "orders-metrics": {"cleanup.policy": "delete"},
+    }
     return {
         name: TopicDescription(
             name=name,
             partitions=number,
             replication_factor=1,
-            config=history if name == "orders-history" else config,
+            config=other.get(name, config),
         )
         if number
         else None
@@ -39,16 +42,19 @@ def test_topics_that_are_as_needed_give_no_finding() -> None:
 
 
 def test_topics_of_a_new_application_are_created_with_the_partitions_of_its_source() -> None:
-    findings = found(NEW, orders_assignment=0, orders_status=0, orders_history=0, orders_state_changelog=0, totals=0)
+    missing = ("orders_assignment", "orders_status", "orders_history", "orders_metrics", "orders_state_changelog")
+    findings = found(NEW, totals=0, **dict.fromkeys(missing, 0))
 
     assert [finding.repair for finding in findings] == [
         "create orders-assignment with 1 partition(s)",
         "create orders-status with 1 partition(s)",
         "create orders-history with 1 partition(s)",
+        "create orders-metrics with 1 partition(s)",
         "create orders-state-changelog with 4 partition(s)",
         "create totals with 4 partition(s)",
     ]
     assert "stateful-streams topics repair orders --source orders --apply" in findings[0].fix
+    assert ["assign again" in finding.fix for finding in findings[:4]] == [True, True, False, False]
 
 
 def test_changelog_of_an_application_that_ran_is_never_created() -> None:

@@ -11,6 +11,7 @@ from airflow_provider.kafka.topic_spec import (
     commits_spec,
     control_specs,
     history_spec,
+    metrics_spec,
     mismatch,
 )
 
@@ -136,3 +137,13 @@ def test_history_is_kept_whatever_its_age() -> None:
     for config in ({"retention.ms": "604800000"}, {"cleanup.policy": "delete"}):
         found = TopicDescription(name=spec.name, partitions=1, replication_factor=3, config={**spec.config, **config})
         assert next(iter(config)) in str(mismatch(spec, found))
+
+
+def test_metrics_are_kept_for_a_week_and_not_compacted() -> None:
+    spec = metrics_spec("orders", replication_factor=3)
+
+    assert (spec.name, spec.partitions, spec.config["retention.ms"]) == ("orders-metrics", 1, "604800000")
+    for policy in ("compact", "compact,delete"):
+        config = {**spec.config, "cleanup.policy": policy}
+        found = TopicDescription(name=spec.name, partitions=1, replication_factor=3, config=config)
+        assert f"has cleanup.policy={policy}, delete is needed" in str(mismatch(spec, found))

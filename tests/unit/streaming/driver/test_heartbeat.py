@@ -300,3 +300,10 @@ def test_command_is_kept_while_no_heartbeat_can_say_that_it_is_done(tmp_path: Pa
 
     wait_until(lambda: writer.forgotten == ["c1"], 10, "the command to be removed")
     heartbeat.end(InstanceState.STOPPED, None)
+
+
+def test_what_was_sent_last_is_at_hand(heartbeat: Heartbeat, writer: FakeWriter) -> None:
+    heartbeat.set_generation(3)
+    wait_until(lambda: writer.sent[-1].generation == 3, 10, "a heartbeat")
+
+    assert heartbeat.last == writer.sent[-1]

@@ -1,0 +1,66 @@
+"""``metrics``: the figures of an application's instances over the last week, and what they say of the future."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+from collections.abc import Sequence
+
+from airflow_provider.cli.cluster import add_application_options, cluster_of
+from airflow_provider.cli.exit_status import ExitStatus
+from airflow_provider.cli.history import since_ms
+from airflow_provider.common.clock import now_ms
+from airflow_provider.control.history_record import HistoryRecord
+from airflow_provider.control.history_topic import read_history
+from airflow_provider.control.metrics_forecasts import MetricsForecasts, metrics_forecasts
+from airflow_provider.control.metrics_record import MetricsRecord, metrics_plain
+from airflow_provider.control.metrics_table import metrics_table
+from airflow_provider.control.metrics_topic import read_metrics
+from airflow_provider.control.rto_basis import rto_basis
+from airflow_provider.errors import TopicMissingError
+from airflow_provider.kafka.connection import KafkaConnection
+
+__all__ = ["add_metrics"]
+
+
+def add_metrics(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """``metrics``."""
+    metrics = commands.add_parser(
+        "metrics", help="disk, changelog growth, lags and rates over the last week; forecasts"
+    )
+    add_application_options(metrics)
+    metrics.add_argument(
+        "--since", metavar="WHEN", default="7d", help="a date such as 2026-01-31 (UTC), or an age such as 36h (7d)"
+    )
+    metrics.add_argument(
+        "--max-rto", type=float, metavar="SECONDS", help="forecast when a replay of a whole changelog takes longer"
+    )
+    metrics.add_argument("--json", action="store_true", help="every record, for programs")
+    metrics.set_defaults(act=_act, refuse=metrics.error)
+
+
+def _act(asked: argparse.Namespace) -> int:
+    try:
+        since = since_ms(asked.since, now_ms())
+    except ValueError as error:
+        asked.refuse(f"argument --since: {error}")
+    cluster = cluster_of(asked)
+    records = read_metrics(cluster, asked.application_id, since)
+    forecasts = _forecasts(cluster, asked, records)
+    if asked.json:
+        plain = [metrics_plain(record) for record in records]
+        print(json.dumps({"records": plain, "forecasts": forecasts.plain()}, indent=2))
+    else:
+        print("\n".join([metrics_table(records), "", *forecasts.lines()] if records else [metrics_table(records)]))
+    return ExitStatus.FINE
+
+
+def _forecasts(
+    cluster: KafkaConnection, asked: argparse.Namespace, records: Sequence[MetricsRecord]
+) -> MetricsForecasts:
+    history: Sequence[HistoryRecord] = ()
+    if asked.max_rto is not None:
+        with contextlib.suppress(TopicMissingError):  # then failovers take what is the default
+            history = read_history(cluster, asked.application_id)
+    return metrics_forecasts(records, now_ms(), max_rto_s=asked.max_rto, basis=rto_basis(history, {}))
