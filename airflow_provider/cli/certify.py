@@ -27,7 +27,8 @@ def _act(asked: argparse.Namespace) -> int:
     if results is None:
         return ExitStatus.FINE
     if asked.json:
-        print(json.dumps({one["instance"]: {key: one[key] for key in ("positions", "diverged")} for one in results}))
+        found = {one["instance"]: {key: one[key] for key in ("positions", "diverged")} for one in results}
+        print(json.dumps(found, indent=2))
     else:
         print(certificates(results))
     return ExitStatus.NO if any(result["diverged"] for result in results) else ExitStatus.FINE

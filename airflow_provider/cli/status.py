@@ -12,17 +12,19 @@ from airflow_provider.cli.cluster import add_application_options, cluster_of
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.instances_expected import expected_instances
 from airflow_provider.cli.status_watch import watch
+from airflow_provider.cli.waiting import say
 from airflow_provider.common.clock import now_ms
 from airflow_provider.control.history_record import HistoryRecord
 from airflow_provider.control.history_topic import read_history
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.watcher import SILENT_AFTER_S
-from airflow_provider.errors import TopicMissingError
+from airflow_provider.errors import BrokerUnreachableError, TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
 
 __all__ = ["add_status", "known_history", "look"]
 
 _HISTORY_MS: Final = 180 * 86_400_000
+_HISTORY_S: Final = 5.0
 
 
 def add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -52,7 +54,10 @@ def _act(asked: argparse.Namespace) -> int:
             )
             return ExitStatus.FINE
         state = look(reader, asked.listen)
-    state = dataclasses.replace(state, history=known_history(cluster, application_id))
+    history = known_history(cluster, application_id)
+    if history is None:
+        say("the history could not be read: the RTO is predicted by defaults, and the last one is not known")
+    state = dataclasses.replace(state, history=history or ())
     print(json.dumps(state.to_json(), indent=2) if asked.json else state.to_text(standbys=asked.standbys))
     return ExitStatus.NO if asked.check and state.problems else ExitStatus.FINE
 
@@ -86,17 +91,16 @@ def look(reader: ControlReader, listen_s: float) -> ApplicationState:
     return ApplicationState(view, silent, watched=watched)
 
 
-def known_history(cluster: KafkaConnection, application_id: str) -> tuple[HistoryRecord, ...]:
-    """The history of half a year; nothing where the application has none.
+def known_history(cluster: KafkaConnection, application_id: str) -> tuple[HistoryRecord, ...] | None:
+    """The history of half a year; empty where the application has none, None where it could not be read soon.
 
     Args:
         cluster: the cluster.
         application_id: the application.
-
-    Raises:
-        BrokerUnreachableError: no broker answered.
     """
     try:
-        return read_history(cluster, application_id, since=now_ms() - _HISTORY_MS)
+        return read_history(cluster, application_id, since=now_ms() - _HISTORY_MS, timeout_s=_HISTORY_S)
     except TopicMissingError:
         return ()
+    except BrokerUnreachableError:
+        return None

@@ -79,7 +79,7 @@ class WatcherWatch:
 
 def watch(
     reader: ControlReader,
-    read_history: Callable[[], Sequence[HistoryRecord]],
+    read_history: Callable[[], Sequence[HistoryRecord] | None],
     interval_s: float,
     *,
     as_json: bool,
@@ -89,7 +89,7 @@ def watch(
 
     Args:
         reader: of the application.
-        read_history: of the application; asked once a minute.
+        read_history: of the application, asked once a minute; None where it cannot be read now.
         interval_s: between two looks.
         as_json: one line of JSON each.
         standbys: a table of the standbys instead of those of instances and tasks.
@@ -100,13 +100,13 @@ def watch(
     """
     heartbeats, watcher = HeartbeatWatch(), WatcherWatch()
     view = reader.read_to_end()
-    history, known_at = read_history(), time.monotonic()
+    history, known_at = read_history() or (), time.monotonic()
     try:
         with interruptible(signal.SIGINT):
             while True:
                 now = time.monotonic()
                 if now - known_at > _HISTORY_EVERY_S:
-                    history, known_at = read_history(), now
+                    history, known_at = read_history() or history, now
                 silent = heartbeats.silent(view, now)
                 state = ApplicationState(view, silent, watched=watcher.watched(view, now), history=history)
                 text = json.dumps(state.to_json()) if as_json else state.to_text(standbys=standbys)
