@@ -22,6 +22,6 @@ def forecast_disks(
         min_free_bytes: the limit; None for 0, a disk that is full.
     """
     return {
-        name: forecast(points, min_free_bytes or 0, rises=False, now_ms=now_ms)
+        name: forecast(points, min_free_bytes or 0, rises=False, now_ms=now_ms, jumps=True)
         for name, points in sorted(disk_series(records).items())
     }

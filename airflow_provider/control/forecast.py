@@ -62,7 +62,7 @@ class Forecast:
         return self.outlook is Outlook.REACHED
 
 
-def forecast(points: Iterable[Point], limit: float, *, rises: bool, now_ms: int) -> Forecast:
+def forecast(points: Iterable[Point], limit: float, *, rises: bool, now_ms: int, jumps: bool = False) -> Forecast:
     """When the limit is reached, if the figure goes on as it did.
 
     It begins at the median of the newest points, and goes on by the slope of all of them (`trend.trend`). It reaches as
@@ -74,6 +74,7 @@ def forecast(points: Iterable[Point], limit: float, *, rises: bool, now_ms: int)
         limit: what is not to be reached.
         rises: whether the limit lies above; else it lies below.
         now_ms: epoch ms, by the clock of the points.
+        jumps: whether the figure may jump, see `trend.trend`.
     """
     given = sorted(points, key=lambda point: point.at_ms)
     if (why := too_few(given, now_ms)) is not None and not given:
@@ -82,8 +83,8 @@ def forecast(points: Iterable[Point], limit: float, *, rises: bool, now_ms: int)
     value = statistics.median(of_run[-_NEWEST:])
     stale = now_ms - given[-1].at_ms > _STALE_MS
     if not stale and (value >= limit if rises else value <= limit):
-        return Forecast(outlook=Outlook.REACHED, value=value, limit=limit, per_day=_per_day(given), in_s=0.0)
-    found = None if why is not None else trend(given)
+        return Forecast(outlook=Outlook.REACHED, value=value, limit=limit, per_day=_per_day(given, jumps), in_s=0.0)
+    found = None if why is not None else trend(given, jumps=jumps)
     if found is None:
         return Forecast(
             outlook=Outlook.NOT_ENOUGH, value=value, limit=limit, why=why or "no process ran for long enough"
@@ -119,6 +120,6 @@ def too_few(points: Sequence[Point], now_ms: int) -> str | None:
     return None
 
 
-def _per_day(points: Sequence[Point]) -> float | None:
-    found: Trend | None = trend(points)
+def _per_day(points: Sequence[Point], jumps: bool) -> float | None:
+    found: Trend | None = trend(points, jumps=jumps)
     return None if found is None else found.per_s * DAY_S

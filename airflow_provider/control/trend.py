@@ -18,7 +18,9 @@ MIN_SPAN_S: Final = 3600.0
 
 _SLOTS: Final = 100
 """Records are thinned out to about so many: the pairs of a week's would be fifty million."""
-_CLEAR: Final = 2.0
+_NEAR: Final = 0.25
+_CLEAR: Final = 0.7
+"""Of pairs of a figure that only scatters, half say one way, and in one of twenty cases six in ten do."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Trend:
     Args:
         per_s: change in a second.
         observed_s: seconds over which it was seen, in all runs together.
-        clear: whether the change over that time is more than the scatter around it.
+        clear: whether seven tenths of the pairs, weighted, say the same way; those of mere scatter do not.
     """
 
     per_s: float
@@ -51,7 +53,7 @@ class Trend:
     clear: bool
 
 
-def trend(points: Iterable[Point]) -> Trend | None:
+def trend(points: Iterable[Point], *, jumps: bool = False) -> Trend | None:
     """The slope of Theil and Sen: the median of the slopes of all pairs of points, each weighted by its time.
 
     Up to a quarter of the points may be far off, as after a failure of a disk or a clock, without moving it much. Pairs
@@ -60,6 +62,9 @@ def trend(points: Iterable[Point]) -> Trend | None:
 
     Args:
         points: in any order.
+        jumps: whether the figure may jump within a run, for a reason that says nothing of its future, as a disk does
+            when somebody deletes files. Then points further apart than a quarter of the time are no pair, so that few
+            pairs see the jump; a figure that changes once a day is told less exactly.
 
     Returns:
         None where there are fewer than `MIN_POINTS`, or they cover less than `MIN_SPAN_S`.
@@ -68,18 +73,17 @@ def trend(points: Iterable[Point]) -> Trend | None:
     seconds = observed_s(given)
     if len(given) < MIN_POINTS or seconds < MIN_SPAN_S:
         return None
-    runs = _thinned(given, max(1.0, 1000 * seconds / _SLOTS))
     slopes = [
         ((later[1] - earlier[1]) / (later[0] - earlier[0]), later[0] - earlier[0])
-        for run in runs.values()
+        for run in _thinned(given, max(1.0, 1000 * seconds / _SLOTS)).values()
         for earlier, later in itertools.combinations(run, 2)
-        if later[0] > earlier[0]
+        if later[0] > earlier[0] and not (jumps and later[0] - earlier[0] > _NEAR * seconds)
     ]
     if not slopes:
         return None
     per_s = _weighted_median(slopes)
-    clear = abs(per_s) * seconds > _CLEAR * _scatter(runs, per_s)
-    return Trend(per_s=per_s, observed_s=seconds, clear=clear)
+    agree = sum(weight for slope, weight in slopes if slope * per_s > 0)
+    return Trend(per_s=per_s, observed_s=seconds, clear=agree > _CLEAR * sum(weight for _, weight in slopes))
 
 
 def observed_s(points: Iterable[Point]) -> float:
@@ -116,13 +120,3 @@ def _weighted_median(slopes: Iterable[tuple[float, float]]) -> float:
         if passed >= half:
             return slope
     return ordered[-1][0]
-
-
-def _scatter(runs: Mapping[Hashable, Sequence[_Place]], per_s: float) -> float:
-    """The median distance of the points from the line of their run."""
-    distances: list[float] = []
-    for run in runs.values():
-        heights = [value - per_s * at_s for at_s, value in run]
-        middle = statistics.median(heights)
-        distances += [abs(height - middle) for height in heights]
-    return statistics.median(distances)

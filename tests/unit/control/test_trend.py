@@ -67,13 +67,32 @@ def test_saw_of_compactions_shows_what_stays() -> None:
     assert found(saw).per_s == pytest.approx(5.0, rel=0.05)
 
 
-def test_figure_that_only_scatters_has_no_clear_trend() -> None:
-    seed = random.randrange(1_000_000)
-    print(f"seed {seed}")
-    noise = random.Random(seed)
+@pytest.mark.parametrize("at_minute", [200, 720, 1_300])
+@pytest.mark.parametrize("jump", [5e6, -5e6], ids=["up", "down"])
+def test_lasting_jump_may_be_told_from_change(at_minute: int, jump: float) -> None:
+    """A day in which somebody deleted files, or put some there."""
+    jumped = points(1_440, lambda at: -60.0 * at + (jump if at >= at_minute else 0.0))
 
-    # About one in ten thousand of these would be clear by chance alone.
-    assert not found(points(1_440, lambda _: noise.gauss(1_000, 100))).clear
+    line = trend(jumped, jumps=True)
+
+    assert line is not None
+    assert line.per_s == pytest.approx(-1.0, rel=0.05)
+    assert line.clear
+
+
+def test_batches_that_come_now_and_then_are_change() -> None:
+    """A hundred records in the first hour of each day of a week: no jumps, but how it grows."""
+    batches = points(7 * 1_440, lambda at: 100.0 * (at // 1_440) + min(100.0, (at % 1_440) * 100 / 60))
+
+    assert found(batches).per_s * 86_400 == pytest.approx(100, rel=0.1)
+    assert found(batches).clear
+
+
+def test_figure_that_only_scatters_has_no_clear_trend() -> None:
+    for seed in range(5):
+        noise = random.Random(seed)
+        scattered = [noise.gauss(1_000, 100) for _ in range(600)]
+        assert not found(points(600, scattered.__getitem__)).clear, seed
     assert not found(points(600, lambda _: 7.0)).clear
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from airflow_provider.kafka.topic_advice import topic_advice
 from airflow_provider.kafka.topic_findings import TopicFinding
-from airflow_provider.kafka.topic_spec import TopicDescription, changelog_spec, control_specs
+from airflow_provider.kafka.topic_spec import TopicDescription, changelog_spec, control_specs, metrics_spec
 
 CHANGELOG = changelog_spec("orders", "state", 4)
 STATUS = control_specs("orders")[1]
@@ -64,6 +64,14 @@ def test_control_topic_whose_segments_live_for_days_is_read_in_full_by_every_sta
 
     assert "begins a segment every 168.0 h" in finding.problem
     assert finding.setting == ("segment.ms", "600000")
+
+
+def test_topic_that_is_not_compacted_gets_no_advice_about_compaction() -> None:
+    spec = metrics_spec("orders")
+    config = {**spec.config, "segment.bytes": str(1 << 30), "segment.ms": "604800000"}
+    found = TopicDescription(name=spec.name, partitions=1, replication_factor=1, config=config)
+
+    assert topic_advice([(spec, found)], 1) == ()
 
 
 def test_deletions_are_kept_for_as_long_as_an_instance_may_be_away() -> None:
