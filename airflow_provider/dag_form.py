@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from airflow.sdk import Param
 
+from airflow_provider.control.drill_kind import DRILLS, DrillKind
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.kafka.names import NAME_PATTERN
 
@@ -16,6 +17,7 @@ __all__ = [
     "TAG",
     "application_field",
     "connection_field",
+    "drill_kind_field",
     "instance_field",
     "seconds_field",
     "standbys_field",
@@ -56,6 +58,17 @@ def application_field(description: str, *, section: str) -> Param:
 def connection_field(*, section: str) -> Param:
     """``kafka_conn_id``."""
     return Param(KafkaStreamsHook.default_conn_name, type="string", title="Kafka connection", section=section)
+
+
+def drill_kind_field(*, section: str) -> Param:
+    """``kind`` of a drill."""
+    return Param(
+        DrillKind.CRASH.value,
+        enum=[kind.value for kind in DrillKind],
+        values_display={kind.value: f"{kind.value}: {spec.does}" for kind, spec in DRILLS.items()},
+        title="Kind",
+        section=section,
+    )
 
 
 def instance_field(description: str, *, section: str) -> Param:

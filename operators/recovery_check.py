@@ -9,8 +9,8 @@ from airflow.sdk import Context, XComArg
 
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import from_plain
-from airflow_provider.control.conditions import StandbysWarm
 from airflow_provider.control.drill_judgement import judge_drill, judged_record
+from airflow_provider.control.drill_waits import redundancy_back
 from airflow_provider.control.history_table import history_table
 from airflow_provider.control.injected_fault import InjectedFault
 from airflow_provider.errors import StatefulStreamsError
@@ -68,12 +68,8 @@ class CheckRecoveryOperator(ControlOperator):
 
     def execute(self, context: Context) -> Any:
         """Wait for the redundancy."""
-        return self.wait_for(
-            StandbysWarm(
-                num_standby_replicas=parse_whole("num_standby_replicas", self.num_standby_replicas),
-                generation=self._fault().generation + 1,
-            )
-        )
+        standbys = parse_whole("num_standby_replicas", self.num_standby_replicas)
+        return self.wait_for(redundancy_back(self._fault(), standbys))
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
         """Compare the offsets, report, and note in the history how the drill ended."""

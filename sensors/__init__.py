@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from airflow_provider.common.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from airflow_provider.sensors.fault_end import FaultEndSensor
     from airflow_provider.sensors.incident_resolution import IncidentResolutionSensor
     from airflow_provider.sensors.instance_state import InstanceStateSensor
     from airflow_provider.sensors.predicted_rto import PredictedRtoSensor
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from airflow_provider.sensors.task_state import TaskStateSensor
 
 __all__ = [
+    "FaultEndSensor",
     "IncidentResolutionSensor",
     "InstanceStateSensor",
     "PredictedRtoSensor",
@@ -27,6 +29,7 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
+        "FaultEndSensor": "fault_end",
         "IncidentResolutionSensor": "incident_resolution",
         "InstanceStateSensor": "instance_state",
         "PredictedRtoSensor": "predicted_rto",

@@ -28,6 +28,16 @@ class CommandKind(Enum):
     """Copy the standbys' stores of ``tasks`` elsewhere now. Refused where the job takes no snapshots."""
     KILL = "kill"
     """A drill's fault: end the whole process group with SIGKILL, now. Refused where the job allows no faults."""
+    HANG = "hang"
+    """A drill's fault: stand still (SIGSTOP) until the active tasks run elsewhere. Refused as `KILL` is."""
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether it is a drill's, to be refused where the job allows no faults."""
+        return self in _FAULTS
+
+
+_FAULTS: Final = frozenset({CommandKind.KILL, CommandKind.HANG})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -101,13 +101,17 @@ def judged_record(
 
 
 def answer_to(fault: InjectedFault, view: ControlView) -> IncidentRecord | None:
-    """What was done about a fault; None where nothing was."""
+    """What was done about a fault; None where nothing was.
+
+    A process that lives on may have had incidents before, and others after: of those that were found since, the first.
+    """
     records = [
         record
         for record in view.incidents.values()
         if (record.incident.instance, record.incident.incarnation) == (fault.instance, fault.incarnation)
+        and record.incident.generation >= fault.generation
     ]
-    return max(records, key=lambda record: record.decided_at_ms, default=None)
+    return min(records, key=lambda record: record.decided_at_ms, default=None)
 
 
 def _not_measured(fault: InjectedFault, found: FailoverReport) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.command import Command, CommandKind
+from airflow_provider.control.command import Command
 from airflow_provider.control.drill import choose_victim, source_offsets
+from airflow_provider.control.drill_kind import DRILLS, DrillKind
 from airflow_provider.control.history_record import HistoryRecord
-from airflow_provider.control.incident import IncidentKind
 from airflow_provider.control.injected_fault import InjectedFault
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.predicted_rto import predict_rto, worst_rto_ms
@@ -26,8 +26,9 @@ def inject_fault(
     instance: str | None,
     timeouts: Timeouts,
     history: Sequence[HistoryRecord],
+    kind: DrillKind = DrillKind.CRASH,
 ) -> InjectedFault:
-    """Have an instance kill itself; what was the case is noted in the same transaction as the command.
+    """Have an instance do it to itself; what was the case is noted in the same transaction as the command.
 
     Args:
         publisher: has read the newest state.
@@ -35,6 +36,7 @@ def inject_fault(
         instance: which is to fail; None takes the one with the most active tasks.
         timeouts: by which instances are found to live.
         history: of the application, by which the RTO is predicted.
+        kind: of the drill.
 
     Raises:
         AssignmentError: nothing is assigned yet.
@@ -47,9 +49,10 @@ def inject_fault(
         return noted
     healthy = view.healthy(timeouts)
     victim = choose_victim(view, healthy, instance)
-    predicted = predict_rto(view, history, healthy, timeouts, IncidentKind.INSTANCE_ENDED)
+    predicted = predict_rto(view, history, healthy, timeouts, DRILLS[kind].cause)
     fault = InjectedFault(
         id=fault_id,
+        kind=kind,
         instance=victim,
         incarnation=view.statuses[victim].incarnation,
         generation=view.assignment.generation if view.assignment else 0,
@@ -58,6 +61,6 @@ def inject_fault(
         injected_at_ms=now_ms(),
         predicted_rto_ms=worst_rto_ms([one for one in predicted.values() if one.active == victim]),
     )
-    kill = Command(id=fault.id, kind=CommandKind.KILL, instance=victim, incarnation=fault.incarnation)
-    publisher.publish(None, fault, kill)
+    asked = Command(id=fault.id, kind=fault.spec.command, instance=victim, incarnation=fault.incarnation)
+    publisher.publish(None, fault, asked)
     return fault

@@ -51,7 +51,6 @@ def drill_record(
     fault: InjectedFault,
     by: str,
     *,
-    cause: str = "crash",
     outcome: HistoryOutcome = HistoryOutcome.OPEN,
     reason: str | None = None,
     ended_at_ms: int | None = None,
@@ -65,7 +64,6 @@ def drill_record(
         application_id: the application.
         fault: what was injected.
         by: the run.
-        cause: the kind of the drill.
         outcome: how it ended.
         reason: why it failed or was skipped; None otherwise.
         ended_at_ms: when it was judged, epoch ms; None while it is open.
@@ -77,7 +75,7 @@ def drill_record(
         application_id=application_id,
         kind=HistoryKind.DRILL,
         id=fault.id,
-        cause=cause,
+        cause=fault.kind.value,
         at_ms=fault.injected_at_ms,
         ended_at_ms=ended_at_ms,
         by=by,

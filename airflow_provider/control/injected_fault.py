@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.drill_kind import DRILLS, DrillKind, DrillSpec
 
 __all__ = ["InjectedFault"]
 
@@ -18,6 +19,7 @@ class InjectedFault:
 
     Args:
         id: of the fault and of its command: the same for every try of the same Airflow task in the same run.
+        kind: of the drill.
         instance: the instance that was made to fail.
         incarnation: its process.
         generation: of the newest assignment.
@@ -28,6 +30,7 @@ class InjectedFault:
     """
 
     id: str
+    kind: DrillKind = DrillKind.CRASH
     instance: str
     incarnation: int
     generation: int
@@ -35,3 +38,8 @@ class InjectedFault:
     source_offsets: dict[TaskId, int]
     injected_at_ms: int
     predicted_rto_ms: int | None = None
+
+    @property
+    def spec(self) -> DrillSpec:
+        """The row of its kind."""
+        return DRILLS[self.kind]

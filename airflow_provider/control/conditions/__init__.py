@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from airflow_provider.control.conditions.evaluation import Condition, Evaluation, Outcome
+from airflow_provider.control.conditions.fault import FaultTaken
 from airflow_provider.control.conditions.incident import IncidentResolved
 from airflow_provider.control.conditions.instance import (
     CommandDone,
-    FaultTaken,
     InstanceEnded,
     InstanceInState,
     InstanceRunning,

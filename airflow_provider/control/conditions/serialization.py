@@ -8,10 +8,10 @@ import msgspec
 
 from airflow_provider.common import json_codec
 from airflow_provider.control.conditions.evaluation import Condition
+from airflow_provider.control.conditions.fault import FaultTaken
 from airflow_provider.control.conditions.incident import IncidentResolved
 from airflow_provider.control.conditions.instance import (
     CommandDone,
-    FaultTaken,
     InstanceEnded,
     InstanceInState,
     InstanceRunning,

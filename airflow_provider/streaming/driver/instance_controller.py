@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import signal
 import threading
 from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
@@ -13,6 +11,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.command import Command, CommandKind
 from airflow_provider.control.view import ControlView
 from airflow_provider.launch.instance_settings import InstanceSettings
+from airflow_provider.streaming.driver.fault_injector import FaultInjector
 from airflow_provider.streaming.driver.slot_choice import choose_slots
 from airflow_provider.streaming.driver.task_plans import task_plans
 from airflow_provider.streaming.worker.plan import TaskPlan
@@ -69,7 +68,7 @@ class InstanceController:
         stop: is set when a command asks to stop.
         at_start: the control topics as they were when this process began. A command that lay there was for an earlier
             process, unless it names this one.
-        allow_faults: whether the job lets a drill kill the instance.
+        allow_faults: whether the job lets a drill inject faults.
         takes_snapshots: whether the job has its standbys' stores copied elsewhere.
     """
 
@@ -87,7 +86,7 @@ class InstanceController:
         self._slots = slots
         self._status = status
         self._stop = stop
-        self._allow_faults = allow_faults
+        self._faults = FaultInjector(settings) if allow_faults else None
         self._takes_snapshots = takes_snapshots
         self._paused = False
         self._replays: dict[TaskId, str] = {}
@@ -145,9 +144,9 @@ class InstanceController:
                 self._snapshots.update(dict.fromkeys(command.tasks, command.id))
             case CommandKind.SNAPSHOT:
                 refusal = _NO_SNAPSHOTS
-            case CommandKind.KILL if self._allow_faults:
-                os.killpg(os.getpgrp(), signal.SIGKILL)
-            case CommandKind.KILL:
+            case _ if self._faults is not None:
+                self._faults.inject(command)
+            case _:
                 refusal = _NO_FAULTS
         if refusal is not None:
             log.warning("command %s is refused: %s", command.id, refusal)

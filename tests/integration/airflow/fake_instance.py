@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -103,8 +104,11 @@ def main() -> int:
                     snapshots |= dict.fromkeys(command.tasks, SnapshotStatus(10, now_ms()))
                 if command.kind in (CommandKind.PAUSE, CommandKind.RESUME):
                     paused = command.kind is CommandKind.PAUSE
-                if command.kind is CommandKind.KILL and "REFUSE_FAULTS" in os.environ:
+                if command.kind.is_fault and "REFUSE_FAULTS" in os.environ:
                     refusals[command.id] = "the job allows no faults"
+                elif command.kind is CommandKind.HANG:
+                    helper = [sys.executable, "-m", "airflow_provider.launch.hang", settings.run_dir, command.id]
+                    subprocess.Popen(helper, process_group=0)
                 elif command.kind is CommandKind.KILL:
                     os.killpg(0, signal.SIGKILL)
         generation = view.assignment.generation if view.assignment else 0

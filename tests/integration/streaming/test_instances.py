@@ -6,16 +6,20 @@ one before ended is started again, and after a failure everything is made again.
 
 from __future__ import annotations
 
+import json
 import signal
+import threading
 import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from airflow_provider.cli.main import main
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.command import CommandKind
 from airflow_provider.control.status import InstanceState, TaskState, TaskStatus
@@ -124,6 +128,39 @@ def write_until_amid_them(accounts: Accounts, number: int) -> None:
         accounts.wait(begun, "some orders to be processed")
 
 
+class Rehearsal:
+    """Runs a drill of the command line, which answers what it brings about, while orders come in."""
+
+    def __init__(self, accounts: Accounts, capsys: pytest.CaptureFixture[str]) -> None:
+        self._accounts, self._capsys = accounts, capsys
+        self._over = threading.Event()
+
+    def run(self, kind: str, *options: str, status: int = 0) -> dict[str, Any]:
+        """The drill's record in the history, as plain values."""
+        accounts = self._accounts
+        at = (accounts.id, "--bootstrap-servers", accounts.connection.bootstrap_servers)
+        orders = threading.Thread(target=self._write)
+        orders.start()
+        try:
+            found = main(["drill", *at, "--kind", kind, "--recovery-timeout", "120", "--json", *options])
+        finally:
+            self._over.set()
+            orders.join()
+        said = self._capsys.readouterr()
+        assert found == status, said.out + said.err
+        record: dict[str, Any] = json.loads(said.out)
+        return record
+
+    def _write(self) -> None:
+        while not self._over.wait(0.3):
+            self._accounts.orders.write(40, LIVE)
+
+
+@pytest.fixture
+def rehearsal(accounts: Accounts, capsys: pytest.CaptureFixture[str]) -> Rehearsal:
+    return Rehearsal(accounts, capsys)
+
+
 def test_orders_count_once_whatever_instance_and_slot_they_meet(accounts: Accounts) -> None:
     accounts.orders.write(1_500, LIVE)
 
@@ -201,6 +238,24 @@ def test_instance_that_hung_until_its_tasks_were_promoted_writes_nothing_and_fol
         assert {name for since, name in owners if since >= generation} == {"i2"}
     accounts.assign(*SHARED)
     accounts.wait(accounts.settled, "the tasks to go back")
+
+
+def test_instance_that_a_drill_has_hang_comes_back_as_a_zombie_and_writes_nothing(
+    accounts: Accounts, rehearsal: Rehearsal
+) -> None:
+    incarnation = accounts.status("i1").incarnation
+
+    drill = rehearsal.run("hang", "--instance", "i1", "--answer")
+
+    assert (drill["cause"], drill["outcome"], drill["instances"]) == ("hang", "passed", ["i1"])
+    assert drill["rto"]["detected_ms"] > 4_000  # only its silence tells
+    assert drill["rpo"] == {"lost_records": 0, "doubled_records": 0}
+    assert accounts.status("i1").incarnation == incarnation
+    accounts.check()
+    changelog = records_of(accounts.connection.bootstrap_servers, accounts.changelog)
+    for task in LIVE:
+        owners = [(record["generation"], record["instance"]) for record in commits(changelog, task)]
+        assert owners == sorted(owners), "the zombie committed after its successor"
 
 
 def test_undecodable_record_fails_its_task_and_no_other(accounts: Accounts) -> None:

@@ -40,7 +40,7 @@ CONDITIONS: list[Condition] = [
     TasksRunning((TaskId(0, 0), TaskId(0, 1)), "a", 4),
     StandbysWarm(num_standby_replicas=2, tasks=None, max_lag_records=10, max_lag_s=1.5, generation=4, certified=True),
     CommandDone("a", "c1"),
-    FaultTaken("a", 1, "f"),
+    FaultTaken(instance="a", incarnation=1, command="f", ends_process=True),
     ProcessingPaused({"a": 3, "b": 4}),
     TasksReplayed("a", "c1", (TaskId(0, 0),)),
     IncidentResolved("a", 3),
@@ -326,8 +326,23 @@ def test_standby_counts_only_when_certified_where_that_is_asked(certified_positi
         ),
     ],
 )
-def test_fault_is_taken_once_the_process_is_gone(status: InstanceStatus, expected: Outcome) -> None:
-    assert outcome(FaultTaken("a", 1, "f"), seen(PAIR, status)) is expected
+def test_fault_that_ends_the_process_is_taken_once_it_is_gone(status: InstanceStatus, expected: Outcome) -> None:
+    ends = FaultTaken(instance="a", incarnation=1, command="f", ends_process=True)
+
+    assert outcome(ends, seen(PAIR, status)) is expected
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        pytest.param(instance("a"), Outcome.WAITING, id="lives"),
+        pytest.param(instance("a", last_commands=("f",)), Outcome.MET, id="begins"),
+        pytest.param(instance("a", last_commands=("f",), refusals={"f": "not here"}), Outcome.FAILED, id="refuses"),
+        pytest.param(instance("a", state=InstanceState.ENDED), Outcome.MET, id="ended"),
+    ],
+)
+def test_fault_that_the_process_outlives_is_taken_once_it_says_so(status: InstanceStatus, expected: Outcome) -> None:
+    assert outcome(FaultTaken(instance="a", incarnation=1, command="f"), seen(PAIR, status)) is expected
 
 
 @pytest.mark.parametrize(

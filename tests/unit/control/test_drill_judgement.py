@@ -71,6 +71,25 @@ def test_failure_that_none_answered_is_not_passed() -> None:
         judge_drill(view, other, None)
 
 
+def test_incident_of_the_same_process_before_the_fault_is_no_answer_to_it() -> None:
+    view = after()
+    later = dataclasses.replace(FAULT, generation=2)
+
+    assert answer_to(FAULT, view) is not None
+    assert answer_to(later, view) is None
+
+
+def test_of_several_incidents_since_the_fault_the_first_is_its_answer() -> None:
+    view = after()
+    (first,) = view.incidents.values()
+    second = dataclasses.replace(
+        first, incident=dataclasses.replace(first.incident, generation=5), decided_at_ms=5_000, generation=6
+    )
+    view.incidents[second.incident.id] = second
+
+    assert answer_to(FAULT, view) == first
+
+
 @pytest.mark.parametrize(
     "view",
     [

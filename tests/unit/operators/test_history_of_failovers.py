@@ -29,6 +29,7 @@ RECORD = IncidentRecord(
         incarnation=1,
         tasks=(TASK,),
         evidence="killed by signal 9",
+        generation=1,
     ),
     answered_by="failover-1",
     detected_at_ms=1_010,

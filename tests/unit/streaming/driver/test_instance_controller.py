@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import signal
+import subprocess
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -171,6 +172,24 @@ def test_refusal_says_what_allows_faults_and_of_which_command_it_is(controlled: 
     controlled.apply(command(CommandKind.PAUSE, "c2"))
 
     assert controlled.status.refusals.keys() == {"c1"}
+    assert "allow_faults=True" in controlled.status.refusals["c1"]
+
+
+def test_hang_is_left_to_a_process_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[list[str]] = []
+    monkeypatch.setattr(subprocess, "Popen", lambda command, **_: started.append(command))
+    controlled = Controlled(tmp_path, allow_faults=True)
+
+    controlled.apply(command(CommandKind.HANG))
+
+    assert [words[-3:] for words in started] == [["airflow_provider.launch.hang", str(tmp_path / "run"), "c1"]]
+    assert controlled.status.commands == ["c1"]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in CommandKind if kind.is_fault])
+def test_no_fault_is_injected_where_the_job_allows_none(kind: CommandKind, controlled: Controlled) -> None:
+    controlled.apply(command(kind))
+
     assert "allow_faults=True" in controlled.status.refusals["c1"]
 
 

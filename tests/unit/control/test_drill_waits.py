@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import dataclasses
+
+from airflow_provider.control.conditions import FaultTaken, IncidentResolved, Outcome, StandbysWarm
+from airflow_provider.control.drill_kind import DrillKind
+from airflow_provider.control.drill_waits import fault_over, fault_taken, redundancy_back
+from tests.builders import seen
+from tests.unit.control.test_drill_judgement import FAULT, after
+
+
+def test_process_has_to_be_gone_only_where_the_kind_ends_it() -> None:
+    hang = dataclasses.replace(FAULT, kind=DrillKind.HANG)
+
+    assert fault_taken(FAULT) == FaultTaken(instance="a", incarnation=3, command="f1", ends_process=True)
+    assert fault_taken(hang) == FaultTaken(instance="a", incarnation=3, command="f1")
+
+
+def test_failure_is_over_once_what_was_found_since_the_fault_is_resolved() -> None:
+    view = after()
+    observation = dataclasses.replace(seen(view.assignment, *view.statuses.values()), view=view)
+
+    assert fault_over(FAULT) == IncidentResolved("a", 3, 1)
+    assert fault_over(FAULT).evaluate(observation).outcome is Outcome.MET
+    # A process that lives on may have had an incident before, and that is resolved.
+    later = dataclasses.replace(FAULT, generation=2)
+    assert fault_over(later).evaluate(observation).outcome is Outcome.WAITING
+
+
+def test_redundancy_is_that_of_an_assignment_after_the_fault() -> None:
+    assert redundancy_back(FAULT, 2) == StandbysWarm(num_standby_replicas=2, generation=2)
