@@ -8,7 +8,7 @@ from typing import Any
 from airflow.sdk import Context, XComArg
 
 from airflow_provider.common.clock import now_ms
-from airflow_provider.common.json_codec import from_plain
+from airflow_provider.common.json_codec import from_plain, to_plain
 from airflow_provider.control.drill_judgement import judge_drill, judged_record
 from airflow_provider.control.drill_waits import redundancy_back
 from airflow_provider.control.history_table import history_table
@@ -39,7 +39,8 @@ class CheckRecoveryOperator(ControlOperator):
         kwargs: see `ControlOperator`.
 
     Returns:
-        ``fault``, ``progress`` (input records by task since the fault) and ``failover`` (a `FailoverReport`).
+        ``fault``, ``progress`` (input records by task since the fault), ``failover`` (a `FailoverReport`; None where
+        nothing had to be answered) and ``restores`` (of each copy that was restored, where nothing had to be answered).
 
     Raises:
         StateError: an owner went on before the last commit that was reported, or a task's source offset went back.
@@ -95,13 +96,15 @@ class CheckRecoveryOperator(ControlOperator):
     def _check(self) -> dict[str, Any]:
         judged = judge_drill(self.hook.read(self.application_id), self._fault(), self._limit_s)
         found = judged.failover
-        self.log.info("The drill's failover\n%s", found)
-        if found.without_input:
+        if found is not None:
+            self.log.info("The drill's failover\n%s", found)
+        if found is not None and found.without_input:
             self.log.warning("Not measured, because they had no input: %s", ", ".join(map(str, found.without_input)))
         return {
             "fault": dict(self.fault),
             "progress": {str(task): count for task, count in judged.progress.items()},
-            "failover": found.to_plain(),
+            "failover": None if found is None else found.to_plain(),
+            "restores": to_plain(judged.restores),
         }
 
     @property

@@ -108,7 +108,7 @@ class _Drill:
         except (InstanceError, AssignmentError) as refusal:
             return self._skipped(str(refusal))
         write_history(self._cluster, self._application_id, drill_record(self._application_id, fault, self._run_id))
-        say(f"{fault.kind.value} of {fault.instance}: active for {', '.join(map(str, fault.tasks)) or 'no task'}")
+        say(f"{fault.kind.value} on {', '.join(fault.processes)}: task {', '.join(map(str, fault.tasks)) or 'none'}")
         # 3. wait for the failover, 4. check the recovery
         error: StatefulStreamsError | None = None
         try:
@@ -134,7 +134,9 @@ class _Drill:
         return f"incidents are open: {', '.join(unresolved)}" if unresolved else None
 
     def _recover(self, fault: InjectedFault) -> None:
-        if self._asked.answer:
+        if fault.spec.cause is None:
+            say("nothing has to be answered")
+        elif self._asked.answer:
             DrillAnswer(
                 cluster=self._cluster,
                 application_id=self._application_id,

@@ -16,6 +16,7 @@ from airflow_provider.common.clock import now_ms
 from airflow_provider.control.conditions import InstanceInState, StandbysWarm
 from airflow_provider.control.deployment import Deployment
 from airflow_provider.control.drill_judgement import answer_to
+from airflow_provider.control.drill_kind import Victim
 from airflow_provider.control.history_builder import failover_record
 from airflow_provider.control.incident_answer import IncidentFinder
 from airflow_provider.control.injected_fault import InjectedFault
@@ -75,7 +76,7 @@ class DrillAnswer:
         self._fail_over(deadline)
         if self.fault.spec.ends_process:
             self._replace()
-        else:
+        elif self.fault.spec.victim is Victim.INSTANCE:
             self._await_return(deadline)
         wanted = TaskPlacement(num_standby_replicas=self.num_standby_replicas, reason="standbys after a drill")
         placed = place(self.cluster, self.application_id, wanted, self.store)

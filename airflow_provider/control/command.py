@@ -30,6 +30,8 @@ class CommandKind(Enum):
     """A drill's fault: end the whole process group with SIGKILL, now. Refused where the job allows no faults."""
     HANG = "hang"
     """A drill's fault: stand still (SIGSTOP) until the active tasks run elsewhere. Refused as `KILL` is."""
+    LOSE_STORE = "lose_store"
+    """A drill's fault: remove the stores of ``tasks`` under the workers that have them open. Refused as `KILL` is."""
 
     @property
     def is_fault(self) -> bool:
@@ -37,7 +39,7 @@ class CommandKind(Enum):
         return self in _FAULTS
 
 
-_FAULTS: Final = frozenset({CommandKind.KILL, CommandKind.HANG})
+_FAULTS: Final = frozenset({CommandKind.KILL, CommandKind.HANG, CommandKind.LOSE_STORE})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +51,8 @@ class Command:
         kind: what to do.
         instance: to whom.
         incarnation: to which process of it; None to any. A command to an earlier one is ignored.
-        tasks: for `CommandKind.REPLAY` and `CommandKind.SNAPSHOT`.
+        tasks: for `CommandKind.REPLAY`, `CommandKind.SNAPSHOT`, and a drill's fault in stores.
+        generation: for a drill's fault in stores: not carried out any more once a newer assignment was read.
         hand_over: for `CommandKind.STOP`: whether its tasks are to go to others; otherwise they stay its own. None
             where a signal to its launcher asks, and not Airflow.
     """
@@ -59,4 +62,5 @@ class Command:
     instance: str
     incarnation: int | None = None
     tasks: tuple[TaskId, ...] = ()
+    generation: int | None = None
     hand_over: bool | None = True

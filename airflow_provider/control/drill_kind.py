@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum
 from types import MappingProxyType
 from typing import Final
 
@@ -12,7 +12,7 @@ from airflow_provider.control.command import CommandKind
 from airflow_provider.control.incident import IncidentKind
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["DRILLS", "DrillKind", "DrillSpec", "parse_drill_kind"]
+__all__ = ["DRILLS", "DrillKind", "DrillSpec", "Victim", "parse_drill_kind"]
 
 
 class DrillKind(StrEnum):
@@ -20,6 +20,22 @@ class DrillKind(StrEnum):
 
     CRASH = "crash"
     HANG = "hang"
+    STORE_LOST = "store_lost"
+    STANDBY_LOST = "standby_lost"
+    ACTIVE_AND_STANDBY_LOST = "active_and_standby_lost"
+
+
+class Victim(Enum):
+    """Whom a drill hits."""
+
+    INSTANCE = "instance"
+    """An instance, with all tasks that it is active for."""
+    ACTIVE = "active"
+    """The store of one task that an instance is active for."""
+    STANDBY = "standby"
+    """The store of one task that an instance is a standby for."""
+    COPIES = "copies"
+    """The store of one task that an instance is active for, and those of all its standbys."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,13 +45,16 @@ class DrillSpec:
     Args:
         does: what befalls the application, in a few words that follow "a drill".
         command: what the instance is asked to do to itself.
-        cause: the incident as which a watcher finds it, to be answered by a failover.
+        victim: whom it hits.
+        cause: the incident as which a watcher finds it, to be answered by a failover; None where nothing is to be
+            answered, because all tasks go on.
         ends_process: whether the instance's process ends by it, so that it cannot report that it did it.
     """
 
     does: str
     command: CommandKind
-    cause: IncidentKind
+    victim: Victim = Victim.INSTANCE
+    cause: IncidentKind | None
     ends_process: bool = False
 
 
@@ -51,6 +70,24 @@ DRILLS: Final[Mapping[DrillKind, DrillSpec]] = MappingProxyType(
             does="stops an instance with SIGSTOP until its tasks run elsewhere, then lets it go on",
             command=CommandKind.HANG,
             cause=IncidentKind.HEARTBEAT_MISSED,
+        ),
+        DrillKind.STORE_LOST: DrillSpec(
+            does="removes the store of an active task",
+            command=CommandKind.LOSE_STORE,
+            victim=Victim.ACTIVE,
+            cause=IncidentKind.TASK_FAILED,
+        ),
+        DrillKind.STANDBY_LOST: DrillSpec(
+            does="removes a standby's store",
+            command=CommandKind.LOSE_STORE,
+            victim=Victim.STANDBY,
+            cause=None,
+        ),
+        DrillKind.ACTIVE_AND_STANDBY_LOST: DrillSpec(
+            does="removes the stores of a task's active and of all its standbys at once",
+            command=CommandKind.LOSE_STORE,
+            victim=Victim.COPIES,
+            cause=IncidentKind.TASK_FAILED,
         ),
     }
 )

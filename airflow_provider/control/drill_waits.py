@@ -2,40 +2,51 @@
 
 from __future__ import annotations
 
-from airflow_provider.control.conditions import Condition, FaultTaken, IncidentResolved, StandbysWarm
+from airflow_provider.control.conditions import (
+    Condition,
+    FaultTaken,
+    IncidentResolved,
+    StandbysWarm,
+    TasksReplayed,
+)
+from airflow_provider.control.drill_kind import Victim
 from airflow_provider.control.injected_fault import InjectedFault
 
 __all__ = ["fault_over", "fault_taken", "redundancy_back"]
 
 
 def fault_taken(fault: InjectedFault) -> Condition:
-    """The instance has done to itself what the drill asked.
+    """The instances have done to themselves what the drill asked.
 
     Args:
         fault: what was asked.
     """
+    spec = fault.spec
     return FaultTaken(
-        instance=fault.instance,
-        incarnation=fault.incarnation,
+        processes=fault.processes,
         command=fault.id,
-        ends_process=fault.spec.ends_process,
+        tasks=() if spec.victim is Victim.INSTANCE else fault.tasks,
+        ends_process=spec.ends_process,
     )
 
 
 def fault_over(fault: InjectedFault) -> Condition:
-    """What has to follow has followed: the failure is answered and resolved.
+    """What has to follow has followed: the failure is answered and resolved, or the copy is whole again.
 
     Args:
         fault: what was injected.
     """
+    if fault.spec.cause is None:
+        return TasksReplayed(fault.instance, fault.id, fault.tasks)
     return IncidentResolved(fault.instance, fault.incarnation, fault.generation)
 
 
 def redundancy_back(fault: InjectedFault, num_standby_replicas: int) -> Condition:
-    """Every task runs and has its warm standbys, by an assignment that answers the fault.
+    """Every task runs and has its warm standbys, by an assignment that answers the fault where one has to.
 
     Args:
         fault: what was injected.
         num_standby_replicas: how many a task must have.
     """
-    return StandbysWarm(num_standby_replicas=num_standby_replicas, generation=fault.generation + 1)
+    answered = fault.spec.cause is not None
+    return StandbysWarm(num_standby_replicas=num_standby_replicas, generation=fault.generation + answered)

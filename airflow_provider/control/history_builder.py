@@ -56,6 +56,7 @@ def drill_record(
     ended_at_ms: int | None = None,
     record: IncidentRecord | None = None,
     recovery: Recovery | None = None,
+    restores: Sequence[TaskRestore] = (),
     slo_rto_s: float | None = None,
 ) -> HistoryRecord:
     """A failure that was rehearsed.
@@ -69,6 +70,7 @@ def drill_record(
         ended_at_ms: when it was judged, epoch ms; None while it is open.
         record: of the failover that answered the fault; None where there is none yet.
         recovery: what the next owners did; None while that is not known.
+        restores: the copies that were restored, where nothing had to be answered.
         slo_rto_s: the promised RTO in seconds; None where none is.
     """
     return HistoryRecord(
@@ -81,13 +83,13 @@ def drill_record(
         by=by,
         outcome=outcome,
         reason=reason,
-        instances=(fault.instance,),
+        instances=tuple(fault.processes),
         tasks=fault.tasks,
         decisions=record.plan if record else (),
         evidence=record.incident.evidence if record else "",
         rto=_parts(record, recovery) if record else RtoParts(),
         rpo=_rpo_of_drill(fault, recovery) if recovery else Rpo(),
-        restores=recovery.restores if recovery else (),
+        restores=recovery.restores if recovery else tuple(restores),
         slo_rto_s=slo_rto_s,
         predicted_rto_ms=fault.predicted_rto_ms,
     )

@@ -185,6 +185,7 @@ class TaskStatus:
         certificate: of a standby's store.
         snapshot: of a standby's store.
         failure: why it failed, or what is wrong although it works; None otherwise.
+        fault: id of the last fault of a drill that was injected into its store; None where none was.
     """
 
     task: TaskId
@@ -209,6 +210,7 @@ class TaskStatus:
     certificate: CertificateStatus = field(default_factory=CertificateStatus)
     snapshot: SnapshotStatus = field(default_factory=SnapshotStatus)
     failure: FailureStatus | None = None
+    fault: str | None = None
 
     @property
     def warm(self) -> bool:

@@ -2,50 +2,55 @@
 
 from __future__ import annotations
 
-from airflow_provider.common.json_codec import to_plain
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.conditions.evaluation import Condition, Evaluation, Outcome
-from airflow_provider.control.conditions.messages import instance_line
-from airflow_provider.control.instance_handle import InstanceHandle
+from airflow_provider.control.conditions.messages import instance_line, task_list
 from airflow_provider.control.liveness import Liveness
 from airflow_provider.control.observation import Observation
-from airflow_provider.control.status import InstanceStatus
 
 __all__ = ["FaultTaken"]
 
 
 class FaultTaken(Condition, frozen=True, kw_only=True):
-    """An instance has done to itself what a drill asked, or its process is gone.
+    """Instances have done to themselves what a drill asked, or their processes are gone.
 
     Args:
-        instance: its name.
-        incarnation: the process.
+        processes: by name, the incarnation of each.
         command: the id of the fault's command.
+        tasks: those whose stores have to report it; none where the instance does.
         ends_process: whether the process has to be gone, and cannot report that it was asked.
     """
 
-    instance: str
-    incarnation: int
+    processes: dict[str, int]
     command: str
+    tasks: tuple[TaskId, ...] = ()
     ends_process: bool = False
 
     def __str__(self) -> str:
         """What is waited for."""
-        return f"instance {self.instance} to inject {self.command} into itself"
+        return f"{', '.join(sorted(self.processes))} to inject {self.command} into itself"
 
     def evaluate(self, seen: Observation) -> Evaluation:
-        """Fails when the instance refuses."""
-        status = seen.view.statuses.get(self.instance)
-        if status is None or status.incarnation < self.incarnation:
-            return Evaluation(Outcome.WAITING, "it has sent no heartbeat yet")
-        if status.incarnation > self.incarnation or seen.liveness(status) is not Liveness.ALIVE:
-            return Evaluation(Outcome.MET, f"incarnation {self.incarnation} is gone", _handle(status))
+        """Fails when an instance refuses."""
+        found = [self._of(name, incarnation, seen) for name, incarnation in self.processes.items()]
+        line = "; ".join(one.seen for one in found)
+        for outcome in (Outcome.FAILED, Outcome.WAITING):
+            if any(one.outcome is outcome for one in found):
+                return Evaluation(outcome, line)
+        return Evaluation(Outcome.MET, line)
+
+    def _of(self, name: str, incarnation: int, seen: Observation) -> Evaluation:
+        status = seen.view.statuses.get(name)
+        if status is None or status.incarnation < incarnation:
+            return Evaluation(Outcome.WAITING, f"{name} has sent no heartbeat yet")
+        if status.incarnation > incarnation or seen.liveness(status) is not Liveness.ALIVE:
+            return Evaluation(Outcome.MET, f"incarnation {incarnation} of {name} is gone")
         if (why := status.refusals.get(self.command)) is not None:
-            return Evaluation(Outcome.FAILED, f"{self.instance} refuses: {why}")
+            return Evaluation(Outcome.FAILED, f"{name} refuses: {why}")
         if self.command in status.last_commands and not self.ends_process:
-            return Evaluation(Outcome.MET, f"{self.instance} has begun it", _handle(status))
+            copies = {task_id: status.task(task_id) for task_id in self.tasks}
+            open_ = [task_id for task_id, copy in copies.items() if copy is None or copy.fault != self.command]
+            if not open_:
+                return Evaluation(Outcome.MET, f"{name} has begun it")
+            return Evaluation(Outcome.WAITING, f"{name} has not done it to the store of {task_list(open_)}")
         return Evaluation(Outcome.WAITING, instance_line(status))
-
-
-def _handle(status: InstanceStatus) -> dict[str, object]:
-    plain: dict[str, object] = to_plain(InstanceHandle.of(status))
-    return plain

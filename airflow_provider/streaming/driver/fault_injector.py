@@ -8,10 +8,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.command import Command, CommandKind
 from airflow_provider.launch.instance_settings import InstanceSettings
+from airflow_provider.streaming.worker.store_fault import StoreFault, StoreFaultKind
 
 __all__ = ["FaultInjector"]
 
@@ -32,7 +35,10 @@ class FaultInjector:
         self._by_kind: Mapping[CommandKind, Callable[[Command], None]] = {
             CommandKind.KILL: self._kill,
             CommandKind.HANG: self._hang,
+            CommandKind.LOSE_STORE: partial(self._befall_stores, StoreFaultKind.LOST),
         }
+        self.of_stores: dict[TaskId, StoreFault] = {}
+        """By task, what is to befall its store: for the workers, which have the stores open."""
         self._helpers: list[subprocess.Popen[bytes]] = []
 
     def inject(self, command: Command) -> None:
@@ -50,6 +56,10 @@ class FaultInjector:
     def _hang(self, command: Command) -> None:
         # What stands still cannot wake itself: a process outside of the group does.
         self._start(_HANG, self._settings.run_dir, command.id)
+
+    def _befall_stores(self, kind: StoreFaultKind, command: Command) -> None:
+        fault = StoreFault(id=command.id, kind=kind, generation=command.generation or 0)
+        self.of_stores.update(dict.fromkeys(command.tasks, fault))
 
     def _start(self, module: str, *arguments: str) -> None:
         self._helpers = [helper for helper in self._helpers if helper.poll() is None]

@@ -113,7 +113,8 @@ class InstanceController:
         assignment = view.assignment
         if assignment is None or self._stop.is_set():
             return
-        plans = task_plans(assignment, self._settings.instance, self._replays, self._snapshots)
+        faults = None if self._faults is None else self._faults.of_stores
+        plans = task_plans(assignment, self._settings.instance, self._replays, self._snapshots, faults)
         self._slot_of = choose_slots(plans, assignment, self._slot_of, len(self._slots))
         for number, slot in enumerate(self._slots):
             slot.apply_goal([plan for plan in plans if self._slot_of[plan.task] == number], self._paused)

@@ -8,6 +8,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.status import Role
 from airflow_provider.streaming.worker.plan import TaskPlan
+from airflow_provider.streaming.worker.store_fault import StoreFault
 
 __all__ = ["task_plans"]
 
@@ -17,6 +18,7 @@ def task_plans(
     instance: str,
     replays: Mapping[TaskId, str],
     snapshots: Mapping[TaskId, str] | None = None,
+    faults: Mapping[TaskId, StoreFault] | None = None,
 ) -> tuple[TaskPlan, ...]:
     """What an instance is to be for each of its tasks, the active ones first.
 
@@ -25,13 +27,16 @@ def task_plans(
         instance: its name.
         replays: by task, the id of the newest command that asked to restore its store afresh.
         snapshots: by task, the id of the newest command that asked for a snapshot of its standby's store.
+        faults: by task, what a drill asked last to befall its store.
     """
+    befalls = faults or {}
     active = [
         TaskPlan(
             task=task,
             role=Role.ACTIVE,
             generation=assignment.tasks[task].active_since,
             replay=replays.get(task),
+            fault=befalls.get(task),
             has_standbys=bool(assignment.tasks[task].standbys),
         )
         for task in assignment.active_on(instance)
@@ -43,6 +48,7 @@ def task_plans(
             generation=assignment.generation,
             replay=replays.get(task),
             snapshot=(snapshots or {}).get(task),
+            fault=befalls.get(task),
         )
         for task in assignment.standby_on(instance)
     ]

@@ -9,6 +9,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import Role
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.worker.store_fault import StoreFault
 
 __all__ = ["SlotPlan", "TaskPlan"]
 
@@ -23,6 +24,7 @@ class TaskPlan:
         generation: an active's ``active_since``.
         replay: id of the command that asks to restore the store afresh; None for none. Carried out once.
         snapshot: of a standby, id of the command that asks to copy its store elsewhere now; None for none.
+        fault: what a drill asks to befall the store; None for nothing. Done once.
         ranges: SST files to restore from, the next one first, as they get ready; None for reading the changelog.
         has_standbys: whether another instance holds a copy. Then an active whose store is lost fails the task, so that
             the copy takes over, instead of making everybody wait while it restores its own.
@@ -33,6 +35,7 @@ class TaskPlan:
     generation: int
     replay: str | None = None
     snapshot: str | None = None
+    fault: StoreFault | None = None
     has_standbys: bool = False
     ranges: tuple[SstRange, ...] | None = None
 

@@ -11,10 +11,11 @@ from pathlib import Path
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
-from airflow_provider.control.command import CommandKind
+from airflow_provider.control.command import Command, CommandKind
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import (
     DiskStatus,
+    FailureStatus,
     InstanceState,
     InstanceStatus,
     ProcessStatus,
@@ -40,12 +41,26 @@ def tasks_of(
     assignment: Assignment | None,
     owned_at_ms: dict[tuple[TaskId, int], int],
     snapshots: dict[TaskId, SnapshotStatus],
+    faults: dict[TaskId, Command],
 ) -> tuple[TaskStatus, ...]:
     """Its tasks, running or followed the moment they are assigned. Source offsets grow with the clock."""
     tasks = []
     no_input = os.environ.get("NO_INPUT", "").split(",")
     for task_id, given in assignment.tasks.items() if assignment else ():
-        if given.active == instance:
+        fault = faults.get(task_id)
+        fault_id = None if fault is None else fault.id
+        if given.active == instance and fault is not None and given.active_since <= (fault.generation or 0):
+            tasks.append(
+                TaskStatus(
+                    task=task_id,
+                    role=Role.ACTIVE,
+                    state=TaskState.FAILED,
+                    generation=given.active_since,
+                    failure=FailureStatus("StoreCorruptedError", "the store was removed"),
+                    fault=fault_id,
+                )
+            )
+        elif given.active == instance:
             owned = owned_at_ms.setdefault((task_id, given.active_since), now_ms())
             tasks.append(
                 TaskStatus(
@@ -61,6 +76,7 @@ def tasks_of(
                     owned_at_ms=owned,
                     first_commit_at_ms=None if str(task_id) in no_input else owned + 5,
                     source=SourceStatus(end=0, lag_records=0),
+                    fault=fault_id,
                 )
             )
         elif instance in given.standbys:
@@ -73,6 +89,8 @@ def tasks_of(
                     lag_records=0,
                     lag_s=0.0,
                     snapshot=snapshots.get(task_id, SnapshotStatus()),
+                    restore=RestoreStatus(records=3),
+                    fault=fault_id,
                 )
             )
     return tuple(tasks)
@@ -90,6 +108,7 @@ def main() -> int:
     sent_at, sent_generation = 0.0, -1
     owned_at_ms: dict[tuple[TaskId, int], int] = {}
     snapshots: dict[TaskId, SnapshotStatus] = {}
+    faults: dict[TaskId, Command] = {}
     while True:
         done, stopping = [], False
         for command in view.commands.get(settings.instance, {}).values():
@@ -106,6 +125,8 @@ def main() -> int:
                     paused = command.kind is CommandKind.PAUSE
                 if command.kind.is_fault and "REFUSE_FAULTS" in os.environ:
                     refusals[command.id] = "the job allows no faults"
+                elif command.kind.is_fault and command.tasks:
+                    faults |= dict.fromkeys(command.tasks, command)
                 elif command.kind is CommandKind.HANG:
                     helper = [sys.executable, "-m", "airflow_provider.launch.hang", settings.run_dir, command.id]
                     subprocess.Popen(helper, process_group=0)
@@ -124,7 +145,7 @@ def main() -> int:
                     process=ProcessStatus(host=os.uname().nodename, pid=os.getpid(), log_file=settings.log_file),
                     disk=DiskStatus(settings.state_dir),
                     sent_at_ms=now_ms(),
-                    tasks=tasks_of(settings.instance, view.assignment, owned_at_ms, snapshots),
+                    tasks=tasks_of(settings.instance, view.assignment, owned_at_ms, snapshots, faults),
                     paused=paused,
                     last_commands=seen,
                     refusals=refusals,

@@ -128,6 +128,12 @@ def write_until_amid_them(accounts: Accounts, number: int) -> None:
         accounts.wait(begun, "some orders to be processed")
 
 
+def fault_of(accounts: Accounts, name: str, task: str) -> str | None:
+    """The drill's fault that a copy of a task reports last."""
+    copy = accounts.status(name).task(TaskId.parse(task))
+    return None if copy is None else copy.fault
+
+
 class Rehearsal:
     """Runs a drill of the command line, which answers what it brings about, while orders come in."""
 
@@ -256,6 +262,40 @@ def test_instance_that_a_drill_has_hang_comes_back_as_a_zombie_and_writes_nothin
     for task in LIVE:
         owners = [(record["generation"], record["instance"]) for record in commits(changelog, task)]
         assert owners == sorted(owners), "the zombie committed after its successor"
+
+
+def test_store_that_a_drill_removes_is_found_lost_and_its_standby_goes_on(
+    accounts: Accounts, rehearsal: Rehearsal
+) -> None:
+    drill = rehearsal.run("store_lost", "--instance", "i1", "--answer")
+
+    (task,) = drill["tasks"]
+    assert (drill["outcome"], drill["instances"]) == ("passed", ["i1"])
+    assert [(decision["action"], decision["to"]) for decision in drill["decisions"]] == [("promote", "i2")]
+    assert drill["rpo"] == {"lost_records": 0, "doubled_records": 0}
+    assert fault_of(accounts, "i1", task) == drill["id"]
+    accounts.check()
+
+
+def test_standby_whose_store_a_drill_removes_is_restored_while_its_task_goes_on(
+    accounts: Accounts, rehearsal: Rehearsal
+) -> None:
+    drill = rehearsal.run("standby_lost", "--instance", "i2")
+
+    assert (drill["outcome"], drill["instances"], drill["decisions"]) == ("passed", ["i2"], [])
+    (restore,) = drill["restores"]
+    assert restore["records"] > 0
+    accounts.check()
+
+
+def test_loss_of_all_copies_is_replayed_from_the_changelog(accounts: Accounts, rehearsal: Rehearsal) -> None:
+    drill = rehearsal.run("active_and_standby_lost", "--instance", "i1", "--answer")
+
+    assert (drill["outcome"], sorted(drill["instances"])) == ("passed", ["i1", "i2"])
+    (task,) = drill["tasks"]
+    assert [fault_of(accounts, name, task) for name in ("i1", "i2")] == [drill["id"]] * 2
+    assert drill["rpo"] == {"lost_records": 0, "doubled_records": 0}
+    accounts.check()
 
 
 def test_undecodable_record_fails_its_task_and_no_other(accounts: Accounts) -> None:

@@ -40,7 +40,7 @@ CONDITIONS: list[Condition] = [
     TasksRunning((TaskId(0, 0), TaskId(0, 1)), "a", 4),
     StandbysWarm(num_standby_replicas=2, tasks=None, max_lag_records=10, max_lag_s=1.5, generation=4, certified=True),
     CommandDone("a", "c1"),
-    FaultTaken(instance="a", incarnation=1, command="f", ends_process=True),
+    FaultTaken(processes={"a": 1, "b": 2}, command="f", tasks=(TaskId(0, 1),), ends_process=True),
     ProcessingPaused({"a": 3, "b": 4}),
     TasksReplayed("a", "c1", (TaskId(0, 0),)),
     IncidentResolved("a", 3),
@@ -327,7 +327,7 @@ def test_standby_counts_only_when_certified_where_that_is_asked(certified_positi
     ],
 )
 def test_fault_that_ends_the_process_is_taken_once_it_is_gone(status: InstanceStatus, expected: Outcome) -> None:
-    ends = FaultTaken(instance="a", incarnation=1, command="f", ends_process=True)
+    ends = FaultTaken(processes={"a": 1}, command="f", ends_process=True)
 
     assert outcome(ends, seen(PAIR, status)) is expected
 
@@ -342,7 +342,52 @@ def test_fault_that_ends_the_process_is_taken_once_it_is_gone(status: InstanceSt
     ],
 )
 def test_fault_that_the_process_outlives_is_taken_once_it_says_so(status: InstanceStatus, expected: Outcome) -> None:
-    assert outcome(FaultTaken(instance="a", incarnation=1, command="f"), seen(PAIR, status)) is expected
+    assert outcome(FaultTaken(processes={"a": 1}, command="f"), seen(PAIR, status)) is expected
+
+
+@pytest.mark.parametrize(
+    ("statuses", "expected"),
+    [
+        pytest.param(
+            (instance("a", active(0), last_commands=("f",)), instance("b", standby(0))), Outcome.WAITING, id="neither"
+        ),
+        pytest.param(
+            (instance("a", active(0, fault="f"), last_commands=("f",)), instance("b", standby(0))),
+            Outcome.WAITING,
+            id="one",
+        ),
+        pytest.param(
+            (
+                instance("a", active(0, fault="f"), last_commands=("f",)),
+                instance("b", standby(0, fault="e"), last_commands=("f",)),
+            ),
+            Outcome.WAITING,
+            id="an-earlier-fault",
+        ),
+        pytest.param(
+            (
+                instance("a", active(0, fault="f"), last_commands=("f",)),
+                instance("b", standby(0, fault="f"), last_commands=("f",)),
+            ),
+            Outcome.MET,
+            id="both",
+        ),
+        pytest.param(
+            (
+                instance("a", active(0, fault="f"), last_commands=("f",)),
+                instance("b", last_commands=("f",), refusals={"f": "not here"}),
+            ),
+            Outcome.FAILED,
+            id="one-refuses",
+        ),
+    ],
+)
+def test_fault_in_stores_is_taken_once_each_copy_reports_it(
+    statuses: tuple[InstanceStatus, ...], expected: Outcome
+) -> None:
+    lost = FaultTaken(processes={"a": 1, "b": 1}, command="f", tasks=(TaskId(0, 0),))
+
+    assert outcome(lost, seen(PAIR, *statuses)) is expected
 
 
 @pytest.mark.parametrize(

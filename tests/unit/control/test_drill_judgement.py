@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.drill_judgement import answer_to, judge_drill, judged_record
+from airflow_provider.control.drill_judgement import NotMeasuredError, answer_to, judge_drill, judged_record
+from airflow_provider.control.drill_kind import DrillKind
 from airflow_provider.control.history_record import HistoryOutcome
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord, Recovery
 from airflow_provider.control.injected_fault import InjectedFault
@@ -59,6 +60,7 @@ def after(recovery: Recovery | None = RECOVERY, source_offset: int = 120) -> Con
 def test_drill_is_passed_with_what_it_cost() -> None:
     judged = judge_drill(after(), FAULT, max_rto_s=2.0)
 
+    assert judged.failover is not None
     assert (judged.failover.rto_ms, judged.progress) == (1_500, {TASK: 20})
 
 
@@ -120,3 +122,45 @@ def test_drill_without_input_is_skipped() -> None:
 
     assert judged_record(view, FAULT, "run", unmeasured.value, None, 9_500).outcome is HistoryOutcome.SKIPPED
     assert judged_record(after(), FAULT, "run", None, None, 9_500).outcome is HistoryOutcome.PASSED
+
+
+STANDBY_LOST = dataclasses.replace(
+    FAULT, kind=DrillKind.STANDBY_LOST, instance="b", incarnation=1, predicted_rto_ms=None
+)
+
+
+def undisturbed(records: int = 7, source_offset: int = 120) -> ControlView:
+    """The view after the standby on `b` was restored, while `a` went on."""
+    return view_of(
+        assigned("a b"),
+        instance("a", active(0, source_offset=source_offset), incarnation=3),
+        instance("b", standby(0, restored_records=records, fault="f1")),
+    )
+
+
+def test_lost_standby_that_was_restored_is_passed_with_what_was_restored() -> None:
+    judged = judge_drill(undisturbed(), STANDBY_LOST, max_rto_s=1.0)
+
+    assert (judged.failover, judged.progress) == (None, {TASK: 20})
+    assert [(restore.instance, restore.records) for restore in judged.restores] == [("b", 7)]
+    record = judged_record(undisturbed(), STANDBY_LOST, "run", None, 1.0, 9_500)
+    assert (record.cause, record.outcome, record.instances) == ("standby_lost", HistoryOutcome.PASSED, ("b",))
+    assert (record.restores, record.rto.total_ms, record.slo_met) == (judged.restores, None, None)
+
+
+def test_failure_where_none_was_to_follow_is_not_passed() -> None:
+    view = undisturbed()
+    view.incidents.update(after().incidents)
+
+    with pytest.raises(InstanceError, match=r"was to disturb nothing, and failures followed \(instance_ended of a"):
+        judge_drill(view, STANDBY_LOST, None)
+    with pytest.raises(StateError, match="commits were lost"):
+        judge_drill(undisturbed(source_offset=99), STANDBY_LOST, None)
+
+
+def test_empty_changelog_measures_nothing_and_the_drill_is_skipped() -> None:
+    with pytest.raises(NotMeasuredError) as unmeasured:
+        judge_drill(undisturbed(records=0), STANDBY_LOST, None)
+
+    record = judged_record(undisturbed(records=0), STANDBY_LOST, "run", unmeasured.value, None, 9_500)
+    assert record.outcome is HistoryOutcome.SKIPPED

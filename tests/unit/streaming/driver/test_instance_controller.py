@@ -15,6 +15,7 @@ from airflow_provider.control.command import Command, CommandKind
 from airflow_provider.control.view import ControlView
 from airflow_provider.streaming.driver.instance_controller import InstanceController
 from airflow_provider.streaming.worker.plan import TaskPlan
+from airflow_provider.streaming.worker.store_fault import StoreFault, StoreFaultKind
 from tests.builders import assigned, view_of
 from tests.unit.streaming.driver.fakes import settings_in
 
@@ -184,6 +185,16 @@ def test_hang_is_left_to_a_process_that_goes_on(tmp_path: Path, monkeypatch: pyt
 
     assert [words[-3:] for words in started] == [["airflow_provider.launch.hang", str(tmp_path / "run"), "c1"]]
     assert controlled.status.commands == ["c1"]
+
+
+def test_loss_of_a_store_travels_with_the_plan_of_its_task(tmp_path: Path) -> None:
+    controlled = Controlled(tmp_path, allow_faults=True)
+
+    controlled.apply(dataclasses.replace(command(CommandKind.LOSE_STORE, task=2), generation=3))
+    controlled.apply()
+
+    lost = StoreFault(id="c1", kind=StoreFaultKind.LOST, generation=3)
+    assert [plan.fault for plan in controlled.slots[0].goals[-1][0]] == [None, lost]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in CommandKind if kind.is_fault])
