@@ -32,6 +32,8 @@ class CommandKind(Enum):
     """A drill's fault: stand still (SIGSTOP) until the active tasks run elsewhere. Refused as `KILL` is."""
     LOSE_STORE = "lose_store"
     """A drill's fault: remove the stores of ``tasks`` under the workers that have them open. Refused as `KILL` is."""
+    CORRUPT_STORE = "corrupt_store"
+    """A drill's fault: damage an SST file of the stores of ``tasks``, and open them again. Refused as `KILL` is."""
 
     @property
     def is_fault(self) -> bool:
@@ -39,7 +41,7 @@ class CommandKind(Enum):
         return self in _FAULTS
 
 
-_FAULTS: Final = frozenset({CommandKind.KILL, CommandKind.HANG, CommandKind.LOSE_STORE})
+_FAULTS: Final = frozenset({CommandKind.KILL, CommandKind.HANG, CommandKind.LOSE_STORE, CommandKind.CORRUPT_STORE})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -62,6 +62,12 @@ def _judge_answered(view: ControlView, fault: InjectedFault, max_rto_s: float | 
             f"The failure of {fault.instance} has no record in {view.application_id!r}: it was not answered. "
             " Is the failover DAG unpaused, and does its watcher follow this application?"
         )
+    expected, error_kind = fault.spec.error_kind, record.incident.error_kind
+    if expected is not None and error_kind != expected:
+        raise InstanceError(
+            f"The drill's {fault.kind.value} was to be found as {expected}, and {record.incident.evidence!r} was found "
+            f"({error_kind or record.incident.kind.value}): look at the log of {fault.instance}."
+        )
     found = report(record, view)
     moved = {task: offset for task, offset in fault.source_offsets.items() if task in fault.tasks}
     check_resumption(moved, (record.recovery or recovery_of(record, view)).resumed_offsets)

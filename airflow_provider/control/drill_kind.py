@@ -10,7 +10,7 @@ from typing import Final
 
 from airflow_provider.control.command import CommandKind
 from airflow_provider.control.incident import IncidentKind
-from airflow_provider.errors import ConfigurationError
+from airflow_provider.errors import ConfigurationError, StoreCorruptedError
 
 __all__ = ["DRILLS", "DrillKind", "DrillSpec", "Victim", "parse_drill_kind"]
 
@@ -23,6 +23,7 @@ class DrillKind(StrEnum):
     STORE_LOST = "store_lost"
     STANDBY_LOST = "standby_lost"
     ACTIVE_AND_STANDBY_LOST = "active_and_standby_lost"
+    STORE_CORRUPTED = "store_corrupted"
 
 
 class Victim(Enum):
@@ -48,6 +49,7 @@ class DrillSpec:
         victim: whom it hits.
         cause: the incident as which a watcher finds it, to be answered by a failover; None where nothing is to be
             answered, because all tasks go on.
+        error_kind: the error with which the failed task has to be found; None where it does not matter.
         ends_process: whether the instance's process ends by it, so that it cannot report that it did it.
     """
 
@@ -55,6 +57,7 @@ class DrillSpec:
     command: CommandKind
     victim: Victim = Victim.INSTANCE
     cause: IncidentKind | None
+    error_kind: str | None = None
     ends_process: bool = False
 
 
@@ -76,6 +79,7 @@ DRILLS: Final[Mapping[DrillKind, DrillSpec]] = MappingProxyType(
             command=CommandKind.LOSE_STORE,
             victim=Victim.ACTIVE,
             cause=IncidentKind.TASK_FAILED,
+            error_kind=StoreCorruptedError.__name__,
         ),
         DrillKind.STANDBY_LOST: DrillSpec(
             does="removes a standby's store",
@@ -88,6 +92,14 @@ DRILLS: Final[Mapping[DrillKind, DrillSpec]] = MappingProxyType(
             command=CommandKind.LOSE_STORE,
             victim=Victim.COPIES,
             cause=IncidentKind.TASK_FAILED,
+            error_kind=StoreCorruptedError.__name__,
+        ),
+        DrillKind.STORE_CORRUPTED: DrillSpec(
+            does="damages an SST file of an active task's store",
+            command=CommandKind.CORRUPT_STORE,
+            victim=Victim.ACTIVE,
+            cause=IncidentKind.TASK_FAILED,
+            error_kind=StoreCorruptedError.__name__,
         ),
     }
 )

@@ -36,6 +36,7 @@ class FaultInjector:
             CommandKind.KILL: self._kill,
             CommandKind.HANG: self._hang,
             CommandKind.LOSE_STORE: partial(self._befall_stores, StoreFaultKind.LOST),
+            CommandKind.CORRUPT_STORE: partial(self._befall_stores, StoreFaultKind.CORRUPTED),
         }
         self.of_stores: dict[TaskId, StoreFault] = {}
         """By task, what is to befall its store: for the workers, which have the stores open."""

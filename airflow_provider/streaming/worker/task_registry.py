@@ -102,6 +102,8 @@ class TaskRegistry:
         """Do what a drill asks; what finds any other loss of a store finds this one too."""
         path = self._directory.database(task_id)
         self._directory.note_fault(task_id, fault.id)
+        if fault.kind.closes:
+            self.close(task_id)
         if path.exists():
             inject_store_fault(fault.kind, path)
         if task_id not in self._tasks and not path.exists():

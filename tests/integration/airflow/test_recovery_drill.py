@@ -57,6 +57,7 @@ def test_drill_kills_checks_and_reports(application: Application, pair: list[dic
     [
         ("hang", ["a"], "heartbeat_missed"),
         ("store_lost", ["a"], "task_failed"),
+        ("store_corrupted", ["a"], "task_failed"),
         ("active_and_standby_lost", ["a", "b"], "task_failed"),
     ],
 )

@@ -298,6 +298,21 @@ def test_loss_of_all_copies_is_replayed_from_the_changelog(accounts: Accounts, r
     accounts.check()
 
 
+def test_store_that_a_drill_damages_is_found_corrupt_quarantined_and_restored(
+    accounts: Accounts, rehearsal: Rehearsal
+) -> None:
+    aside = accounts.directory("i1").path / "quarantine"
+    before = set(aside.glob("*"))
+
+    drill = rehearsal.run("store_corrupted", "--instance", "i1", "--answer")
+
+    (task,) = drill["tasks"]
+    assert (drill["outcome"], drill["decisions"][0]["to"]) == ("passed", "i2")
+    assert "StoreCorruptedError" in drill["evidence"] or "Corruption" in drill["evidence"]
+    assert [folder.name.split("-", 2)[2] for folder in set(aside.glob("*")) - before] == [task]
+    accounts.check()
+
+
 def test_undecodable_record_fails_its_task_and_no_other(accounts: Accounts) -> None:
     offset = accounts.orders.write_raw(BAD, b"the key", b"{no json")
     accounts.orders.write(300, LIVE)

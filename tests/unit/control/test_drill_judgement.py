@@ -164,3 +164,18 @@ def test_empty_changelog_measures_nothing_and_the_drill_is_skipped() -> None:
 
     record = judged_record(undisturbed(records=0), STANDBY_LOST, "run", unmeasured.value, None, 9_500)
     assert record.outcome is HistoryOutcome.SKIPPED
+
+
+def test_store_that_failed_otherwise_than_by_the_damage_is_not_passed() -> None:
+    view = after()
+    (record,) = view.incidents.values()
+    damaged = dataclasses.replace(FAULT, kind=DrillKind.STORE_CORRUPTED)
+
+    with pytest.raises(
+        InstanceError, match="was to be found as StoreCorruptedError, and 'killed by signal 9' was found"
+    ):
+        judge_drill(view, damaged, None)
+
+    incident = dataclasses.replace(record.incident, kind=IncidentKind.TASK_FAILED, error_kind="StoreCorruptedError")
+    view.incidents = {incident.id: dataclasses.replace(record, incident=incident)}
+    assert judge_drill(view, damaged, None).progress == {TASK: 20}

@@ -319,3 +319,22 @@ def test_store_that_no_worker_has_open_is_lost_all_the_same(bench: Bench, log: I
 
     status = bench.registry.status(dataclasses.replace(backed, fault=lose()))
     assert (status.state, status.error_kind) == (TaskState.FAILED, "StoreCorruptedError")
+
+
+def test_store_that_a_drill_damages_is_found_corrupt_quarantined_and_restored_where_the_task_goes(
+    bench: Bench, log: InMemoryLog
+) -> None:
+    commit_elsewhere(log, 0, 1, k=1)
+    corrupted = StoreFault(id="f1", kind=StoreFaultKind.CORRUPTED, generation=1)
+    backed = active(0, has_standbys=True)
+    bench.hold(backed)
+
+    damaged = dataclasses.replace(backed, fault=corrupted)
+    bench.hold(damaged)
+
+    status = bench.registry.status(damaged)
+    assert (status.state, status.error_kind, status.fault) == (TaskState.FAILED, "StoreCorruptedError", "f1")
+    assert len(quarantined(bench)) == 1
+    bench.hold(standby(0, generation=2, fault=corrupted))
+    assert bench.registry.status(standby(0, generation=2, fault=corrupted)).restore.records == 2
+    assert len(quarantined(bench)) == 1
