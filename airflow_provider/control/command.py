@@ -34,6 +34,8 @@ class CommandKind(Enum):
     """A drill's fault: remove the stores of ``tasks`` under the workers that have them open. Refused as `KILL` is."""
     CORRUPT_STORE = "corrupt_store"
     """A drill's fault: damage an SST file of the stores of ``tasks``, and open them again. Refused as `KILL` is."""
+    SHADOW_RESTORE = "shadow_restore"
+    """A drill's: replay the changelogs of ``tasks`` beside their stores, and throw that away. Refused as `KILL` is."""
 
     @property
     def is_fault(self) -> bool:
@@ -41,7 +43,15 @@ class CommandKind(Enum):
         return self in _FAULTS
 
 
-_FAULTS: Final = frozenset({CommandKind.KILL, CommandKind.HANG, CommandKind.LOSE_STORE, CommandKind.CORRUPT_STORE})
+_FAULTS: Final = frozenset(
+    {
+        CommandKind.KILL,
+        CommandKind.HANG,
+        CommandKind.LOSE_STORE,
+        CommandKind.CORRUPT_STORE,
+        CommandKind.SHADOW_RESTORE,
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True)

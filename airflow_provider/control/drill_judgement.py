@@ -12,11 +12,20 @@ from airflow_provider.control.history_record import HistoryOutcome, HistoryRecor
 from airflow_provider.control.incident import IncidentRecord
 from airflow_provider.control.injected_fault import InjectedFault
 from airflow_provider.control.report import FailoverReport, known_recovery, recovery_of, report
+from airflow_provider.control.status import FaultStatus
 from airflow_provider.control.task_restore import TaskRestore
 from airflow_provider.control.view import ControlView
-from airflow_provider.errors import InstanceError, StatefulStreamsError
+from airflow_provider.errors import InstanceError, StateError, StatefulStreamsError, StoreDivergedError
 
-__all__ = ["JudgedDrill", "NotMeasuredError", "answer_to", "judge_drill", "judged_record", "restores_after"]
+__all__ = [
+    "JudgedDrill",
+    "NotMeasuredError",
+    "answer_to",
+    "judge_drill",
+    "judged_record",
+    "reported_end",
+    "restores_after",
+]
 
 
 class NotMeasuredError(InstanceError):
@@ -95,13 +104,37 @@ def _judge_unanswered(view: ControlView, fault: InjectedFault) -> JudgedDrill:
             f"A {fault.kind.value} on {fault.instance} was to disturb nothing, and failures followed ({lines}): look "
             "at that instance's log."
         )
+    reported = reported_end(fault, view)
+    if fault.spec.reports and reported is None:
+        raise InstanceError(
+            f"{fault.instance} does not report how the {fault.kind.value} ended: it was replaced, or another drill "
+            "began on it. Drill again."
+        )
+    if reported is not None and reported.failure is not None:
+        kind, message = reported.failure.kind, reported.failure.message
+        raise (StateError if kind == StoreDivergedError.__name__ else InstanceError)(f"{kind}: {message}")
     restores = restores_after(fault, view)
-    if not any(restore.records for restore in restores):
+    unmeasured = None if reported is None else reported.unmeasured
+    if unmeasured is None and not any(restore.records for restore in restores):
+        unmeasured = "its changelog holds nothing"
+    if unmeasured is not None:
         raise NotMeasuredError(
-            f"Nothing was measured: the changelog of task {', '.join(map(str, fault.tasks))} holds nothing to restore, "
-            "so this drill is not passed. Drill once the application has processed something."
+            f"Nothing was measured of task {', '.join(map(str, fault.tasks))} ({unmeasured}), so this drill is not "
+            "passed. Drill once the application has processed something."
         )
     return JudgedDrill(failover=None, progress=progress, restores=restores)
+
+
+def reported_end(fault: InjectedFault, view: ControlView) -> FaultStatus | None:
+    """What the instance reports of a fault that lasted for a while; None where it does not, or not any more.
+
+    Args:
+        fault: what was injected.
+        view: as of now.
+    """
+    status = view.statuses.get(fault.instance)
+    found = None if status is None else status.fault
+    return found if fault.spec.reports and found is not None and (found.id, found.over) == (fault.id, True) else None
 
 
 def restores_after(fault: InjectedFault, view: ControlView) -> tuple[TaskRestore, ...]:
@@ -111,6 +144,9 @@ def restores_after(fault: InjectedFault, view: ControlView) -> tuple[TaskRestore
         fault: what was injected.
         view: as of now.
     """
+    if fault.spec.reports:
+        reported = reported_end(fault, view)
+        return () if reported is None else reported.restores
     status = view.statuses.get(fault.instance)
     copies = [status.task(task_id) for task_id in fault.tasks] if status is not None else []
     return tuple(

@@ -24,6 +24,7 @@ class DrillKind(StrEnum):
     STANDBY_LOST = "standby_lost"
     ACTIVE_AND_STANDBY_LOST = "active_and_standby_lost"
     STORE_CORRUPTED = "store_corrupted"
+    SHADOW_RESTORE = "shadow_restore"
 
 
 class Victim(Enum):
@@ -37,6 +38,8 @@ class Victim(Enum):
     """The store of one task that an instance is a standby for."""
     COPIES = "copies"
     """The store of one task that an instance is active for, and those of all its standbys."""
+    COPY = "copy"
+    """One task that an instance is a standby for; one that it is active for where there are no standbys."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +53,7 @@ class DrillSpec:
         cause: the incident as which a watcher finds it, to be answered by a failover; None where nothing is to be
             answered, because all tasks go on.
         error_kind: the error with which the failed task has to be found; None where it does not matter.
+        reports: whether the instance reports how it ended (`control.status.FaultStatus`).
         ends_process: whether the instance's process ends by it, so that it cannot report that it did it.
     """
 
@@ -58,6 +62,7 @@ class DrillSpec:
     victim: Victim = Victim.INSTANCE
     cause: IncidentKind | None
     error_kind: str | None = None
+    reports: bool = False
     ends_process: bool = False
 
 
@@ -100,6 +105,13 @@ DRILLS: Final[Mapping[DrillKind, DrillSpec]] = MappingProxyType(
             victim=Victim.ACTIVE,
             cause=IncidentKind.TASK_FAILED,
             error_kind=StoreCorruptedError.__name__,
+        ),
+        DrillKind.SHADOW_RESTORE: DrillSpec(
+            does="replays a task's changelog beside its living store, compares the digest, and throws it away",
+            command=CommandKind.SHADOW_RESTORE,
+            victim=Victim.COPY,
+            cause=None,
+            reports=True,
         ),
     }
 )

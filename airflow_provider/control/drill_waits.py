@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from airflow_provider.control.conditions import (
     Condition,
+    FaultEnded,
     FaultTaken,
     IncidentResolved,
     StandbysWarm,
@@ -25,17 +26,19 @@ def fault_taken(fault: InjectedFault) -> Condition:
     return FaultTaken(
         processes=fault.processes,
         command=fault.id,
-        tasks=() if spec.victim is Victim.INSTANCE else fault.tasks,
+        tasks=() if spec.victim is Victim.INSTANCE or spec.reports else fault.tasks,
         ends_process=spec.ends_process,
     )
 
 
 def fault_over(fault: InjectedFault) -> Condition:
-    """What has to follow has followed: the failure is answered and resolved, or the copy is whole again.
+    """What has to follow has followed: the failure is resolved, the copy whole again, or the instance says so.
 
     Args:
         fault: what was injected.
     """
+    if fault.spec.reports:
+        return FaultEnded(fault.instance, fault.incarnation, fault.id)
     if fault.spec.cause is None:
         return TasksReplayed(fault.instance, fault.id, fault.tasks)
     return IncidentResolved(fault.instance, fault.incarnation, fault.generation)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.command import Command
 from airflow_provider.control.drill import choose_task, choose_victim, source_offsets
 from airflow_provider.control.drill_kind import DRILLS, DrillKind, Victim
@@ -80,9 +81,9 @@ def plan_fault(
         InstanceError: as `inject_fault`.
     """
     spec, healthy = DRILLS[kind], view.healthy(timeouts)
-    role = Role.STANDBY if spec.victim is Victim.STANDBY else Role.ACTIVE
-    hit = choose_victim(view, healthy, instance, role)
     assignment = view.assignment
+    role = _role(spec.victim, assignment)
+    hit = choose_victim(view, healthy, instance, role)
     if spec.victim is Victim.INSTANCE:
         tasks = assignment.active_on(hit) if assignment else ()
     else:
@@ -106,6 +107,12 @@ def plan_fault(
         injected_at_ms=at_ms,
         predicted_rto_ms=predicted_ms,
     )
+
+
+def _role(victim: Victim, assignment: Assignment | None) -> Role:
+    """As which the instance that is hit is to hold the task."""
+    backed = assignment is not None and any(task.standbys for task in assignment.tasks.values())
+    return Role.STANDBY if victim is Victim.STANDBY or (victim is Victim.COPY and backed) else Role.ACTIVE
 
 
 def commands_of(fault: InjectedFault) -> list[Command]:

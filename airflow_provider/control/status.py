@@ -8,12 +8,14 @@ from enum import Enum
 
 from airflow_provider.common.error_text import bounded, error_text
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.task_restore import TaskRestore
 from airflow_provider.control.task_state import Role, TaskState
 
 __all__ = [
     "CertificateStatus",
     "DiskStatus",
     "FailureStatus",
+    "FaultStatus",
     "InstanceState",
     "InstanceStatus",
     "ProcessStatus",
@@ -157,6 +159,25 @@ class FailureStatus:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FaultStatus:
+    """The last fault of a drill that an instance holds over itself for a while, or reports the end of.
+
+    Args:
+        id: of the fault.
+        over: whether it has ended.
+        restores: what was replayed; none for a fault that replays nothing.
+        failure: what went wrong, or was found wrong; None otherwise.
+        unmeasured: why there was nothing to measure; None where there was.
+    """
+
+    id: str
+    over: bool = False
+    restores: tuple[TaskRestore, ...] = ()
+    failure: FailureStatus | None = None
+    unmeasured: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class TaskStatus:
     """One task on one instance, as of a heartbeat.
 
@@ -288,6 +309,7 @@ class InstanceStatus:
             not stopped by one.
         error: why it ended or fails, in one line.
         error_kind: the name of the class of the error that ended it; None where it is not known.
+        fault: of a drill, where it lasts for a while; None before any.
     """
 
     application_id: str
@@ -306,6 +328,7 @@ class InstanceStatus:
     stop_hand_over: bool | None = None
     error: str | None = None
     error_kind: str | None = None
+    fault: FaultStatus | None = None
 
     def task(self, task_id: TaskId) -> TaskStatus | None:
         """The status of one task here, or None."""

@@ -30,6 +30,7 @@ class StateDirectory:
         <root>/<application id>/<task>/rocksdb/                 the database of all stores of the task
         <root>/<application id>/<task>/rocksdb.replay           the last replay that was carried out
         <root>/<application id>/<task>/rocksdb.fault            the last fault of a drill that was injected
+        <root>/<application id>/<task>/<store>.shadow/          a replay that a drill throws away when it is done
         <root>/<application id>/<task>/<store>.ranges/          SST files on their way into one store
         <root>/<application id>/<task>/unassigned               since when the instance has not been given the task
         <root>/<application id>/removed/<ns>-<task>/            all of a task, about to be removed
@@ -56,6 +57,10 @@ class StateDirectory:
     def ranges(self, task: TaskId, store: str) -> Path:
         """The folder for SST files on their way into a task's store; on its disk, so that they need not be copied."""
         return self.path / str(task) / f"{store}.ranges"
+
+    def shadow(self, task: TaskId, store: str) -> Path:
+        """The folder for a replay that is thrown away when it is done."""
+        return self.path / str(task) / f"{store}.shadow"
 
     def replayed(self, task: TaskId) -> str | None:
         """The last replay that was carried out, by whichever worker; None before any."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from airflow_provider.control.conditions.evaluation import Condition, Evaluation, Outcome
-from airflow_provider.control.conditions.fault import FaultTaken
+from airflow_provider.control.conditions.fault import FaultEnded, FaultTaken
 from airflow_provider.control.conditions.incident import IncidentResolved
 from airflow_provider.control.conditions.instance import (
     CommandDone,
@@ -24,6 +24,7 @@ __all__ = [
     "CommandDone",
     "Condition",
     "Evaluation",
+    "FaultEnded",
     "FaultTaken",
     "IncidentResolved",
     "InstanceEnded",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.conditions.evaluation import Condition, Evaluation, Outcome
-from airflow_provider.control.conditions.messages import instance_line, task_list
+from airflow_provider.control.conditions.messages import end_of, instance_line, task_list
 from airflow_provider.control.liveness import Liveness
 from airflow_provider.control.observation import Observation
 
-__all__ = ["FaultTaken"]
+__all__ = ["FaultEnded", "FaultTaken"]
 
 
 class FaultTaken(Condition, frozen=True, kw_only=True):
@@ -54,3 +55,35 @@ class FaultTaken(Condition, frozen=True, kw_only=True):
                 return Evaluation(Outcome.MET, f"{name} has begun it")
             return Evaluation(Outcome.WAITING, f"{name} has not done it to the store of {task_list(open_)}")
         return Evaluation(Outcome.WAITING, instance_line(status))
+
+
+class FaultEnded(Condition, frozen=True):
+    """An instance reports that a drill's fault, which lasts for a while, is over.
+
+    Args:
+        instance: its name.
+        incarnation: the process.
+        command: the id of the fault's command.
+    """
+
+    instance: str
+    incarnation: int
+    command: str
+
+    def __str__(self) -> str:
+        """What is waited for."""
+        return f"{self.command} on {self.instance} to be over"
+
+    def evaluate(self, seen: Observation) -> Evaluation:
+        """Fails when the process ends before."""
+        status = seen.view.statuses.get(self.instance)
+        if status is None or status.incarnation < self.incarnation:
+            return Evaluation(Outcome.WAITING, "it has sent no heartbeat yet")
+        if status.incarnation > self.incarnation:
+            return Evaluation(Outcome.FAILED, f"incarnation {self.incarnation} of {self.instance} is gone")
+        fault = status.fault
+        if fault is not None and fault.id == self.command and fault.over:
+            return Evaluation(Outcome.MET, "it is over", {"fault": to_plain(fault)})
+        if seen.liveness(status) is not Liveness.ALIVE:
+            return Evaluation(Outcome.FAILED, end_of(status, seen))
+        return Evaluation(Outcome.WAITING, f"it goes on, {instance_line(status)}")

@@ -8,7 +8,7 @@ import msgspec
 
 from airflow_provider.common import json_codec
 from airflow_provider.control.conditions.evaluation import Condition
-from airflow_provider.control.conditions.fault import FaultTaken
+from airflow_provider.control.conditions.fault import FaultEnded, FaultTaken
 from airflow_provider.control.conditions.incident import IncidentResolved
 from airflow_provider.control.conditions.instance import (
     CommandDone,
@@ -28,6 +28,7 @@ __all__ = ["from_plain"]
 
 _ANY: Final[Any] = (
     CommandDone
+    | FaultEnded
     | FaultTaken
     | IncidentResolved
     | InstanceEnded

@@ -9,11 +9,21 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final
+from pathlib import Path
+from typing import Final, Protocol
 
+import msgspec
+
+from airflow_provider.common.in_thread import in_thread
+from airflow_provider.common.json_codec import from_json, to_json
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.command import Command, CommandKind
+from airflow_provider.control.status import FailureStatus, FaultStatus
 from airflow_provider.launch.instance_settings import InstanceSettings
+from airflow_provider.launch.run_folder import RunFolder
+from airflow_provider.state.directory import StateDirectory
+from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.shadow_restore import ShadowRestore, ShadowResult
 from airflow_provider.streaming.worker.store_fault import StoreFault, StoreFaultKind
 
 __all__ = ["FaultInjector"]
@@ -21,6 +31,14 @@ __all__ = ["FaultInjector"]
 log = logging.getLogger(__name__)
 
 _HANG: Final = "airflow_provider.launch.hang"
+_SHADOW: Final = "airflow_provider.streaming.shadow_restore"
+
+
+class FaultReport(Protocol):
+    """What is needed here of a `Heartbeat`."""
+
+    def set_fault(self, fault: FaultStatus) -> None:
+        """Report a fault that lasts for a while, or its end."""
 
 
 class FaultInjector:
@@ -28,15 +46,18 @@ class FaultInjector:
 
     Args:
         settings: of the instance.
+        job: compiled.
+        report: gets what lasts for a while.
     """
 
-    def __init__(self, settings: InstanceSettings) -> None:
-        self._settings = settings
+    def __init__(self, settings: InstanceSettings, job: JobSpec, report: FaultReport) -> None:
+        self._settings, self._job, self._report = settings, job, report
         self._by_kind: Mapping[CommandKind, Callable[[Command], None]] = {
             CommandKind.KILL: self._kill,
             CommandKind.HANG: self._hang,
             CommandKind.LOSE_STORE: partial(self._befall_stores, StoreFaultKind.LOST),
             CommandKind.CORRUPT_STORE: partial(self._befall_stores, StoreFaultKind.CORRUPTED),
+            CommandKind.SHADOW_RESTORE: self._shadow_restore,
         }
         self.of_stores: dict[TaskId, StoreFault] = {}
         """By task, what is to befall its store: for the workers, which have the stores open."""
@@ -62,7 +83,41 @@ class FaultInjector:
         fault = StoreFault(id=command.id, kind=kind, generation=command.generation or 0)
         self.of_stores.update(dict.fromkeys(command.tasks, fault))
 
+    def _shadow_restore(self, command: Command) -> None:
+        self._report.set_fault(FaultStatus(id=command.id))
+        in_thread(lambda: self._replay_shadows(command), "shadow-restore")
+
+    def _replay_shadows(self, command: Command) -> None:
+        """Each task by a process of its own, in the group of this one, so that it ends with the instance."""
+        results: list[ShadowResult] = []
+        for task_id in command.tasks:
+            folder = StateDirectory(Path(self._settings.state_dir), self._job.application_id)
+            asked = ShadowRestore.of(
+                self._job, self._settings.instance, task_id, folder.shadow(task_id, self._job.store.name)
+            )
+            words = [*_python(_SHADOW), to_json(asked).decode(), str(RunFolder(Path(self._settings.run_dir)).settings)]
+            done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False)
+            try:
+                results.append(from_json(done.stdout, ShadowResult))
+            except msgspec.DecodeError:
+                how = f"the process that replays it ended with status {done.returncode}: look at this instance's log"
+                results.append(ShadowResult(failure=FailureStatus("InstanceError", how)))
+        self._report.set_fault(
+            FaultStatus(
+                id=command.id,
+                over=True,
+                restores=tuple(restore for result in results for restore in result.restores),
+                failure=next((result.failure for result in results if result.failure is not None), None),
+                unmeasured=next((result.unmeasured for result in results if result.unmeasured is not None), None),
+            )
+        )
+
     def _start(self, module: str, *arguments: str) -> None:
         self._helpers = [helper for helper in self._helpers if helper.poll() is None]
-        command = [sys.executable, "-P", "-m", module, *arguments]
+        command = [*_python(module), *arguments]
         self._helpers.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0))
+
+
+def _python(module: str) -> list[str]:
+    # Without the current folder on the path: others may be able to put modules there.
+    return [sys.executable, "-P", "-m", module]

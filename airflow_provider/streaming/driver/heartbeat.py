@@ -21,6 +21,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.command import Command
 from airflow_provider.control.status import (
     DiskStatus,
+    FaultStatus,
     InstanceState,
     InstanceStatus,
     ProcessStatus,
@@ -129,6 +130,10 @@ class Heartbeat:
     def set_stop(self, hand_over: bool | None) -> None:
         """Report that a command stops the instance, and whether its tasks are to go to others (`Command.hand_over`)."""
         self._update(stop_hand_over=hand_over)
+
+    def set_fault(self, fault: FaultStatus) -> None:
+        """Report a drill's fault that lasts for a while, or its end."""
+        self._update(fault=fault)
 
     def set_done(self, command: Command, refusal: str | None = None) -> None:
         """Report a command that was carried out, or why it was refused; it is removed from its topic after that."""

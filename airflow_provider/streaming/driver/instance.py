@@ -22,6 +22,7 @@ from airflow_provider.errors import StatefulStreamsError
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.launch.instance_settings import EXIT_REPORTED, InstanceSettings
 from airflow_provider.state.directory import StateDirectory
+from airflow_provider.streaming.driver.fault_injector import FaultInjector
 from airflow_provider.streaming.driver.heartbeat import Heartbeat
 from airflow_provider.streaming.driver.instance_controller import InstanceController
 from airflow_provider.streaming.driver.progress_watch import ProgressWatch
@@ -101,7 +102,7 @@ class Instance:
                 self._heartbeat,
                 self._stop,
                 at_start=control.view,
-                allow_faults=self._job.allow_faults,
+                faults=FaultInjector(self._settings, job.spec, self._heartbeat) if self._job.allow_faults else None,
                 takes_snapshots=self._job.snapshot_settings is not None,
             )
             try:

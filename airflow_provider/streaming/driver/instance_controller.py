@@ -68,7 +68,7 @@ class InstanceController:
         stop: is set when a command asks to stop.
         at_start: the control topics as they were when this process began. A command that lay there was for an earlier
             process, unless it names this one.
-        allow_faults: whether the job lets a drill inject faults.
+        faults: injects a drill's faults; None where the job allows none.
         takes_snapshots: whether the job has its standbys' stores copied elsewhere.
     """
 
@@ -79,14 +79,14 @@ class InstanceController:
         status: StatusReport,
         stop: threading.Event,
         at_start: ControlView,
-        allow_faults: bool = False,
+        faults: FaultInjector | None = None,
         takes_snapshots: bool = False,
     ) -> None:
         self._settings = settings
         self._slots = slots
         self._status = status
         self._stop = stop
-        self._faults = FaultInjector(settings) if allow_faults else None
+        self._faults = faults
         self._takes_snapshots = takes_snapshots
         self._paused = False
         self._replays: dict[TaskId, str] = {}

@@ -16,6 +16,7 @@ from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import (
     DiskStatus,
     FailureStatus,
+    FaultStatus,
     InstanceState,
     InstanceStatus,
     ProcessStatus,
@@ -26,6 +27,7 @@ from airflow_provider.control.status import (
     TaskState,
     TaskStatus,
 )
+from airflow_provider.control.task_restore import TaskRestore
 from airflow_provider.control.writer import ControlWriter
 from airflow_provider.launch.instance_settings import INSTANCE_FILE_VARIABLE, InstanceSettings
 
@@ -109,6 +111,7 @@ def main() -> int:
     owned_at_ms: dict[tuple[TaskId, int], int] = {}
     snapshots: dict[TaskId, SnapshotStatus] = {}
     faults: dict[TaskId, Command] = {}
+    held: FaultStatus | None = None
     while True:
         done, stopping = [], False
         for command in view.commands.get(settings.instance, {}).values():
@@ -125,6 +128,10 @@ def main() -> int:
                     paused = command.kind is CommandKind.PAUSE
                 if command.kind.is_fault and "REFUSE_FAULTS" in os.environ:
                     refusals[command.id] = "the job allows no faults"
+                elif command.kind is CommandKind.SHADOW_RESTORE:
+                    (task,) = command.tasks
+                    replayed = TaskRestore(task=task, instance=settings.instance, records=7, bytes=70, took_s=0.1)
+                    held = FaultStatus(id=command.id, over=True, restores=(replayed,))
                 elif command.kind.is_fault and command.tasks:
                     faults |= dict.fromkeys(command.tasks, command)
                 elif command.kind is CommandKind.HANG:
@@ -150,6 +157,7 @@ def main() -> int:
                     last_commands=seen,
                     refusals=refusals,
                     stop_hand_over=hand_over,
+                    fault=held,
                 )
             )
         for command in done:

@@ -73,18 +73,19 @@ def test_failure_of_each_kind_is_answered_checked_and_kept(
     assert drill["predicted_rto_ms"] is not None
 
 
-def test_lost_standby_needs_no_answer_and_what_was_restored_is_kept(
-    application: Application, pair: list[dict[str, Any]]
+@pytest.mark.parametrize(("kind", "records"), [("standby_lost", 3), ("shadow_restore", 7)])
+def test_drill_that_needs_no_answer_keeps_what_was_restored(
+    kind: str, records: int, application: Application, pair: list[dict[str, Any]]
 ) -> None:
-    fault = run(InjectFaultOperator(task_id="fault", application_id=application.id, kind="standby_lost", instance="b"))
+    fault = run(InjectFaultOperator(task_id="fault", application_id=application.id, kind=kind, instance="b"))
     run(FaultEndSensor(task_id="over", application_id=application.id, fault=fault))
 
     reported = check(application, fault)
 
     assert reported["failover"] is None
-    assert [(restore["instance"], restore["records"]) for restore in reported["restores"]] == [("b", 3)]
+    assert [(restore["instance"], restore["records"]) for restore in reported["restores"]] == [("b", records)]
     (drill,) = run(HistoryOperator(task_id="history", application_id=application.id))
-    assert (drill["cause"], drill["outcome"], drill["restored_records"]) == ("standby_lost", "passed", 3)
+    assert (drill["cause"], drill["outcome"], drill["restored_records"]) == (kind, "passed", records)
 
 
 def test_drill_and_its_failover_are_in_the_history_once_however_often_they_are_tried(

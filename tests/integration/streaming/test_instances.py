@@ -313,6 +313,21 @@ def test_store_that_a_drill_damages_is_found_corrupt_quarantined_and_restored(
     accounts.check()
 
 
+def test_replay_beside_the_living_store_is_compared_and_thrown_away(accounts: Accounts, rehearsal: Rehearsal) -> None:
+    before = accounts.view.assignment
+
+    drill = rehearsal.run("shadow_restore", "--instance", "i2")
+
+    (task,), (restore,) = drill["tasks"], drill["restores"]
+    assert (drill["outcome"], drill["instances"], drill["decisions"]) == ("passed", ["i2"], [])
+    assert restore["records"] > 0
+    assert not accounts.directory("i2").shadow(TaskId.parse(task), "state").exists()
+    accounts.check()
+    assert before is not None
+    assert accounts.view.assignment is not None
+    assert accounts.view.assignment.tasks == before.tasks
+
+
 def test_undecodable_record_fails_its_task_and_no_other(accounts: Accounts) -> None:
     offset = accounts.orders.write_raw(BAD, b"the key", b"{no json")
     accounts.orders.write(300, LIVE)

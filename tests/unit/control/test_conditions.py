@@ -8,6 +8,7 @@ from airflow_provider.control.command import TASK_KILLED
 from airflow_provider.control.conditions import (
     CommandDone,
     Condition,
+    FaultEnded,
     FaultTaken,
     IncidentResolved,
     InstanceEnded,
@@ -26,7 +27,7 @@ from airflow_provider.control.conditions import (
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.observation import Observation
 from airflow_provider.control.rto_basis import rto_basis
-from airflow_provider.control.status import InstanceState, InstanceStatus, SnapshotStatus, TaskState
+from airflow_provider.control.status import FaultStatus, InstanceState, InstanceStatus, SnapshotStatus, TaskState
 from airflow_provider.errors import ConfigurationError
 from tests.builders import APPLICATION, active, assigned, instance, seen, standby
 from tests.unit.control.test_phase_times import failover
@@ -40,6 +41,7 @@ CONDITIONS: list[Condition] = [
     TasksRunning((TaskId(0, 0), TaskId(0, 1)), "a", 4),
     StandbysWarm(num_standby_replicas=2, tasks=None, max_lag_records=10, max_lag_s=1.5, generation=4, certified=True),
     CommandDone("a", "c1"),
+    FaultEnded("a", 3, "f"),
     FaultTaken(processes={"a": 1, "b": 2}, command="f", tasks=(TaskId(0, 1),), ends_process=True),
     ProcessingPaused({"a": 3, "b": 4}),
     TasksReplayed("a", "c1", (TaskId(0, 0),)),
@@ -473,3 +475,18 @@ class TestPredictedRtoWithin:
 
         assert alone.seen == "task 0_0: no other instance could take it over from a"
         assert bare.seen == "task 0_0 has no active instance"
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        pytest.param(instance("a", last_commands=("f",)), Outcome.WAITING, id="not-begun"),
+        pytest.param(instance("a", fault=FaultStatus(id="f")), Outcome.WAITING, id="goes-on"),
+        pytest.param(instance("a", fault=FaultStatus(id="e", over=True)), Outcome.WAITING, id="an-earlier-one"),
+        pytest.param(instance("a", fault=FaultStatus(id="f", over=True)), Outcome.MET, id="over"),
+        pytest.param(instance("a", state=InstanceState.ENDED), Outcome.FAILED, id="ended"),
+        pytest.param(instance("a", incarnation=2), Outcome.FAILED, id="replaced"),
+    ],
+)
+def test_fault_that_lasts_is_over_once_its_process_says_so(status: InstanceStatus, expected: Outcome) -> None:
+    assert outcome(FaultEnded("a", 1, "f"), seen(PAIR, status)) is expected

@@ -10,8 +10,10 @@ from airflow_provider.control.drill_kind import DrillKind
 from airflow_provider.control.history_record import HistoryOutcome
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord, Recovery
 from airflow_provider.control.injected_fault import InjectedFault
+from airflow_provider.control.status import FailureStatus, FaultStatus
+from airflow_provider.control.task_restore import TaskRestore
 from airflow_provider.control.view import ControlView
-from airflow_provider.errors import InstanceError, StateError
+from airflow_provider.errors import InstanceError, StateError, StatefulStreamsError
 from tests.builders import APPLICATION, active, assigned, instance, standby, view_of
 
 TASK = TaskId(0, 0)
@@ -179,3 +181,58 @@ def test_store_that_failed_otherwise_than_by_the_damage_is_not_passed() -> None:
     incident = dataclasses.replace(record.incident, kind=IncidentKind.TASK_FAILED, error_kind="StoreCorruptedError")
     view.incidents = {incident.id: dataclasses.replace(record, incident=incident)}
     assert judge_drill(view, damaged, None).progress == {TASK: 20}
+
+
+SHADOW = dataclasses.replace(FAULT, kind=DrillKind.SHADOW_RESTORE, instance="b", incarnation=1)
+REPLAYED = TaskRestore(task=TASK, instance="b", records=9, bytes=90, took_s=0.5)
+
+
+def shadowed(fault: FaultStatus | None) -> ControlView:
+    """The view after a replay beside the standby's store on `b`."""
+    return view_of(
+        assigned("a b"),
+        instance("a", active(0, source_offset=120), incarnation=3),
+        instance("b", standby(0), fault=fault),
+    )
+
+
+def test_replay_beside_the_store_is_passed_with_its_records_bytes_and_rate() -> None:
+    view = shadowed(FaultStatus(id="f1", over=True, restores=(REPLAYED,)))
+
+    assert judge_drill(view, SHADOW, 1.0).restores == (REPLAYED,)
+    record = judged_record(view, SHADOW, "run", None, 1.0, 9_500)
+    assert (record.restored_records, record.restored_bytes, record.restored_records_per_s) == (9, 90, 18.0)
+
+
+@pytest.mark.parametrize(
+    ("fault", "error", "outcome"),
+    [
+        pytest.param(None, InstanceError, HistoryOutcome.FAILED, id="not-reported"),
+        pytest.param(FaultStatus(id="e", over=True), InstanceError, HistoryOutcome.FAILED, id="another-drills"),
+        pytest.param(
+            FaultStatus(id="f1", over=True, failure=FailureStatus("StoreDivergedError", "it differs")),
+            StateError,
+            HistoryOutcome.FAILED,
+            id="digest-differs",
+        ),
+        pytest.param(
+            FaultStatus(id="f1", over=True, failure=FailureStatus("BrokerUnreachableError", "no answer")),
+            InstanceError,
+            HistoryOutcome.FAILED,
+            id="not-replayed",
+        ),
+        pytest.param(
+            FaultStatus(id="f1", over=True, restores=(REPLAYED,), unmeasured="no digest"),
+            NotMeasuredError,
+            HistoryOutcome.SKIPPED,
+            id="nothing-to-compare",
+        ),
+    ],
+)
+def test_replay_that_was_not_compared_or_differs_is_not_passed(
+    fault: FaultStatus | None, error: type[StatefulStreamsError], outcome: HistoryOutcome
+) -> None:
+    with pytest.raises(error) as found:
+        judge_drill(shadowed(fault), SHADOW, None)
+
+    assert judged_record(shadowed(fault), SHADOW, "run", found.value, None, 9_500).outcome is outcome

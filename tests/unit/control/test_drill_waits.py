@@ -2,7 +2,14 @@ from __future__ import annotations
 
 import dataclasses
 
-from airflow_provider.control.conditions import FaultTaken, IncidentResolved, Outcome, StandbysWarm, TasksReplayed
+from airflow_provider.control.conditions import (
+    FaultEnded,
+    FaultTaken,
+    IncidentResolved,
+    Outcome,
+    StandbysWarm,
+    TasksReplayed,
+)
 from airflow_provider.control.drill_kind import DrillKind
 from airflow_provider.control.drill_waits import fault_over, fault_taken, redundancy_back
 from tests.builders import seen
@@ -42,3 +49,10 @@ def test_loss_that_needs_no_answer_is_over_once_the_copy_is_whole_in_any_assignm
 
     assert fault_over(lost) == TasksReplayed("a", "f1", (TASK,))
     assert redundancy_back(lost, 1) == StandbysWarm(num_standby_replicas=1, generation=1)
+
+
+def test_fault_that_lasts_is_over_once_the_instance_reports_it() -> None:
+    shadow = dataclasses.replace(FAULT, kind=DrillKind.SHADOW_RESTORE)
+
+    assert fault_taken(shadow) == FaultTaken(processes={"a": 3}, command="f1")
+    assert fault_over(shadow) == FaultEnded("a", 3, "f1")

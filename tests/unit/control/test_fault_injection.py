@@ -30,6 +30,7 @@ def planned(kind: DrillKind, on: str | None = None) -> InjectedFault:
         (DrillKind.STORE_LOST, {"a": 7}, (TaskId(0, 1),)),
         (DrillKind.STORE_CORRUPTED, {"a": 7}, (TaskId(0, 1),)),
         (DrillKind.STANDBY_LOST, {"b": 8}, (TaskId(0, 1),)),
+        (DrillKind.SHADOW_RESTORE, {"b": 8}, (TaskId(0, 1),)),
         (DrillKind.ACTIVE_AND_STANDBY_LOST, {"a": 7, "b": 8}, (TaskId(0, 1),)),
     ],
 )
@@ -73,3 +74,11 @@ def test_named_instance_without_such_a_task_is_refused() -> None:
 
     with pytest.raises(InstanceError, match="'b' of 'app' has no active task"):
         plan_fault(view, "f1", "b", Timeouts(), [], DrillKind.STORE_LOST, at_ms=5)
+
+
+def test_active_store_is_what_a_replay_goes_beside_where_there_is_no_standby() -> None:
+    alone = view_of(assigned("a"), instance("a", active(0)))
+
+    fault = plan_fault(alone, "f1", None, Timeouts(), [], DrillKind.SHADOW_RESTORE, at_ms=5)
+
+    assert (fault.instance, fault.tasks) == ("a", (TaskId(0, 0),))

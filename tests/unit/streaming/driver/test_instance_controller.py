@@ -12,12 +12,14 @@ import pytest
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.command import Command, CommandKind
+from airflow_provider.control.status import FaultStatus
 from airflow_provider.control.view import ControlView
+from airflow_provider.streaming.driver.fault_injector import FaultInjector
 from airflow_provider.streaming.driver.instance_controller import InstanceController
 from airflow_provider.streaming.worker.plan import TaskPlan
 from airflow_provider.streaming.worker.store_fault import StoreFault, StoreFaultKind
 from tests.builders import assigned, view_of
-from tests.unit.streaming.driver.fakes import settings_in
+from tests.unit.streaming.driver.fakes import compiled, settings_in
 
 INCARNATION = 7
 
@@ -45,6 +47,7 @@ class FakeStatus:
         self.commands: list[str] = []
         self.refusals: dict[str, str] = {}
         self.dropped: list[str] = []
+        self.faults: list[FaultStatus] = []
         self.paused = False
         self.hand_over: bool | None = None
 
@@ -60,6 +63,9 @@ class FakeStatus:
     def set_stop(self, hand_over: bool | None) -> None:
         self.hand_over = hand_over
 
+    def set_fault(self, fault: FaultStatus) -> None:
+        self.faults.append(fault)
+
     def set_done(self, command: Command, refusal: str | None = None) -> None:
         self.commands.append(command.id)
         if refusal is not None:
@@ -72,12 +78,16 @@ class FakeStatus:
 class Controlled:
     """A controller of instance i1 with two slots, and all that it acts on."""
 
-    def __init__(self, folder: Path, at_start: ControlView | None = None, **more: bool) -> None:
+    def __init__(
+        self, folder: Path, at_start: ControlView | None = None, allow_faults: bool = False, **more: bool
+    ) -> None:
         self.slots = (FakeSlot(), FakeSlot())
         self.status = FakeStatus()
         self.stop = threading.Event()
+        settings = settings_in(folder)
+        faults = FaultInjector(settings, compiled().spec, self.status) if allow_faults else None
         self.controller = InstanceController(
-            settings_in(folder), self.slots, self.status, self.stop, at_start or view_of(None), **more
+            settings, self.slots, self.status, self.stop, at_start or view_of(None), faults, **more
         )
 
     def apply(self, *commands: Command, unreadable: dict[bytes, str] | None = None) -> None:
