@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.drill import check_progress, check_resumption, source_offsets
+from airflow_provider.control.drill_kind import Measure
 from airflow_provider.control.history_builder import drill_record
 from airflow_provider.control.history_record import HistoryOutcome, HistoryRecord
 from airflow_provider.control.incident import IncidentRecord
@@ -115,14 +116,23 @@ def _judge_unanswered(view: ControlView, fault: InjectedFault) -> JudgedDrill:
         raise (StateError if kind == StoreDivergedError.__name__ else InstanceError)(f"{kind}: {message}")
     restores = restores_after(fault, view)
     unmeasured = None if reported is None else reported.unmeasured
-    if unmeasured is None and not any(restore.records for restore in restores):
-        unmeasured = "its changelog holds nothing"
-    if unmeasured is not None:
+    if (unmeasured := unmeasured or _nothing_measured(fault, progress, restores)) is not None:
         raise NotMeasuredError(
             f"Nothing was measured of task {', '.join(map(str, fault.tasks))} ({unmeasured}), so this drill is not "
             "passed. Drill once the application has processed something."
         )
     return JudgedDrill(failover=None, progress=progress, restores=restores)
+
+
+def _nothing_measured(
+    fault: InjectedFault, progress: Mapping[TaskId, int], restores: Sequence[TaskRestore]
+) -> str | None:
+    match fault.spec.measures:
+        case Measure.RESTORE if not any(restore.records for restore in restores):
+            return "its changelog holds nothing"
+        case Measure.PROGRESS if not any(progress.get(task_id) for task_id in fault.tasks):
+            return "it had no input"
+    return None
 
 
 def reported_end(fault: InjectedFault, view: ControlView) -> FaultStatus | None:

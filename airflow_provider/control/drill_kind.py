@@ -12,7 +12,7 @@ from airflow_provider.control.command import CommandKind
 from airflow_provider.control.incident import IncidentKind
 from airflow_provider.errors import ConfigurationError, StoreCorruptedError
 
-__all__ = ["DRILLS", "DrillKind", "DrillSpec", "Victim", "parse_drill_kind"]
+__all__ = ["DRILLS", "DrillKind", "DrillSpec", "Measure", "Victim", "parse_drill_kind"]
 
 
 class DrillKind(StrEnum):
@@ -25,6 +25,8 @@ class DrillKind(StrEnum):
     ACTIVE_AND_STANDBY_LOST = "active_and_standby_lost"
     STORE_CORRUPTED = "store_corrupted"
     SHADOW_RESTORE = "shadow_restore"
+    CONNECTION_CUT = "connection_cut"
+    CLOCK = "clock"
 
 
 class Victim(Enum):
@@ -42,6 +44,15 @@ class Victim(Enum):
     """One task that an instance is a standby for; one that it is active for where there are no standbys."""
 
 
+class Measure(Enum):
+    """What has to be there for a drill to have measured something, where no failover is to be timed."""
+
+    RESTORE = "restore"
+    """Records that were restored."""
+    PROGRESS = "progress"
+    """Input that the tasks processed."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class DrillSpec:
     """What a kind of drill does, and what has to follow.
@@ -53,6 +64,7 @@ class DrillSpec:
         cause: the incident as which a watcher finds it, to be answered by a failover; None where nothing is to be
             answered, because all tasks go on.
         error_kind: the error with which the failed task has to be found; None where it does not matter.
+        measures: what a drill measures in which nothing is to be answered.
         reports: whether the instance reports how it ended (`control.status.FaultStatus`).
         ends_process: whether the instance's process ends by it, so that it cannot report that it did it.
     """
@@ -62,6 +74,7 @@ class DrillSpec:
     victim: Victim = Victim.INSTANCE
     cause: IncidentKind | None
     error_kind: str | None = None
+    measures: Measure = Measure.RESTORE
     reports: bool = False
     ends_process: bool = False
 
@@ -111,6 +124,18 @@ DRILLS: Final[Mapping[DrillKind, DrillSpec]] = MappingProxyType(
             command=CommandKind.SHADOW_RESTORE,
             victim=Victim.COPY,
             cause=None,
+            reports=True,
+        ),
+        DrillKind.CONNECTION_CUT: DrillSpec(
+            does="keeps an instance from its brokers until its tasks run elsewhere, then lets it reach them again",
+            command=CommandKind.CUT_CONNECTION,
+            cause=IncidentKind.HEARTBEAT_MISSED,
+        ),
+        DrillKind.CLOCK: DrillSpec(
+            does="lets the clock of an instance's Python processes jump by half an hour, and back",
+            command=CommandKind.SHIFT_CLOCK,
+            cause=None,
+            measures=Measure.PROGRESS,
             reports=True,
         ),
     }

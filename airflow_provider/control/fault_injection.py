@@ -129,7 +129,7 @@ def commands_of(fault: InjectedFault) -> list[Command]:
             kind=spec.command,
             instance=name,
             incarnation=incarnation,
-            tasks=fault.tasks if of_stores else (),
+            tasks=fault.tasks,
             generation=fault.generation if of_stores else None,
         )
         for name, incarnation in fault.processes.items()

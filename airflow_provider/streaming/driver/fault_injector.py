@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,7 @@ from airflow_provider.control.status import FailureStatus, FaultStatus
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.launch.run_folder import RunFolder
 from airflow_provider.state.directory import StateDirectory
+from airflow_provider.streaming.driver.disturbances import Disturbances
 from airflow_provider.streaming.planner.job_spec import JobSpec
 from airflow_provider.streaming.shadow_restore import ShadowRestore, ShadowResult
 from airflow_provider.streaming.worker.store_fault import StoreFault, StoreFaultKind
@@ -32,6 +34,9 @@ log = logging.getLogger(__name__)
 
 _HANG: Final = "airflow_provider.launch.hang"
 _SHADOW: Final = "airflow_provider.streaming.shadow_restore"
+_SHIFT_S: Final = 1_800.0
+"""Below the hour for which the age of a store allows."""
+_SHIFTED_FOR_S: Final = 20.0
 
 
 class FaultReport(Protocol):
@@ -48,16 +53,21 @@ class FaultInjector:
         settings: of the instance.
         job: compiled.
         report: gets what lasts for a while.
+        disturbances: what it holds over the processes.
     """
 
-    def __init__(self, settings: InstanceSettings, job: JobSpec, report: FaultReport) -> None:
-        self._settings, self._job, self._report = settings, job, report
+    def __init__(
+        self, settings: InstanceSettings, job: JobSpec, report: FaultReport, disturbances: Disturbances
+    ) -> None:
+        self._settings, self._job, self._report, self._disturbances = settings, job, report, disturbances
         self._by_kind: Mapping[CommandKind, Callable[[Command], None]] = {
             CommandKind.KILL: self._kill,
             CommandKind.HANG: self._hang,
             CommandKind.LOSE_STORE: partial(self._befall_stores, StoreFaultKind.LOST),
             CommandKind.CORRUPT_STORE: partial(self._befall_stores, StoreFaultKind.CORRUPTED),
             CommandKind.SHADOW_RESTORE: self._shadow_restore,
+            CommandKind.CUT_CONNECTION: self._cut_connection,
+            CommandKind.SHIFT_CLOCK: self._shift_clock,
         }
         self.of_stores: dict[TaskId, StoreFault] = {}
         """By task, what is to befall its store: for the workers, which have the stores open."""
@@ -111,6 +121,21 @@ class FaultInjector:
                 unmeasured=next((result.unmeasured for result in results if result.unmeasured is not None), None),
             )
         )
+
+    def _cut_connection(self, command: Command) -> None:
+        self._disturbances.arm_cut(command.id, command.tasks)
+
+    def _shift_clock(self, command: Command) -> None:
+        """There, and back after a while, which is another jump."""
+        self._report.set_fault(FaultStatus(id=command.id))
+        self._disturbances.shift_clock(_SHIFT_S)
+        timer = threading.Timer(_SHIFTED_FOR_S, self._shift_back, (command,))
+        timer.daemon = True
+        timer.start()
+
+    def _shift_back(self, command: Command) -> None:
+        self._disturbances.shift_clock(0.0)
+        self._report.set_fault(FaultStatus(id=command.id, over=True))
 
     def _start(self, module: str, *arguments: str) -> None:
         self._helpers = [helper for helper in self._helpers if helper.poll() is None]

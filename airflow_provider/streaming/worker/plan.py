@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from airflow_provider.changelog.sst_range import SstRange
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import Role
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.worker.disturbance import Disturbance
 from airflow_provider.streaming.worker.store_fault import StoreFault
 
 __all__ = ["SlotPlan", "TaskPlan"]
@@ -63,6 +64,7 @@ class SlotPlan:
             the task failed, must never process later ones: they would be a gap. A new query begins where the task
             stopped.
         max_crashes: how many workers may end in the middle of the same batch of a task before the task fails.
+        disturbance: what a drill holds over the worker.
     """
 
     settings: InstanceSettings
@@ -72,3 +74,4 @@ class SlotPlan:
     budget_s: float
     rows_of: tuple[TaskId, ...] = ()
     max_crashes: int = 3
+    disturbance: Disturbance = field(default_factory=Disturbance)

@@ -56,6 +56,7 @@ def test_drill_kills_checks_and_reports(application: Application, pair: list[dic
     ("kind", "instances", "cause"),
     [
         ("hang", ["a"], "heartbeat_missed"),
+        ("connection_cut", ["a"], "heartbeat_missed"),
         ("store_lost", ["a"], "task_failed"),
         ("store_corrupted", ["a"], "task_failed"),
         ("active_and_standby_lost", ["a", "b"], "task_failed"),
@@ -71,6 +72,18 @@ def test_failure_of_each_kind_is_answered_checked_and_kept(
     assert (drill["cause"], drill["outcome"], drill["instances"]) == (kind, "passed", instances)
     assert (failover["cause"], failover["outcome"]) == (cause, "passed")
     assert drill["predicted_rto_ms"] is not None
+
+
+def test_jump_of_a_clock_needs_no_answer_and_is_passed_where_the_tasks_went_on(
+    application: Application, pair: list[dict[str, Any]]
+) -> None:
+    fault = run(InjectFaultOperator(task_id="fault", application_id=application.id, kind="clock"))
+    run(FaultEndSensor(task_id="over", application_id=application.id, fault=fault))
+
+    reported = check(application, fault)
+
+    assert (reported["failover"], reported["restores"]) == (None, [])
+    assert reported["progress"]["0_0"] > 0
 
 
 @pytest.mark.parametrize(("kind", "records"), [("standby_lost", 3), ("shadow_restore", 7)])

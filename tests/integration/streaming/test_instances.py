@@ -328,6 +328,38 @@ def test_replay_beside_the_living_store_is_compared_and_thrown_away(accounts: Ac
     assert accounts.view.assignment.tasks == before.tasks
 
 
+def test_instance_that_a_drill_keeps_from_its_brokers_is_replaced_and_writes_nothing(
+    accounts: Accounts, rehearsal: Rehearsal
+) -> None:
+    incarnation = accounts.status("i1").incarnation
+
+    drill = rehearsal.run("connection_cut", "--instance", "i1", "--answer")
+
+    assert (drill["outcome"], drill["instances"]) == ("passed", ["i1"])
+    assert drill["rpo"] == {"lost_records": 0, "doubled_records": 0}
+    assert accounts.status("i1").incarnation == incarnation
+    accounts.check()
+    changelog = records_of(accounts.connection.bootstrap_servers, accounts.changelog)
+    for task in LIVE:
+        owners = [(record["generation"], record["instance"]) for record in commits(changelog, task)]
+        assert owners == sorted(owners), "it committed after its successor"
+
+
+def test_jump_of_an_instances_clock_disturbs_nothing(accounts: Accounts, rehearsal: Rehearsal) -> None:
+    before = accounts.view.assignment
+
+    drill = rehearsal.run("clock", "--instance", "i1")
+
+    assert (drill["outcome"], drill["instances"], drill["decisions"]) == ("passed", ["i1"], [])
+    accounts.check()
+    changelog = records_of(accounts.connection.bootstrap_servers, accounts.changelog)
+    ahead = [record for record in commits(changelog, 0) if record["committed_at_ms"] > time.time_ns() // 1_000_000]
+    assert ahead, "no commit was made while the clock was ahead"
+    assert before is not None
+    assert accounts.view.assignment is not None
+    assert accounts.view.assignment.tasks == before.tasks
+
+
 def test_undecodable_record_fails_its_task_and_no_other(accounts: Accounts) -> None:
     offset = accounts.orders.write_raw(BAD, b"the key", b"{no json")
     accounts.orders.write(300, LIVE)

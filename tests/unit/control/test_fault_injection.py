@@ -27,6 +27,8 @@ def planned(kind: DrillKind, on: str | None = None) -> InjectedFault:
     [
         (DrillKind.CRASH, {"a": 7}, (TaskId(0, 0), TaskId(0, 1))),
         (DrillKind.HANG, {"a": 7}, (TaskId(0, 0), TaskId(0, 1))),
+        (DrillKind.CONNECTION_CUT, {"a": 7}, (TaskId(0, 0), TaskId(0, 1))),
+        (DrillKind.CLOCK, {"a": 7}, (TaskId(0, 0), TaskId(0, 1))),
         (DrillKind.STORE_LOST, {"a": 7}, (TaskId(0, 1),)),
         (DrillKind.STORE_CORRUPTED, {"a": 7}, (TaskId(0, 1),)),
         (DrillKind.STANDBY_LOST, {"b": 8}, (TaskId(0, 1),)),
@@ -55,7 +57,7 @@ def test_each_copy_is_asked_for_its_store_as_long_as_nothing_newer_is_assigned()
         for name, incarnation in (("a", 7), ("b", 8))
     ]
     (kill,) = commands_of(planned(DrillKind.CRASH))
-    assert (kill.kind, kill.tasks, kill.generation) == (CommandKind.KILL, (), None)
+    assert (kill.kind, kill.tasks, kill.generation) == (CommandKind.KILL, (TaskId(0, 0), TaskId(0, 1)), None)
 
 
 def test_rto_is_predicted_by_what_is_left() -> None:

@@ -14,8 +14,11 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.command import Command, CommandKind
 from airflow_provider.control.status import FaultStatus
 from airflow_provider.control.task_restore import TaskRestore
+from airflow_provider.streaming.driver import fault_injector
+from airflow_provider.streaming.driver.disturbances import Disturbances
 from airflow_provider.streaming.driver.fault_injector import FaultInjector
 from airflow_provider.streaming.shadow_restore import ShadowRestore, ShadowResult
+from tests.builders import instance
 from tests.unit.streaming.driver.fakes import compiled, settings_in
 
 TASK = TaskId(0, 0)
@@ -53,7 +56,7 @@ def test_replay_is_a_process_whose_result_is_reported(
 
     monkeypatch.setattr(subprocess, "run", run)
     report = FakeReport()
-    injector = FaultInjector(settings_in(tmp_path), compiled().spec, report)
+    injector = FaultInjector(settings_in(tmp_path), compiled().spec, report, Disturbances())
 
     injector.inject(Command(id="f1", kind=CommandKind.SHADOW_RESTORE, instance="i1", tasks=(TASK,)))
 
@@ -73,9 +76,27 @@ def test_every_command_that_is_a_fault_is_carried_out(
     monkeypatch.setattr(os, "killpg", lambda *what: done.append(what))
     monkeypatch.setattr(subprocess, "Popen", lambda words, **_: done.append(words))
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=b"", returncode=1))
-    report = FakeReport()
-    injector = FaultInjector(settings_in(tmp_path), compiled().spec, report)
+    monkeypatch.setattr(fault_injector, "_SHIFT_S", 0.0)
+    report, disturbances = FakeReport(), Disturbances()
+    injector = FaultInjector(settings_in(tmp_path), compiled().spec, report, disturbances)
 
     injector.inject(Command(id="f1", kind=kind, instance="i1", tasks=(TASK,), generation=3))
 
-    assert done or report.faults or injector.of_stores
+    disturbances.told(instance("i1", last_commands=("f1",)))
+    assert done or report.faults or injector.of_stores or disturbances.now.cut
+
+
+def test_clock_jumps_and_jumps_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fault_injector, "_SHIFTED_FOR_S", 0.01)
+    shifts: list[float] = []
+    disturbances = Disturbances()
+    monkeypatch.setattr(disturbances, "shift_clock", shifts.append)
+    report = FakeReport()
+
+    FaultInjector(settings_in(tmp_path), compiled().spec, report, disturbances).inject(
+        Command(id="f1", kind=CommandKind.SHIFT_CLOCK, instance="i1", tasks=(TASK,))
+    )
+
+    assert report.over.wait(10)
+    assert shifts == [1_800.0, 0.0]
+    assert report.faults == [FaultStatus(id="f1"), FaultStatus(id="f1", over=True)]
