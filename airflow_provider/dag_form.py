@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from airflow.sdk import Param
 
+from airflow_provider.control.drill_kind import DRILLS, DrillKind
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.kafka.names import NAME_PATTERN
 
@@ -18,6 +19,7 @@ __all__ = [
     "application_field",
     "blackout_field",
     "connection_field",
+    "drill_kind_field",
     "instance_field",
     "seconds_field",
     "standbys_field",
@@ -69,6 +71,17 @@ def blackout_field(blackout: Sequence[str] = (), *, section: str) -> Param:
         title="Blackout",
         description="Times in which no drill begins, such as 'mon-fri 08:00-18:00 Europe/Vienna' or 'sat,sun'. In UTC "
         "where no time zone is named.",
+        section=section,
+    )
+
+
+def drill_kind_field(*, section: str) -> Param:
+    """``kind`` of a drill."""
+    return Param(
+        DrillKind.CRASH.value,
+        enum=[kind.value for kind in DrillKind],
+        values_display={kind.value: f"{kind.value}: {spec.does}" for kind, spec in DRILLS.items()},
+        title="Kind",
         section=section,
     )
 

@@ -1,4 +1,4 @@
-"""Makes an instance fail, for a drill."""
+"""Injects a drill's fault."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Context
 
 from airflow_provider.common.json_codec import from_plain, to_plain
-from airflow_provider.control.conditions import FaultTaken
+from airflow_provider.control.drill_kind import DrillKind, parse_drill_kind
+from airflow_provider.control.drill_waits import fault_taken
 from airflow_provider.control.fault_injection import inject_fault
 from airflow_provider.control.history_builder import drill_record
 from airflow_provider.control.history_record import HistoryOutcome, HistoryRecord
@@ -25,7 +26,7 @@ __all__ = ["InjectFaultOperator"]
 
 
 class InjectFaultOperator(ControlOperator):
-    """Has an instance kill its whole process group with SIGKILL, as a crash or a lost host would. Waits for its end.
+    """Has an instance do to itself what the kind of the drill says (`control.drill_kind`). Waits until it has.
 
     A run injects one fault, however often this is tried or cleared: the choice is noted in the assignment topic, in the
     same fenced transaction as the command, under an id made of DAG, run and task. A later try finds the note and waits
@@ -36,8 +37,9 @@ class InjectFaultOperator(ControlOperator):
 
     Args:
         application_id: the application.
+        kind: of the drill. ``"crash"`` kills the whole process group with SIGKILL, as a crash or a lost host would.
         instance: the instance's name; None takes the one with the most active tasks.
-        timeout_s: how long it may take until the instance is gone, in seconds.
+        timeout_s: how long it may take until the instance is gone, or reports that it has begun, in seconds.
         kwargs: see `ControlOperator`.
 
     Returns:
@@ -46,19 +48,26 @@ class InjectFaultOperator(ControlOperator):
     Raises:
         AssignmentError: nothing is assigned yet.
         InstanceError: no instance lives, the named one does not, or it refuses.
-        DeadlineError: it was not gone in time.
+        DeadlineError: it did not do it in time.
         TopicMissingError: the application has no control topics, or no history.
         FencedError: other publishers took over again and again.
         BrokerUnreachableError: no broker answered.
     """
 
-    template_fields: Sequence[str] = (*ControlOperator.template_fields, "instance")
+    template_fields: Sequence[str] = (*ControlOperator.template_fields, "kind", "instance")
     operator_extra_links = (InstanceLogLink(),)
 
     def __init__(
-        self, *, application_id: str, instance: str | None = None, timeout_s: float | str | None = 60.0, **kwargs: Any
+        self,
+        *,
+        application_id: str,
+        kind: str = DrillKind.CRASH.value,
+        instance: str | None = None,
+        timeout_s: float | str | None = 60.0,
+        **kwargs: Any,
     ) -> None:
         super().__init__(application_id=application_id, timeout_s=timeout_s, **kwargs)
+        self.kind = kind
         self.instance = instance
 
     def execute(self, context: Context) -> Any:
@@ -66,14 +75,14 @@ class InjectFaultOperator(ControlOperator):
         history = self.hook.read_history(self.application_id)
         fault_id = self.task_of_run(context)
         fault = self.publish_by(lambda publisher: self._inject(publisher, fault_id, history))
-        return self.wait_for(FaultTaken(fault.instance, fault.incarnation, fault.id))
+        return self.wait_for(fault_taken(fault))
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return what was done.
 
         Raises:
             InstanceError: the instance refuses, or there is no note of the fault any more.
-            DeadlineError: it was not gone in time.
+            DeadlineError: it did not do it in time.
         """
         fault_id, by = self.task_of_run(context), str(context["run_id"])
         fault = self.hook.read(self.application_id).faults.get(fault_id)
@@ -96,9 +105,11 @@ class InjectFaultOperator(ControlOperator):
 
     def _inject(self, publisher: AssignmentPublisher, fault_id: str, history: Sequence[HistoryRecord]) -> InjectedFault:
         known = fault_id in publisher.view.faults
-        fault = inject_fault(publisher, fault_id, self.instance or None, self.timeouts, history)
+        fault = inject_fault(
+            publisher, fault_id, self.instance or None, self.timeouts, history, parse_drill_kind(self.kind)
+        )
         what = "An earlier try asked %s (incarnation %d)" if known else "Asked %s (incarnation %d)"
-        self.log.info(f"{what} to kill itself", fault.instance, fault.incarnation)
+        self.log.info(f"{what} for a drill that %s", fault.instance, fault.incarnation, fault.spec.does)
         if fault.predicted_rto_ms is not None:
             self.log.info("Predicted RTO: %.1f s", fault.predicted_rto_ms / 1000)
         return fault

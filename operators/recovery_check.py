@@ -8,9 +8,9 @@ from typing import Any
 from airflow.sdk import Context, XComArg
 
 from airflow_provider.common.clock import now_ms
-from airflow_provider.common.json_codec import from_plain
-from airflow_provider.control.conditions import StandbysWarm
+from airflow_provider.common.json_codec import from_plain, to_plain
 from airflow_provider.control.drill_judgement import answer_to, judge_drill, judged_record
+from airflow_provider.control.drill_waits import redundancy_back
 from airflow_provider.control.history_table import history_table
 from airflow_provider.control.injected_fault import InjectedFault
 from airflow_provider.errors import StatefulStreamsError
@@ -40,7 +40,8 @@ class CheckRecoveryOperator(ControlOperator):
         kwargs: see `ControlOperator`.
 
     Returns:
-        ``fault``, ``progress`` (input records by task since the fault) and ``failover`` (a `FailoverReport`).
+        ``fault``, ``progress`` (input records by task since the fault), ``failover`` (a `FailoverReport`; None where
+        nothing had to be answered) and ``restores`` (of each copy that was restored, where nothing had to be answered).
 
     Raises:
         StateError: an owner went on before the last commit that was reported, or a task's source offset went back.
@@ -70,12 +71,8 @@ class CheckRecoveryOperator(ControlOperator):
 
     def execute(self, context: Context) -> Any:
         """Wait for the redundancy."""
-        return self.wait_for(
-            StandbysWarm(
-                num_standby_replicas=parse_whole("num_standby_replicas", self.num_standby_replicas),
-                generation=self._fault().generation + 1,
-            )
-        )
+        standbys = parse_whole("num_standby_replicas", self.num_standby_replicas)
+        return self.wait_for(redundancy_back(self._fault(), standbys))
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
         """Compare the offsets, report, and note in the history how the drill ended."""
@@ -103,13 +100,15 @@ class CheckRecoveryOperator(ControlOperator):
     def _check(self) -> dict[str, Any]:
         judged = judge_drill(self.hook.read(self.application_id), self._fault(), self._limit_s)
         found = judged.failover
-        self.log.info("The drill's failover\n%s", found)
-        if found.without_input:
+        if found is not None:
+            self.log.info("The drill's failover\n%s", found)
+        if found is not None and found.without_input:
             self.log.warning("Not measured, because they had no input: %s", ", ".join(map(str, found.without_input)))
         return {
             "fault": dict(self.fault),
             "progress": {str(task): count for task, count in judged.progress.items()},
-            "failover": found.to_plain(),
+            "failover": None if found is None else found.to_plain(),
+            "restores": to_plain(judged.restores),
         }
 
     @property

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from airflow_provider.sensors.changelog_growth import ChangelogGrowthSensor
     from airflow_provider.sensors.disk_space import DiskSpaceSensor
     from airflow_provider.sensors.drill_age import DrillAgeSensor
+    from airflow_provider.sensors.fault_end import FaultEndSensor
     from airflow_provider.sensors.incident_resolution import IncidentResolutionSensor
     from airflow_provider.sensors.instance_state import InstanceStateSensor
     from airflow_provider.sensors.predicted_rto import PredictedRtoSensor
@@ -26,6 +27,7 @@ __all__ = [
     "ChangelogGrowthSensor",
     "DiskSpaceSensor",
     "DrillAgeSensor",
+    "FaultEndSensor",
     "IncidentResolutionSensor",
     "InstanceStateSensor",
     "PredictedRtoSensor",
@@ -41,6 +43,7 @@ __getattr__ = lazy_names(
         "ChangelogGrowthSensor": "changelog_growth",
         "DiskSpaceSensor": "disk_space",
         "DrillAgeSensor": "drill_age",
+        "FaultEndSensor": "fault_end",
         "IncidentResolutionSensor": "incident_resolution",
         "InstanceStateSensor": "instance_state",
         "PredictedRtoSensor": "predicted_rto",

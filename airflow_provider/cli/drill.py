@@ -1,4 +1,4 @@
-"""``drill``: makes an instance fail, waits for the failover, and checks what came out, as the drill DAG does."""
+"""``drill``: injects a fault, waits for the failover, and checks what came out, as the drill DAG does."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from airflow_provider.cli.assign import place
 from airflow_provider.cli.cluster import add_application_options, cluster_of
 from airflow_provider.cli.drill_answer import DrillAnswer
 from airflow_provider.cli.exit_status import ExitStatus
@@ -15,10 +16,12 @@ from airflow_provider.cli.waiting import await_condition, say, say_waiting
 from airflow_provider.common.clock import now_ms
 from airflow_provider.control.blackout import blackout_at, parse_blackouts
 from airflow_provider.control.condition_wait import wait_for
-from airflow_provider.control.conditions import Condition, FaultTaken, IncidentResolved, Outcome, StandbysWarm
+from airflow_provider.control.conditions import Condition, Outcome, StandbysWarm
 from airflow_provider.control.disk_headroom import disk_problems
 from airflow_provider.control.drill import choose_victim
 from airflow_provider.control.drill_judgement import judge_drill, judged_record
+from airflow_provider.control.drill_kind import DRILLS, DrillKind
+from airflow_provider.control.drill_waits import fault_over, fault_taken, redundancy_back
 from airflow_provider.control.fault_injection import inject_fault
 from airflow_provider.control.history_builder import drill_record
 from airflow_provider.control.history_record import HistoryOutcome, HistoryRecord, RtoParts, history_plain
@@ -27,6 +30,7 @@ from airflow_provider.control.injected_fault import InjectedFault
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.publication import publish_by
 from airflow_provider.control.reader import ControlReader
+from airflow_provider.control.task_placement import TaskPlacement
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import (
     AssignmentError,
@@ -49,18 +53,23 @@ def add_drill(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     """``drill``."""
     drill = commands.add_parser(
         "drill",
-        help="make an instance fail and check the failover; exits with 3 where it failed, 4 where it was skipped",
+        help="inject a fault and check the recovery; exits with 3 where it failed, 4 where it was skipped",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Something has to answer the failure: the failover and repair DAGs, or with --answer this command, "
-        "which then starts the instance again on this host as it was deployed.",
+        "which then\nstarts the instance again on this host as it was deployed.\n\nkinds:\n"
+        + "\n".join(f"  {kind.value:<24}{spec.does}" for kind, spec in DRILLS.items()),
     )
     add_application_options(drill)
     drill.add_argument("--instance", metavar="INSTANCE", help="which fails (the one with the most active tasks)")
-    drill.add_argument("--kind", choices=("crash",), default="crash", help="what happens to it (%(default)s)")
+    drill.add_argument(
+        "--kind", choices=[kind.value for kind in DrillKind], default=DrillKind.CRASH.value,
+        help="what happens to it (%(default)s)",
+    )  # fmt: skip
     drill.add_argument("--standbys", type=int, default=1, metavar="N", help="each task must have (%(default)d)")
     drill.add_argument("--max-rto", type=float, metavar="SECONDS", help="what is promised")
     drill.add_argument("--answer", action="store_true", help="answer the failure, too")
     drill.add_argument("--master", default="local[*]", metavar="URL", help="of Spark, for --answer (%(default)s)")
-    drill.add_argument("--store", default="state", metavar="NAME", help="of the job, for --answer (%(default)s)")
+    drill.add_argument("--store", default="state", metavar="NAME", help="of the job (%(default)s)")
     drill.add_argument(
         "--blackout",
         action="append",
@@ -89,6 +98,7 @@ class _Drill:
         self._asked = asked
         self._application_id: str = asked.application_id
         self._cluster: KafkaConnection = cluster_of(asked)
+        self._kind = DrillKind(asked.kind)
         self._run_id = f"command-line-{time.time_ns()}"
 
     def run(self) -> int:
@@ -105,14 +115,14 @@ class _Drill:
                 self._cluster,
                 self._application_id,
                 lambda publisher: inject_fault(
-                    publisher, f"{self._run_id}/drill", self._asked.instance, Timeouts(), history
+                    publisher, f"{self._run_id}/drill", self._asked.instance, Timeouts(), history, self._kind
                 ),
             )
-            self._wait(FaultTaken(fault.instance, fault.incarnation, fault.id), _FAULT_S)
+            self._wait(fault_taken(fault), _FAULT_S)
         except (InstanceError, AssignmentError) as refusal:
             return self._skipped(str(refusal))
         write_history(self._cluster, self._application_id, drill_record(self._application_id, fault, self._run_id))
-        say(f"{fault.instance} was killed; it was active for {', '.join(map(str, fault.tasks)) or 'no task'}")
+        say(f"{fault.kind.value} on {', '.join(fault.processes)}: task {', '.join(map(str, fault.tasks)) or 'none'}")
         # 3. wait for the failover, 4. check the recovery
         error: StatefulStreamsError | None = None
         try:
@@ -120,6 +130,8 @@ class _Drill:
             judge_drill(self._read(), fault, self._asked.max_rto)
         except _VERDICTS as verdict:
             error = verdict
+        finally:
+            self._restore_redundancy()
         record = judged_record(self._read(), fault, self._run_id, error, self._asked.max_rto, now_ms())
         write_history(self._cluster, self._application_id, record)
         print(json.dumps(history_plain(record), indent=2) if self._asked.json else drill_text(record))
@@ -142,7 +154,9 @@ class _Drill:
             return str(refusal)
 
     def _recover(self, fault: InjectedFault) -> None:
-        if self._asked.answer:
+        if fault.spec.cause is None:
+            say("nothing has to be answered")
+        elif self._asked.answer:
             DrillAnswer(
                 cluster=self._cluster,
                 application_id=self._application_id,
@@ -156,11 +170,16 @@ class _Drill:
             ).give(self._asked.recovery_timeout)
         else:
             say("the failover and repair DAGs have to answer that; --answer lets this command do it")
-        self._wait(IncidentResolved(fault.instance, fault.incarnation), self._asked.recovery_timeout)
-        self._wait(
-            StandbysWarm(num_standby_replicas=self._asked.standbys, generation=fault.generation + 1),
-            self._asked.recovery_timeout,
-        )
+        self._wait(fault_over(fault), self._asked.recovery_timeout)
+        self._wait(redundancy_back(fault, self._asked.standbys), self._asked.recovery_timeout)
+
+    def _restore_redundancy(self) -> None:
+        """Whatever became of the drill, every task is given its standbys again."""
+        wanted = TaskPlacement(num_standby_replicas=self._asked.standbys, reason="standbys again after a drill")
+        try:
+            place(self._cluster, self._application_id, wanted, self._asked.store)
+        except StatefulStreamsError as why:
+            say(f"the standbys could not be assigned again: {why}")
 
     def _wait(self, condition: Condition, timeout_s: float) -> None:
         await_condition(self._cluster, self._application_id, condition, timeout_s)
@@ -200,7 +219,7 @@ def drill_text(record: HistoryRecord) -> str:
         record: as it was judged.
     """
     rto = record.rto
-    lines = [f"drill of {', '.join(record.instances)}: {record.outcome.value}"]
+    lines = [f"drill ({record.cause}) of {', '.join(record.instances)}: {record.outcome.value}"]
     lines += [f"  {name:<34}{_seconds(of(rto)):>10}" for name, of in _PARTS.items()]
     lines.append(f"  {'records replayed':<34}{record.restored_records:>10,}")
     if record.slo_rto_s is not None:

@@ -13,15 +13,17 @@ from airflow_provider.cli.history import note_history
 from airflow_provider.cli.instance_start import await_running, start_deployment
 from airflow_provider.cli.waiting import await_condition
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.conditions import StandbysWarm
+from airflow_provider.control.conditions import InstanceInState, StandbysWarm
 from airflow_provider.control.deployment import Deployment
 from airflow_provider.control.drill_judgement import answer_to
+from airflow_provider.control.drill_kind import Victim
 from airflow_provider.control.history_builder import failover_record
 from airflow_provider.control.incident_answer import IncidentFinder
 from airflow_provider.control.injected_fault import InjectedFault
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.report import recovery_of
+from airflow_provider.control.status import InstanceState
 from airflow_provider.control.task_placement import TaskPlacement
 from airflow_provider.control.view import ControlView
 from airflow_provider.control.writer import ControlWriter
@@ -59,7 +61,7 @@ class DrillAnswer:
     say: Callable[[str], None]
 
     def give(self, timeout_s: float) -> None:
-        """Fail over, replace the instance, give every task its standbys, and mark the incident resolved.
+        """Fail over, replace the instance where its process ended, give every task its standbys, mark it resolved.
 
         Args:
             timeout_s: how long it may take in all.
@@ -72,7 +74,10 @@ class DrillAnswer:
         """
         deadline = time.monotonic() + timeout_s
         self._fail_over(deadline)
-        self._replace()
+        if self.fault.spec.ends_process:
+            self._replace()
+        elif self.fault.spec.victim is Victim.INSTANCE:
+            self._await_return(deadline)
         wanted = TaskPlacement(num_standby_replicas=self.num_standby_replicas, reason="standbys after a drill")
         placed = place(self.cluster, self.application_id, wanted, self.store)
         self.say(f"standbys are assigned in generation {placed.assignment.generation}")
@@ -104,6 +109,10 @@ class DrillAnswer:
                 raise DeadlineError(
                     f"The end of {self.fault.instance!r} was not found, and no other answered it: look at its status."
                 )
+
+    def _await_return(self, deadline: float) -> None:
+        back = InstanceInState(self.fault.instance, (InstanceState.RUNNING,))
+        await_condition(self.cluster, self.application_id, back, max(0.0, deadline - time.monotonic()))
 
     def _replace(self) -> None:
         deployment = self._deployment(self._read())

@@ -30,6 +30,36 @@ class CommandKind(Enum):
     """Compare the standbys' stores of ``tasks`` with what their actives' held, now."""
     KILL = "kill"
     """A drill's fault: end the whole process group with SIGKILL, now. Refused where the job allows no faults."""
+    HANG = "hang"
+    """A drill's fault: stand still (SIGSTOP) until the active tasks run elsewhere. Refused as `KILL` is."""
+    LOSE_STORE = "lose_store"
+    """A drill's fault: remove the stores of ``tasks`` under the workers that have them open. Refused as `KILL` is."""
+    CORRUPT_STORE = "corrupt_store"
+    """A drill's fault: damage an SST file of the stores of ``tasks``, and open them again. Refused as `KILL` is."""
+    SHADOW_RESTORE = "shadow_restore"
+    """A drill's: replay the changelogs of ``tasks`` beside their stores, and throw that away. Refused as `KILL` is."""
+    CUT_CONNECTION = "cut_connection"
+    """A drill's fault: act as if no broker answered, until ``tasks`` are active elsewhere. Refused as `KILL` is."""
+    SHIFT_CLOCK = "shift_clock"
+    """A drill's fault: let the clock of the Python processes jump, and jump back. Refused as `KILL` is."""
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether it is a drill's, to be refused where the job allows no faults."""
+        return self in _FAULTS
+
+
+_FAULTS: Final = frozenset(
+    {
+        CommandKind.KILL,
+        CommandKind.HANG,
+        CommandKind.LOSE_STORE,
+        CommandKind.CORRUPT_STORE,
+        CommandKind.SHADOW_RESTORE,
+        CommandKind.CUT_CONNECTION,
+        CommandKind.SHIFT_CLOCK,
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +71,8 @@ class Command:
         kind: what to do.
         instance: to whom.
         incarnation: to which process of it; None to any. A command to an earlier one is ignored.
-        tasks: for `CommandKind.REPLAY`, `CommandKind.SNAPSHOT` and `CommandKind.CERTIFY`.
+        tasks: for `CommandKind.REPLAY`, `CommandKind.SNAPSHOT`, `CommandKind.CERTIFY`, and a drill's fault in stores.
+        generation: for a drill's fault in stores: not carried out any more once a newer assignment was read.
         hand_over: for `CommandKind.STOP`: whether its tasks are to go to others; otherwise they stay its own. None
             where a signal to its launcher asks, and not Airflow.
     """
@@ -51,4 +82,5 @@ class Command:
     instance: str
     incarnation: int | None = None
     tasks: tuple[TaskId, ...] = ()
+    generation: int | None = None
     hand_over: bool | None = True

@@ -9,11 +9,19 @@ from airflow_provider.control.status import Role
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import AssignmentError, InstanceError, StateError
 
-__all__ = ["check_progress", "check_resumption", "choose_victim", "open_incidents", "source_offsets"]
+__all__ = ["check_progress", "check_resumption", "choose_task", "choose_victim", "open_incidents", "source_offsets"]
 
 
-def choose_victim(view: ControlView, healthy: Collection[str], instance: str | None = None) -> str:
-    """The instance to make fail: the named one, or the one with the most active tasks.
+def choose_victim(
+    view: ControlView, healthy: Collection[str], instance: str | None = None, role: Role = Role.ACTIVE
+) -> str:
+    """The instance to make fail: the named one, or the one with the most tasks.
+
+    Args:
+        view: what the control topics hold.
+        healthy: the instances that live.
+        instance: its name; None for any.
+        role: as which it is to hold the tasks.
 
     Raises:
         AssignmentError: nothing is assigned yet.
@@ -28,8 +36,37 @@ def choose_victim(view: ControlView, healthy: Collection[str], instance: str | N
         )
     if instance is not None:
         return instance
+    tasks_of = view.assignment.active_on if role is Role.ACTIVE else view.assignment.standby_on
+    return min(healthy, key=lambda name: (-len(tasks_of(name)), name))
+
+
+def choose_task(view: ControlView, instance: str, role: Role) -> TaskId:
+    """The task of an instance that processes most, so that there is something to measure.
+
+    Args:
+        view: what the control topics hold.
+        instance: its name.
+        role: as which it holds the task.
+
+    Raises:
+        InstanceError: it holds none so.
+    """
     assignment = view.assignment
-    return min(healthy, key=lambda name: (-len(assignment.active_on(name)), name))
+    given: tuple[TaskId, ...] = ()
+    if assignment is not None:
+        given = assignment.active_on(instance) if role is Role.ACTIVE else assignment.standby_on(instance)
+    if assignment is None or not given:
+        raise InstanceError(
+            f"{instance!r} of {view.application_id!r} has no {role.value} task, and this drill needs one: name another "
+            "instance, or wait until the tasks are assigned."
+        )
+
+    def rate(task_id: TaskId) -> float:
+        owner = view.statuses.get(assignment.tasks[task_id].active or "")
+        task = owner.task(task_id) if owner else None
+        return 0.0 if task is None else task.records_per_s
+
+    return min(given, key=lambda task_id: (-rate(task_id), task_id))
 
 
 def open_incidents(view: ControlView) -> tuple[str, ...]:

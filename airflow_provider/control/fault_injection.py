@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.command import Command, CommandKind
-from airflow_provider.control.drill import choose_victim, source_offsets
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.assignment import Assignment
+from airflow_provider.control.command import Command
+from airflow_provider.control.drill import choose_task, choose_victim, source_offsets
+from airflow_provider.control.drill_kind import DRILLS, DrillKind, Victim
 from airflow_provider.control.history_record import HistoryRecord
-from airflow_provider.control.incident import IncidentKind
 from airflow_provider.control.injected_fault import InjectedFault
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.predicted_rto import predict_rto, worst_rto_ms
+from airflow_provider.control.status import Role
+from airflow_provider.control.view import ControlView
 
 if TYPE_CHECKING:
     from airflow_provider.control.publisher import AssignmentPublisher
 
-__all__ = ["inject_fault"]
+__all__ = ["inject_fault", "plan_fault"]
 
 
 def inject_fault(
@@ -26,38 +31,116 @@ def inject_fault(
     instance: str | None,
     timeouts: Timeouts,
     history: Sequence[HistoryRecord],
+    kind: DrillKind = DrillKind.CRASH,
 ) -> InjectedFault:
-    """Have an instance kill itself; what was the case is noted in the same transaction as the command.
+    """Have instances do it to themselves; what was the case is noted in the same transaction as the commands.
 
     Args:
         publisher: has read the newest state.
         fault_id: where a fault of this id is noted already, nothing is done.
-        instance: which is to fail; None takes the one with the most active tasks.
+        instance: which is to fail; None takes the one with the most tasks.
         timeouts: by which instances are found to live.
         history: of the application, by which the RTO is predicted.
+        kind: of the drill.
 
     Raises:
         AssignmentError: nothing is assigned yet.
-        InstanceError: no instance lives, or the named one does not.
+        InstanceError: no instance lives, the named one does not, or it holds no task that could be hit.
         FencedError: a newer publisher exists. Nothing was written.
     """
-    view = publisher.view
-    noted = view.faults.get(fault_id)
+    noted = publisher.view.faults.get(fault_id)
     if noted is not None:
         return noted
-    healthy = view.healthy(timeouts)
-    victim = choose_victim(view, healthy, instance)
-    predicted = predict_rto(view, history, healthy, timeouts, IncidentKind.INSTANCE_ENDED)
-    fault = InjectedFault(
-        id=fault_id,
-        instance=victim,
-        incarnation=view.statuses[victim].incarnation,
-        generation=view.assignment.generation if view.assignment else 0,
-        tasks=view.assignment.active_on(victim) if view.assignment else (),
-        source_offsets=source_offsets(view),
-        injected_at_ms=now_ms(),
-        predicted_rto_ms=worst_rto_ms([one for one in predicted.values() if one.active == victim]),
-    )
-    kill = Command(id=fault.id, kind=CommandKind.KILL, instance=victim, incarnation=fault.incarnation)
-    publisher.publish(None, fault, kill)
+    fault = plan_fault(publisher.view, fault_id, instance, timeouts, history, kind, now_ms())
+    publisher.publish(None, fault, *commands_of(fault))
     return fault
+
+
+def plan_fault(
+    view: ControlView,
+    fault_id: str,
+    instance: str | None,
+    timeouts: Timeouts,
+    history: Sequence[HistoryRecord],
+    kind: DrillKind,
+    at_ms: int,
+) -> InjectedFault:
+    """Whom a drill hits, and what was the case before: a pure function.
+
+    Args:
+        view: the newest.
+        fault_id: of the fault.
+        instance: which is to fail; None takes the one with the most tasks.
+        timeouts: by which instances are found to live.
+        history: of the application, by which the RTO is predicted.
+        kind: of the drill.
+        at_ms: epoch ms.
+
+    Raises:
+        AssignmentError: nothing is assigned yet.
+        InstanceError: as `inject_fault`.
+    """
+    spec, healthy = DRILLS[kind], view.healthy(timeouts)
+    assignment = view.assignment
+    role = _role(spec.victim, assignment)
+    hit = choose_victim(view, healthy, instance, role)
+    if spec.victim is Victim.INSTANCE:
+        tasks = assignment.active_on(hit) if assignment else ()
+    else:
+        tasks = (choose_task(view, hit, role),)
+    standbys = assignment.tasks[tasks[0]].standbys if assignment and spec.victim is Victim.COPIES else ()
+    copies = {name: view.statuses[name].incarnation for name in standbys if name in healthy}
+    predicted_ms = None
+    if spec.cause is not None:
+        left = _without_copies(view, tasks, copies)
+        predicted = predict_rto(left, history, healthy, timeouts, spec.cause)
+        predicted_ms = worst_rto_ms([predicted[task_id] for task_id in tasks if task_id in predicted])
+    return InjectedFault(
+        id=fault_id,
+        kind=kind,
+        instance=hit,
+        incarnation=view.statuses[hit].incarnation,
+        generation=assignment.generation if assignment else 0,
+        tasks=tasks,
+        copies=copies,
+        source_offsets=source_offsets(view),
+        injected_at_ms=at_ms,
+        predicted_rto_ms=predicted_ms,
+    )
+
+
+def _role(victim: Victim, assignment: Assignment | None) -> Role:
+    """As which the instance that is hit is to hold the task."""
+    backed = assignment is not None and any(task.standbys for task in assignment.tasks.values())
+    return Role.STANDBY if victim is Victim.STANDBY or (victim is Victim.COPY and backed) else Role.ACTIVE
+
+
+def commands_of(fault: InjectedFault) -> list[Command]:
+    """What each instance is asked.
+
+    Args:
+        fault: as it is planned.
+    """
+    spec = fault.spec
+    of_stores = spec.victim is not Victim.INSTANCE
+    return [
+        Command(
+            id=fault.id,
+            kind=spec.command,
+            instance=name,
+            incarnation=incarnation,
+            tasks=fault.tasks,
+            generation=fault.generation if of_stores else None,
+        )
+        for name, incarnation in fault.processes.items()
+    ]
+
+
+def _without_copies(view: ControlView, tasks: Collection[TaskId], copies: Collection[str]) -> ControlView:
+    """As it is once these copies are gone."""
+    left = {
+        name: dataclasses.replace(status, tasks=tuple(task for task in status.tasks if task.task not in tasks))
+        for name, status in view.statuses.items()
+        if name in copies
+    }
+    return dataclasses.replace(view, statuses={**view.statuses, **left})

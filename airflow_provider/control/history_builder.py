@@ -51,12 +51,12 @@ def drill_record(
     fault: InjectedFault,
     by: str,
     *,
-    cause: str = "crash",
     outcome: HistoryOutcome = HistoryOutcome.OPEN,
     reason: str | None = None,
     ended_at_ms: int | None = None,
     record: IncidentRecord | None = None,
     recovery: Recovery | None = None,
+    restores: Sequence[TaskRestore] = (),
     slo_rto_s: float | None = None,
 ) -> HistoryRecord:
     """A failure that was rehearsed.
@@ -65,31 +65,31 @@ def drill_record(
         application_id: the application.
         fault: what was injected.
         by: the run.
-        cause: the kind of the drill.
         outcome: how it ended.
         reason: why it failed or was skipped; None otherwise.
         ended_at_ms: when it was judged, epoch ms; None while it is open.
         record: of the failover that answered the fault; None where there is none yet.
         recovery: what the next owners did; None while that is not known.
+        restores: the copies that were restored, where nothing had to be answered.
         slo_rto_s: the promised RTO in seconds; None where none is.
     """
     return HistoryRecord(
         application_id=application_id,
         kind=HistoryKind.DRILL,
         id=fault.id,
-        cause=cause,
+        cause=fault.kind.value,
         at_ms=fault.injected_at_ms,
         ended_at_ms=ended_at_ms,
         by=by,
         outcome=outcome,
         reason=reason,
-        instances=(fault.instance,),
+        instances=tuple(fault.processes),
         tasks=fault.tasks,
         decisions=record.plan if record else (),
         evidence=record.incident.evidence if record else "",
         rto=_parts(record, recovery) if record else RtoParts(),
         rpo=_rpo_of_drill(fault, recovery) if recovery else Rpo(),
-        restores=recovery.restores if recovery else (),
+        restores=recovery.restores if recovery else tuple(restores),
         slo_rto_s=slo_rto_s,
         predicted_rto_ms=fault.predicted_rto_ms,
     )

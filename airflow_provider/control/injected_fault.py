@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.drill_kind import DRILLS, DrillKind, DrillSpec
 
 __all__ = ["InjectedFault"]
 
@@ -13,21 +14,24 @@ __all__ = ["InjectedFault"]
 class InjectedFault:
     """What was the case when a fault was injected. Crosses between Airflow tasks as plain values.
 
-    Kept in ``<app>-assignment`` under ``fault/<id>``, written in one transaction with the command to the instance:
+    Kept in ``<app>-assignment`` under ``fault/<id>``, written in one transaction with the commands to the instances:
     where it stands, the fault was injected, and is never injected again.
 
     Args:
         id: of the fault and of its command: the same for every try of the same Airflow task in the same run.
+        kind: of the drill.
         instance: the instance that was made to fail.
         incarnation: its process.
         generation: of the newest assignment.
-        tasks: the instance's active tasks.
+        tasks: those that are hit: the instance's active tasks, or the one whose store is.
+        copies: by name, the processes of the instances whose standby copies of the tasks are hit too.
         source_offsets: by task, the next input offset as last reported.
         injected_at_ms: epoch ms.
         predicted_rto_ms: what the failover was predicted to take; None where nothing was predicted.
     """
 
     id: str
+    kind: DrillKind = DrillKind.CRASH
     instance: str
     incarnation: int
     generation: int
@@ -35,3 +39,14 @@ class InjectedFault:
     source_offsets: dict[TaskId, int]
     injected_at_ms: int
     predicted_rto_ms: int | None = None
+    copies: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def spec(self) -> DrillSpec:
+        """The row of its kind."""
+        return DRILLS[self.kind]
+
+    @property
+    def processes(self) -> dict[str, int]:
+        """By name, the processes of all instances that are hit."""
+        return {self.instance: self.incarnation, **self.copies}

@@ -13,8 +13,9 @@ from airflow_provider.control.liveness import Timeouts
 
 __all__ = ["PhaseTimes", "phase_times"]
 
-_DETECTED_ENDED_MS: Final = 100
-"""Until a launcher's report of its instance's end is seen, where no failover is on record."""
+_DETECTED_REPORTED_MS: Final = 100
+"""Until a launcher's report of its instance's end, or an instance's of its task, is seen, where none is on record."""
+_REPORTED: Final = frozenset({IncidentKind.INSTANCE_ENDED, IncidentKind.TASK_FAILED})
 _DECIDED_MS: Final = 3_000
 """From there until the next generation is published: the most that was measured on a busy machine."""
 _OWNED_MS: Final = 500
@@ -52,11 +53,11 @@ def phase_times(history: Sequence[HistoryRecord], timeouts: Timeouts, cause: Inc
         timeouts: silence that counts as the end is the default of detection.
         cause: only failovers of this kind, where there is one; None for any.
     """
-    lost = [record for record in history if record.kind is HistoryKind.FAILOVER and record.cause in _OF_LOST_INSTANCES]
-    alike = [record for record in lost if cause is not None and record.cause == cause.value] or lost
-    newest = alike[-_NEWEST:]
-    ended = cause is IncidentKind.INSTANCE_ENDED
-    detected_ms = _DETECTED_ENDED_MS if ended else round(1000 * timeouts.instance_s)
+    failovers = [record for record in history if record.kind is HistoryKind.FAILOVER]
+    lost = [record for record in failovers if record.cause in _OF_LOST_INSTANCES]
+    alike = [record for record in failovers if cause is not None and record.cause == cause.value]
+    newest = (alike or lost)[-_NEWEST:]
+    detected_ms = _DETECTED_REPORTED_MS if cause in _REPORTED else round(1000 * timeouts.instance_s)
     return PhaseTimes(
         detected_ms=_p90((record.rto.detected_ms for record in newest), detected_ms),
         decided_ms=_p90((record.rto.decided_ms for record in newest), _DECIDED_MS),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.drill_kind import DRILLS
 from airflow_provider.control.history_record import HistoryKind, HistoryRecord
 from airflow_provider.control.metrics_record import MetricsRecord
 from airflow_provider.control.status import InstanceStatus, Role
@@ -18,6 +19,7 @@ _RECORDS_PER_S: Final = 100_000.0
 _MIN_RECORDS: Final = 10_000
 """A smaller restore says more about the time that a fetch takes than about a rate."""
 _RESTORES: Final = 20
+_UNANSWERED: Final = frozenset(kind.value for kind, spec in DRILLS.items() if spec.cause is None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +87,8 @@ def _mean_rate(seen: Sequence[_Restore]) -> RestoreRate | None:
 def _noted(instance: str | None, history: Sequence[HistoryRecord]) -> Iterator[_Restore]:
     for record in history:
         # A drill's failover has a record of its own, with the same restores.
-        for restore in () if record.kind is HistoryKind.DRILL else record.restores:
+        twice = record.kind is HistoryKind.DRILL and record.cause not in _UNANSWERED
+        for restore in () if twice else record.restores:
             if instance in (None, restore.instance) and restore.records >= _MIN_RECORDS and restore.took_s > 0:
                 yield restore.records, restore.bytes, restore.took_s
 

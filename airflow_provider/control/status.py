@@ -8,12 +8,14 @@ from enum import Enum
 
 from airflow_provider.common.error_text import bounded, error_text
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.task_restore import TaskRestore
 from airflow_provider.control.task_state import Role, TaskState
 
 __all__ = [
     "CertificateStatus",
     "DiskStatus",
     "FailureStatus",
+    "FaultStatus",
     "InstanceState",
     "InstanceStatus",
     "ProcessStatus",
@@ -159,6 +161,25 @@ class FailureStatus:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FaultStatus:
+    """The last fault of a drill that an instance holds over itself for a while, or reports the end of.
+
+    Args:
+        id: of the fault.
+        over: whether it has ended.
+        restores: what was replayed; none for a fault that replays nothing.
+        failure: what went wrong, or was found wrong; None otherwise.
+        unmeasured: why there was nothing to measure; None where there was.
+    """
+
+    id: str
+    over: bool = False
+    restores: tuple[TaskRestore, ...] = ()
+    failure: FailureStatus | None = None
+    unmeasured: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class TaskStatus:
     """One task on one instance, as of a heartbeat.
 
@@ -187,6 +208,7 @@ class TaskStatus:
         certificate: of a standby's store.
         snapshot: of a standby's store.
         failure: why it failed, or what is wrong although it works; None otherwise.
+        fault: id of the last fault of a drill that was injected into its store; None where none was.
     """
 
     task: TaskId
@@ -211,6 +233,7 @@ class TaskStatus:
     certificate: CertificateStatus = field(default_factory=CertificateStatus)
     snapshot: SnapshotStatus = field(default_factory=SnapshotStatus)
     failure: FailureStatus | None = None
+    fault: str | None = None
 
     @property
     def warm(self) -> bool:
@@ -290,6 +313,7 @@ class InstanceStatus:
             not stopped by one.
         error: why it ended or fails, in one line.
         error_kind: the name of the class of the error that ended it; None where it is not known.
+        fault: of a drill, where it lasts for a while; None before any.
     """
 
     application_id: str
@@ -308,6 +332,7 @@ class InstanceStatus:
     stop_hand_over: bool | None = None
     error: str | None = None
     error_kind: str | None = None
+    fault: FaultStatus | None = None
 
     def task(self, task_id: TaskId) -> TaskStatus | None:
         """The status of one task here, or None."""

@@ -1,8 +1,8 @@
-"""Makes an instance fail, lets failover and repair do their work, and checks the result against what is promised.
+"""Injects a fault, lets failover and repair do their work, and checks the result against what is promised.
 
 It is skipped in its blackout times. It begins only when every task has its warm standbys, failures are watched for and
-none is open, so that it never makes a weak application weaker, and acts once, however often a task is tried. The job
-has to say ``options(allow_faults=True)``.
+none is open, so that it never makes a weak application weaker, and acts once, however often a task is tried. Whatever
+became of it, every task is given its standbys again. The job has to say ``options(allow_faults=True)``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from airflow.sdk import DAG
 
 from airflow_provider.assets import drills
 from airflow_provider.control.blackout import parse_blackouts
+from airflow_provider.control.drill_kind import DRILLS, DrillKind
 from airflow_provider.dag_form import blackout_field
 from airflow_provider.factory.form import instance_choice, timeouts
 from airflow_provider.factory.parts import Parts
@@ -22,7 +23,8 @@ from airflow_provider.operators.blackout_check import CheckBlackoutOperator
 from airflow_provider.operators.drill_readiness import CheckDrillReadinessOperator
 from airflow_provider.operators.fault_injection import InjectFaultOperator
 from airflow_provider.operators.recovery_check import CheckRecoveryOperator
-from airflow_provider.sensors.incident_resolution import IncidentResolutionSensor
+from airflow_provider.operators.task_assignment import AssignTasksOperator
+from airflow_provider.sensors.fault_end import FaultEndSensor
 from airflow_provider.sensors.standby_lag import StandbyLagSensor
 
 __all__ = ["drill_dag", "drill_tasks"]
@@ -37,7 +39,7 @@ def drill_dag(parts: Parts, drill: Drill) -> DAG:
     form = {"instance": victim, "blackout": blackout_field(list(times), section="Drill"), **timeouts(recovery=True)}
     with parts.dag(
         f"drill_{drill.kind}",
-        f"Rehearses a {drill.kind}",
+        f"Drill {drill.kind} ({DRILLS[DrillKind(drill.kind)].does})",
         __doc__,
         form,
         schedule=drill.schedule,
@@ -46,6 +48,8 @@ def drill_dag(parts: Parts, drill: Drill) -> DAG:
         drill_tasks(
             parts.application,
             {"num_standby_replicas": stream.num_standby_replicas},
+            kind=drill.kind,
+            store=stream.stores[0],
             failover_dag_id=parts.failover_dag_id,
             max_rto_s=stream.slo.rto_s,
             outlets=[drills(stream.application_id)],
@@ -54,13 +58,21 @@ def drill_dag(parts: Parts, drill: Drill) -> DAG:
 
 
 def drill_tasks(
-    application: Mapping[str, Any], standbys: Mapping[str, Any], failover_dag_id: str | None = None, **check: Any
+    application: Mapping[str, Any],
+    standbys: Mapping[str, Any],
+    *,
+    kind: str,
+    store: str = "state",
+    failover_dag_id: str | None = None,
+    **check: Any,
 ) -> None:
     """The tasks of a drill, in a DAG whose form has ``instance``, ``blackout`` and the timeouts of a drill.
 
     Args:
         application: each task's arguments that say which application it is of.
         standbys: the arguments that say how many standbys a task has.
+        kind: of the drill; may be a template.
+        store: one of the job's.
         failover_dag_id: the DAG that answers the failure, where it is known.
         check: further arguments of `CheckRecoveryOperator`.
     """
@@ -68,13 +80,17 @@ def drill_tasks(
     ready = StandbyLagSensor(task_id="be_ready", timeout_s="{{ params.ready_timeout_s }}", **standbys, **application)
     victim = {"instance": "{{ params.instance or '' }}", **application}
     watched = CheckDrillReadinessOperator(task_id="check_watch", failover_dag_id=failover_dag_id, **victim)
-    fault = InjectFaultOperator(task_id="inject_fault", **victim)
-    resolved = IncidentResolutionSensor(
-        task_id="wait_for_failover",
-        instance="{{ ti.xcom_pull('inject_fault')['instance'] }}",
-        incarnation="{{ ti.xcom_pull('inject_fault')['incarnation'] }}",
-        timeout_s="{{ params.recovery_timeout_s }}",
-        **application,
+    fault = InjectFaultOperator(task_id="inject_fault", kind=kind, **victim)
+    over = FaultEndSensor(
+        task_id="wait_for_failover", fault=fault.output, timeout_s="{{ params.recovery_timeout_s }}", **application
     )
     checked = CheckRecoveryOperator(task_id="check_recovery", fault=fault.output, **check, **standbys, **application)
-    allowed >> ready >> watched >> fault >> resolved >> checked
+    # A teardown: it runs once the fault was injected, whatever failed since, and does not make a red run green.
+    again = AssignTasksOperator(
+        task_id="restore_redundancy",
+        store=store,
+        reason="standbys again after a drill by {{ run_id }}",
+        **standbys,
+        **application,
+    ).as_teardown(setups=fault)
+    allowed >> ready >> watched >> fault >> over >> checked >> again

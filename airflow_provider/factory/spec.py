@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final
 
 from airflow_provider.control.blackout import parse_blackouts
+from airflow_provider.control.drill_kind import DrillKind
 from airflow_provider.control.slo import Slo
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
@@ -14,7 +15,7 @@ from airflow_provider.kafka.names import check_name
 
 __all__ = ["DRILL_KINDS", "Callbacks", "Drill", "Instance", "Slo", "Stream"]
 
-DRILL_KINDS: Final = ("crash",)
+DRILL_KINDS: Final = tuple(kind.value for kind in DrillKind)
 """What can be rehearsed."""
 
 
@@ -51,7 +52,7 @@ class Drill:
     """A failure that is rehearsed.
 
     Args:
-        kind: one of `DRILL_KINDS`. ``"crash"`` kills an instance with SIGKILL.
+        kind: one of `DRILL_KINDS`; `airflow_provider.control.drill_kind` says what each does.
         schedule: as of every DAG; None for one that is started by hand only.
         instance: the one that fails; None takes the one with the most active tasks.
         blackout: times in which none begins, such as ``["mon-fri 08:00-18:00 Europe/Vienna", "sat,sun"]``, or one text

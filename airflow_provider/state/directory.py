@@ -29,6 +29,8 @@ class StateDirectory:
 
         <root>/<application id>/<task>/rocksdb/                 the database of all stores of the task
         <root>/<application id>/<task>/rocksdb.replay           the last replay that was carried out
+        <root>/<application id>/<task>/rocksdb.fault            the last fault of a drill that was injected
+        <root>/<application id>/<task>/<store>.shadow/          a replay that a drill throws away when it is done
         <root>/<application id>/<task>/<store>.ranges/          SST files on their way into one store
         <root>/<application id>/<task>/unassigned               since when the instance has not been given the task
         <root>/<application id>/removed/<ns>-<task>/            all of a task, about to be removed
@@ -56,16 +58,30 @@ class StateDirectory:
         """The folder for SST files on their way into a task's store; on its disk, so that they need not be copied."""
         return self.path / str(task) / f"{store}.ranges"
 
+    def shadow(self, task: TaskId, store: str) -> Path:
+        """The folder for a replay that is thrown away when it is done."""
+        return self.path / str(task) / f"{store}.shadow"
+
     def replayed(self, task: TaskId) -> str | None:
         """The last replay that was carried out, by whichever worker; None before any."""
-        try:
-            return self._replay_note(task).read_text()
-        except FileNotFoundError:
-            return None
+        return _read_text(self._replay_note(task))
 
     def note_replay(self, task: TaskId, replay: str) -> None:
         """Remember that a replay was carried out, so that a worker that comes later does not begin it again."""
         self._replay_note(task).write_text(replay)
+
+    def injected(self, task: TaskId) -> str | None:
+        """The last fault of a drill that was injected, by whichever worker; None before any."""
+        return _read_text(self._fault_note(task))
+
+    def note_fault(self, task: TaskId, fault: str) -> None:
+        """Remember that a drill's fault is injected: before it is, so that it never is twice."""
+        note = self._fault_note(task)
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(fault)
+
+    def _fault_note(self, task: TaskId) -> Path:
+        return self.path / str(task) / f"{_DATABASE}.fault"
 
     def _replay_note(self, task: TaskId) -> Path:
         return self.path / str(task) / f"{_DATABASE}.replay"
@@ -174,4 +190,11 @@ def _read_ms(note: Path) -> int | None:
     try:
         return int(note.read_text())
     except (FileNotFoundError, ValueError):
+        return None
+
+
+def _read_text(note: Path) -> str | None:
+    try:
+        return note.read_text()
+    except FileNotFoundError:
         return None

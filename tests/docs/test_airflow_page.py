@@ -13,6 +13,7 @@ from airflow.sdk import BaseOperator
 
 import airflow_provider.operators
 import airflow_provider.sensors
+from airflow_provider.control.drill_kind import DrillKind
 from tests.docs.commands import ROOT, our_dags
 
 PAGE = (ROOT / "docs" / "airflow.md").read_text(encoding="utf-8")
@@ -63,3 +64,9 @@ def test_arguments_that_are_no_templates_are_those_that_the_page_names() -> None
 
 def test_every_dag_has_a_row() -> None:
     assert set(re.findall(r"^\| `(stateful_streams_\w+)` \|", PAGE, re.MULTILINE)) == set(our_dags())
+
+
+def test_every_kind_of_drill_has_a_row() -> None:
+    table = PAGE.partition("| kind | what it does |")[2].partition("\n\n")[0]
+
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == [kind.value for kind in DrillKind]

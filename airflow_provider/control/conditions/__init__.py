@@ -8,10 +8,10 @@ from airflow_provider.control.conditions.changelog import ChangelogGrowthWithin
 from airflow_provider.control.conditions.disk import DiskSpaceFree
 from airflow_provider.control.conditions.drill import DrillPassedWithin
 from airflow_provider.control.conditions.evaluation import Condition, Evaluation, Needs, Outcome
+from airflow_provider.control.conditions.fault import FaultEnded, FaultTaken
 from airflow_provider.control.conditions.incident import IncidentResolved
 from airflow_provider.control.conditions.instance import (
     CommandDone,
-    FaultTaken,
     InstanceEnded,
     InstanceInState,
     InstanceRunning,
@@ -34,6 +34,7 @@ __all__ = [
     "DiskSpaceFree",
     "DrillPassedWithin",
     "Evaluation",
+    "FaultEnded",
     "FaultTaken",
     "IncidentResolved",
     "InstanceEnded",

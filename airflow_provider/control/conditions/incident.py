@@ -15,10 +15,12 @@ class IncidentResolved(Condition, frozen=True):
     Args:
         instance: its name.
         incarnation: the process.
+        generation: only what was found while this assignment was the newest, or a later one.
     """
 
     instance: str
     incarnation: int
+    generation: int = 0
 
     def __str__(self) -> str:
         """What is waited for."""
@@ -30,6 +32,8 @@ class IncidentResolved(Condition, frozen=True):
         for record in sorted(seen.view.incidents.values(), key=lambda record: record.generation, reverse=True):
             incident = record.incident
             if (incident.instance, incident.incarnation) != (self.instance, self.incarnation):
+                continue
+            if incident.generation < self.generation:
                 continue
             if record.resolved_at_ms is None:
                 line = f"answered by {record.answered_by} with generation {record.generation}, not resolved yet"

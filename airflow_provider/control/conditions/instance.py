@@ -13,7 +13,7 @@ from airflow_provider.control.liveness import Liveness
 from airflow_provider.control.observation import Observation
 from airflow_provider.control.status import InstanceState, InstanceStatus
 
-__all__ = ["CommandDone", "FaultTaken", "InstanceEnded", "InstanceInState", "InstanceRunning"]
+__all__ = ["CommandDone", "InstanceEnded", "InstanceInState", "InstanceRunning"]
 
 
 class InstanceRunning(Condition, frozen=True):
@@ -133,35 +133,6 @@ class CommandDone(Condition, frozen=True):
         if seen.liveness(status) is not Liveness.ALIVE:
             return Evaluation(Outcome.FAILED, end_of(status, seen))
         return Evaluation(Outcome.WAITING, f"its last commands are {', '.join(status.last_commands) or 'none'}")
-
-
-class FaultTaken(Condition, frozen=True):
-    """A process of an instance is gone, as a drill's fault asked.
-
-    Args:
-        instance: its name.
-        incarnation: the process.
-        command: the id of the fault's command.
-    """
-
-    instance: str
-    incarnation: int
-    command: str
-
-    def __str__(self) -> str:
-        """What is waited for."""
-        return f"instance {self.instance} to be killed"
-
-    def evaluate(self, seen: Observation) -> Evaluation:
-        """Fails when the instance refuses."""
-        status = seen.view.statuses.get(self.instance)
-        if status is None or status.incarnation < self.incarnation:
-            return Evaluation(Outcome.WAITING, "it has sent no heartbeat yet")
-        if status.incarnation > self.incarnation or seen.liveness(status) is not Liveness.ALIVE:
-            return Evaluation(Outcome.MET, f"incarnation {self.incarnation} is gone", _handle(status))
-        if (why := status.refusals.get(self.command)) is not None:
-            return Evaluation(Outcome.FAILED, f"{self.instance} refuses: {why}")
-        return Evaluation(Outcome.WAITING, instance_line(status))
 
 
 def _task_was_killed(status: InstanceStatus) -> bool:

@@ -13,10 +13,10 @@ from airflow_provider.control.conditions.changelog import ChangelogGrowthWithin
 from airflow_provider.control.conditions.disk import DiskSpaceFree
 from airflow_provider.control.conditions.drill import DrillPassedWithin
 from airflow_provider.control.conditions.evaluation import Condition
+from airflow_provider.control.conditions.fault import FaultEnded, FaultTaken
 from airflow_provider.control.conditions.incident import IncidentResolved
 from airflow_provider.control.conditions.instance import (
     CommandDone,
-    FaultTaken,
     InstanceEnded,
     InstanceInState,
     InstanceRunning,
@@ -38,6 +38,7 @@ _ANY: Final[Any] = (
     | CommandDone
     | DiskSpaceFree
     | DrillPassedWithin
+    | FaultEnded
     | FaultTaken
     | IncidentResolved
     | InstanceEnded

@@ -21,6 +21,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.command import Command
 from airflow_provider.control.status import (
     DiskStatus,
+    FaultStatus,
     InstanceState,
     InstanceStatus,
     ProcessStatus,
@@ -150,6 +151,10 @@ class Heartbeat:
     def set_stop(self, hand_over: bool | None) -> None:
         """Report that a command stops the instance, and whether its tasks are to go to others (`Command.hand_over`)."""
         self._update(stop_hand_over=hand_over)
+
+    def set_fault(self, fault: FaultStatus) -> None:
+        """Report a drill's fault that lasts for a while, or its end."""
+        self._update(fault=fault)
 
     def set_done(self, command: Command, refusal: str | None = None) -> None:
         """Report a command that was carried out, or why it was refused; it is removed from its topic after that."""
@@ -295,5 +300,6 @@ def _with_short_error(task: TaskStatus) -> TaskStatus:
 
 
 def _sent_at_once(task: TaskStatus) -> tuple[object, ...]:
-    # Whether it is at the end, and whether it has committed, are what a failover waits for.
-    return task.state, task.role, task.generation, task.error, task.lag_records == 0, task.first_commit_at_ms is None
+    # Whether it is at the end, and whether it has committed, are what a failover waits for; a drill for its fault.
+    caught_up, first_commit = task.lag_records == 0, task.first_commit_at_ms is None
+    return task.state, task.role, task.generation, task.error, task.fault, caught_up, first_commit

@@ -23,6 +23,8 @@ from airflow_provider.errors import StatefulStreamsError
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.launch.instance_settings import EXIT_REPORTED, InstanceSettings
 from airflow_provider.state.directory import StateDirectory
+from airflow_provider.streaming.driver.disturbances import Disturbances
+from airflow_provider.streaming.driver.fault_injector import FaultInjector
 from airflow_provider.streaming.driver.heartbeat import Heartbeat
 from airflow_provider.streaming.driver.instance_controller import InstanceController
 from airflow_provider.streaming.driver.metrics_report import MetricsReport
@@ -53,12 +55,20 @@ class Instance:
         job: complete.
         settings: of this process.
         heartbeat: reports its status; started and ended here.
+        disturbances: what drills hold over it, the heartbeat among it; None for none.
     """
 
-    def __init__(self, job: StatefulJob, settings: InstanceSettings, heartbeat: Heartbeat) -> None:
+    def __init__(
+        self,
+        job: StatefulJob,
+        settings: InstanceSettings,
+        heartbeat: Heartbeat,
+        disturbances: Disturbances | None = None,
+    ) -> None:
         self._job = job
         self._settings = settings
         self._heartbeat = heartbeat
+        self._disturbances = disturbances or Disturbances()
         self._stop = threading.Event()
 
     def run(self) -> int:
@@ -106,7 +116,7 @@ class Instance:
                 self._heartbeat,
                 self._stop,
                 at_start=control.view,
-                allow_faults=self._job.allow_faults,
+                faults=self._faults(job) if self._job.allow_faults else None,
                 takes_snapshots=self._job.snapshot_settings is not None,
             )
             try:
@@ -151,7 +161,13 @@ class Instance:
     ) -> list[SlotDriver]:
         numbers = range(num_slots(spark.sparkContext.defaultParallelism, job.num_tasks))
         report = self._heartbeat.report
-        return [SlotDriver(spark, job, self._settings, number, report, earliest_offsets) for number in numbers]
+        return [
+            SlotDriver(spark, job, self._settings, number, report, earliest_offsets, lambda: self._disturbances.now)
+            for number in numbers
+        ]
+
+    def _faults(self, job: CompiledJob) -> FaultInjector:
+        return FaultInjector(self._settings, job.spec, self._heartbeat, self._disturbances)
 
     def _cleanup(self, job: CompiledJob) -> StateCleanup:
         directory = StateDirectory(Path(self._settings.state_dir), self._job.application_id)
@@ -168,8 +184,14 @@ class Instance:
     ) -> None:
         """Apply what the control topics say until asked to stop; raise what one of the checks finds."""
         controller.apply(control.view)
+        missed = False
         while not self._stop.is_set():
-            if control.poll(_CONTROL_POLL_S):
+            changed = control.poll(_CONTROL_POLL_S)
+            if self._disturbances.cut_goes_on(self._settings.instance, control.view.assignment):
+                # What it reads it could not know.
+                missed |= changed
+            elif changed or missed:
+                missed = False
                 controller.apply(control.view)
             if (assignment := control.view.assignment) is not None:
                 cleanup.tick(functools.partial(self._held, assignment))

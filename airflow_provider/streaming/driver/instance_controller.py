@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import signal
 import threading
 from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
@@ -13,6 +11,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.command import Command, CommandKind
 from airflow_provider.control.view import ControlView
 from airflow_provider.launch.instance_settings import InstanceSettings
+from airflow_provider.streaming.driver.fault_injector import FaultInjector
 from airflow_provider.streaming.driver.slot_choice import choose_slots
 from airflow_provider.streaming.driver.task_plans import task_plans
 from airflow_provider.streaming.worker.plan import TaskPlan
@@ -69,7 +68,7 @@ class InstanceController:
         stop: is set when a command asks to stop.
         at_start: the control topics as they were when this process began. A command that lay there was for an earlier
             process, unless it names this one.
-        allow_faults: whether the job lets a drill kill the instance.
+        faults: injects a drill's faults; None where the job allows none.
         takes_snapshots: whether the job has its standbys' stores copied elsewhere.
     """
 
@@ -80,14 +79,14 @@ class InstanceController:
         status: StatusReport,
         stop: threading.Event,
         at_start: ControlView,
-        allow_faults: bool = False,
+        faults: FaultInjector | None = None,
         takes_snapshots: bool = False,
     ) -> None:
         self._settings = settings
         self._slots = slots
         self._status = status
         self._stop = stop
-        self._allow_faults = allow_faults
+        self._faults = faults
         self._takes_snapshots = takes_snapshots
         self._paused = False
         self._replays: dict[TaskId, str] = {}
@@ -115,7 +114,10 @@ class InstanceController:
         assignment = view.assignment
         if assignment is None or self._stop.is_set():
             return
-        plans = task_plans(assignment, self._settings.instance, self._replays, self._snapshots, self._comparisons)
+        faults = None if self._faults is None else self._faults.of_stores
+        plans = task_plans(
+            assignment, self._settings.instance, self._replays, self._snapshots, self._comparisons, faults
+        )
         self._slot_of = choose_slots(plans, assignment, self._slot_of, len(self._slots))
         for number, slot in enumerate(self._slots):
             slot.apply_goal([plan for plan in plans if self._slot_of[plan.task] == number], self._paused)
@@ -148,9 +150,9 @@ class InstanceController:
                 self._snapshots.update(dict.fromkeys(command.tasks, command.id))
             case CommandKind.SNAPSHOT:
                 refusal = _NO_SNAPSHOTS
-            case CommandKind.KILL if self._allow_faults:
-                os.killpg(os.getpgrp(), signal.SIGKILL)
-            case CommandKind.KILL:
+            case _ if self._faults is not None:
+                self._faults.inject(command)
+            case _:
                 refusal = _NO_FAULTS
         if refusal is not None:
             log.warning("command %s is refused: %s", command.id, refusal)

@@ -26,6 +26,7 @@ from airflow_provider.streaming.driver.worker_pool import worker_pool
 from airflow_provider.streaming.planner.job_spec import JobSpec
 from airflow_provider.streaming.worker.arrival import ROUND_COLUMN
 from airflow_provider.streaming.worker.calls import REPORT_SCHEMA, call, decode_report
+from airflow_provider.streaming.worker.disturbance import Disturbance
 from airflow_provider.streaming.worker.plan import SlotPlan
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class SlotCalls:
         goal: gives the newest goal of the slot; asked under the lock, so that no call carries an older one than the
             call before.
         on_report: gets the status of the slot's tasks after every call, under the lock.
+        disturbance: gives what a drill holds over the workers now.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class SlotCalls:
         slot: int,
         goal: Callable[[], SlotGoal],
         on_report: Callable[[tuple[TaskStatus, ...]], None],
+        disturbance: Callable[[], Disturbance] = Disturbance,
     ) -> None:
         self._spark = spark
         self._job = job
@@ -72,6 +75,7 @@ class SlotCalls:
         self._slot = slot
         self._goal = goal
         self._on_report = on_report
+        self._disturbance = disturbance
         self._max_failures = max_task_failures(spark)
         self._lock = threading.Lock()
         self._report = SlotReport()
@@ -158,6 +162,7 @@ class SlotCalls:
             budget_s=budget_s,
             rows_of=rows_of,
             max_crashes=self._max_crashes,
+            disturbance=self._disturbance(),
         )
         with worker_pool(self._spark, f"{self._settings.instance}-{self._slot}"):
             reported = rows.mapInArrow(functools.partial(call, plan, self._max_failures), REPORT_SCHEMA)

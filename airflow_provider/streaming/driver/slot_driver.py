@@ -32,6 +32,7 @@ from airflow_provider.streaming.driver.slot_state import SlotState
 from airflow_provider.streaming.driver.source_query import SourceQuery
 from airflow_provider.streaming.driver.spark_error import cause_of
 from airflow_provider.streaming.planner.compiled_job import CompiledJob
+from airflow_provider.streaming.worker.disturbance import Disturbance
 from airflow_provider.streaming.worker.plan import TaskPlan
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class SlotDriver:
         slot: its number.
         on_report: gets the slot's number and the status of its tasks after every call.
         earliest_offsets: by partition of the source, the first offset that its log still has.
+        disturbance: gives what a drill holds over the workers now.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class SlotDriver:
         slot: int,
         on_report: Callable[[int, tuple[TaskStatus, ...]], None],
         earliest_offsets: Callable[[Collection[int]], Mapping[int, int]],
+        disturbance: Callable[[], Disturbance] = Disturbance,
     ) -> None:
         self._spark = spark
         self._job = job
@@ -97,7 +100,7 @@ class SlotDriver:
             overlap=self._overlap,
         )
         # Written under their lock, by the thread that calls.
-        self._calls = SlotCalls(spark, job.spec, settings, slot, lambda: self._goal, self._report)
+        self._calls = SlotCalls(spark, job.spec, settings, slot, lambda: self._goal, self._report, disturbance)
         self._thread = threading.Thread(target=self._run, name=f"slot-{slot}", daemon=True)
 
     # -- the instance's thread -----------------------------------------------------------------------------------

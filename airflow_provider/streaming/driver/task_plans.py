@@ -8,6 +8,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.status import Role
 from airflow_provider.streaming.worker.plan import TaskPlan
+from airflow_provider.streaming.worker.store_fault import StoreFault
 
 __all__ = ["task_plans"]
 
@@ -18,6 +19,7 @@ def task_plans(
     replays: Mapping[TaskId, str],
     snapshots: Mapping[TaskId, str] | None = None,
     comparisons: Mapping[TaskId, str] | None = None,
+    faults: Mapping[TaskId, StoreFault] | None = None,
 ) -> tuple[TaskPlan, ...]:
     """What an instance is to be for each of its tasks, the active ones first.
 
@@ -27,13 +29,16 @@ def task_plans(
         replays: by task, the id of the newest command that asked to restore its store afresh.
         snapshots: by task, the id of the newest command that asked for a snapshot of its standby's store.
         comparisons: the same of a comparison of its standby's store with its active's.
+        faults: by task, what a drill asked last to befall its store.
     """
+    befalls = faults or {}
     active = [
         TaskPlan(
             task=task,
             role=Role.ACTIVE,
             generation=assignment.tasks[task].active_since,
             replay=replays.get(task),
+            fault=befalls.get(task),
             has_standbys=bool(assignment.tasks[task].standbys),
         )
         for task in assignment.active_on(instance)
@@ -46,6 +51,7 @@ def task_plans(
             replay=replays.get(task),
             snapshot=(snapshots or {}).get(task),
             certify=(comparisons or {}).get(task),
+            fault=befalls.get(task),
         )
         for task in assignment.standby_on(instance)
     ]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from airflow_provider.changelog.sst_range import SstRange
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import Role
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.worker.disturbance import Disturbance
+from airflow_provider.streaming.worker.store_fault import StoreFault
 
 __all__ = ["SlotPlan", "TaskPlan"]
 
@@ -24,6 +26,7 @@ class TaskPlan:
         replay: id of the command that asks to restore the store afresh; None for none. Carried out once.
         snapshot: of a standby, id of the command that asks to copy its store elsewhere now; None for none.
         certify: of a standby, id of the command that asks to compare its store with its active's now; None for none.
+        fault: what a drill asks to befall the store; None for nothing. Done once.
         ranges: SST files to restore from, the next one first, as they get ready; None for reading the changelog.
         has_standbys: whether another instance holds a copy. Then an active whose store is lost fails the task, so that
             the copy takes over, instead of making everybody wait while it restores its own.
@@ -35,6 +38,7 @@ class TaskPlan:
     replay: str | None = None
     snapshot: str | None = None
     certify: str | None = None
+    fault: StoreFault | None = None
     has_standbys: bool = False
     ranges: tuple[SstRange, ...] | None = None
 
@@ -62,6 +66,7 @@ class SlotPlan:
             the task failed, must never process later ones: they would be a gap. A new query begins where the task
             stopped.
         max_crashes: how many workers may end in the middle of the same batch of a task before the task fails.
+        disturbance: what a drill holds over the worker.
     """
 
     settings: InstanceSettings
@@ -71,3 +76,4 @@ class SlotPlan:
     budget_s: float
     rows_of: tuple[TaskId, ...] = ()
     max_crashes: int = 3
+    disturbance: Disturbance = field(default_factory=Disturbance)

@@ -21,6 +21,7 @@ from airflow_provider.streaming.worker.plan import TaskPlan
 from airflow_provider.streaming.worker.reaction import Reaction, reaction_to_batch_error, reaction_to_error
 from airflow_provider.streaming.worker.replica_opening import open_replica
 from airflow_provider.streaming.worker.standby_duties import StandbyDuties
+from airflow_provider.streaming.worker.store_fault import StoreFault, inject_store_fault
 from airflow_provider.streaming.worker.task import Task
 from airflow_provider.streaming.worker.task_report import lost_task_status, unopened_task_status
 
@@ -79,6 +80,10 @@ class TaskRegistry:
         self._errors = {}
         for task_id in self._tasks.keys() - self._plans.keys():
             self.close(task_id)
+        for plan in plans:
+            if (fault := self._due_fault(plan)) is not None:
+                with self.isolating(plan.task):
+                    self._inject_fault(plan.task, fault)
         for task_id, task in list(self._tasks.items()):
             if not task.path.joinpath("CURRENT").exists():
                 # RocksDB goes on with the files it holds open, and the next start would find nothing.
@@ -87,6 +92,24 @@ class TaskRegistry:
                         f"The files of the open store {task.path} were removed: find out who did it. The store is "
                         "restored from its changelog."
                     )
+
+    def _due_fault(self, plan: TaskPlan) -> StoreFault | None:
+        fault = plan.fault
+        done = fault is None or plan.generation > fault.generation or self._directory.injected(plan.task) == fault.id
+        return None if done else fault
+
+    def _inject_fault(self, task_id: TaskId, fault: StoreFault) -> None:
+        """Do what a drill asks; what finds any other loss of a store finds this one too."""
+        path = self._directory.database(task_id)
+        self._directory.note_fault(task_id, fault.id)
+        if fault.kind.closes:
+            self.close(task_id)
+        if path.exists():
+            inject_store_fault(fault.kind, path)
+        if task_id not in self._tasks and not path.exists():
+            raise StoreCorruptedError(
+                f"The store {path} is gone: a drill removed it. It is restored from its changelog."
+            )
 
     def open(self, plan: TaskPlan) -> Task | None:
         """The task of a plan, opened if it is not open; for a replay that is new, with an empty store.
@@ -179,9 +202,11 @@ class TaskRegistry:
         if task is not None:
             status = task.status()
         elif (lost := self._lost.reason(plan)) is not None:
-            return lost_task_status(plan, lost)
+            status = lost_task_status(plan, lost)
         else:
             status = unopened_task_status(plan)
+        if plan.fault is not None:
+            status = dataclasses.replace(status, fault=self._directory.injected(plan.task))
         if error is not None and status.error is None:
             status = dataclasses.replace(status, failure=FailureStatus.of(error))
         return status

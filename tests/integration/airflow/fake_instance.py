@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
-from airflow_provider.control.command import CommandKind
+from airflow_provider.control.command import Command, CommandKind
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import (
     CertificateStatus,
     DiskStatus,
+    FailureStatus,
+    FaultStatus,
     InstanceState,
     InstanceStatus,
     ProcessStatus,
@@ -25,6 +28,7 @@ from airflow_provider.control.status import (
     TaskState,
     TaskStatus,
 )
+from airflow_provider.control.task_restore import TaskRestore
 from airflow_provider.control.writer import ControlWriter
 from airflow_provider.launch.instance_settings import INSTANCE_FILE_VARIABLE, InstanceSettings
 
@@ -41,13 +45,27 @@ def tasks_of(
     owned_at_ms: dict[tuple[TaskId, int], int],
     snapshots: dict[TaskId, SnapshotStatus],
     certificates: dict[TaskId, CertificateStatus],
+    faults: dict[TaskId, Command],
 ) -> tuple[TaskStatus, ...]:
     """Its tasks, running or followed the moment they are assigned. Source offsets grow with the clock."""
     tasks = []
     unasked = CertificateStatus(10, now_ms()) if "CERTIFIED" in os.environ else CertificateStatus()
     no_input = os.environ.get("NO_INPUT", "").split(",")
     for task_id, given in assignment.tasks.items() if assignment else ():
-        if given.active == instance:
+        fault = faults.get(task_id)
+        fault_id = None if fault is None else fault.id
+        if given.active == instance and fault is not None and given.active_since <= (fault.generation or 0):
+            tasks.append(
+                TaskStatus(
+                    task=task_id,
+                    role=Role.ACTIVE,
+                    state=TaskState.FAILED,
+                    generation=given.active_since,
+                    failure=FailureStatus("StoreCorruptedError", "the store was removed"),
+                    fault=fault_id,
+                )
+            )
+        elif given.active == instance:
             owned = owned_at_ms.setdefault((task_id, given.active_since), now_ms())
             tasks.append(
                 TaskStatus(
@@ -63,6 +81,7 @@ def tasks_of(
                     owned_at_ms=owned,
                     first_commit_at_ms=None if str(task_id) in no_input else owned + 5,
                     source=SourceStatus(end=0, lag_records=int(os.environ.get("SOURCE_LAG", "0"))),
+                    fault=fault_id,
                 )
             )
         elif instance in given.standbys:
@@ -76,6 +95,8 @@ def tasks_of(
                     lag_s=0.0,
                     snapshot=snapshots.get(task_id, SnapshotStatus()),
                     certificate=certificates.get(task_id, unasked),
+                    restore=RestoreStatus(records=3),
+                    fault=fault_id,
                 )
             )
     return tuple(tasks)
@@ -94,6 +115,8 @@ def main() -> int:
     owned_at_ms: dict[tuple[TaskId, int], int] = {}
     snapshots: dict[TaskId, SnapshotStatus] = {}
     certificates: dict[TaskId, CertificateStatus] = {}
+    faults: dict[TaskId, Command] = {}
+    held: FaultStatus | None = None
     while True:
         done, stopping = [], False
         for command in view.commands.get(settings.instance, {}).values():
@@ -113,8 +136,19 @@ def main() -> int:
                     certificates |= dict.fromkeys(command.tasks, found)
                 if command.kind in (CommandKind.PAUSE, CommandKind.RESUME):
                     paused = command.kind is CommandKind.PAUSE
-                if command.kind is CommandKind.KILL and "REFUSE_FAULTS" in os.environ:
+                if command.kind.is_fault and "REFUSE_FAULTS" in os.environ:
                     refusals[command.id] = "the job allows no faults"
+                elif command.kind in (CommandKind.HANG, CommandKind.CUT_CONNECTION):
+                    helper = [sys.executable, "-m", "airflow_provider.launch.hang", settings.run_dir, command.id]
+                    subprocess.Popen(helper, process_group=0)
+                elif command.kind is CommandKind.SHADOW_RESTORE:
+                    (task,) = command.tasks
+                    replayed = TaskRestore(task=task, instance=settings.instance, records=7, bytes=70, took_s=0.1)
+                    held = FaultStatus(id=command.id, over=True, restores=(replayed,))
+                elif command.kind is CommandKind.SHIFT_CLOCK:
+                    held = FaultStatus(id=command.id, over=True)
+                elif command.kind in (CommandKind.LOSE_STORE, CommandKind.CORRUPT_STORE):
+                    faults |= dict.fromkeys(command.tasks, command)
                 elif command.kind is CommandKind.KILL:
                     os.killpg(0, signal.SIGKILL)
         generation = view.assignment.generation if view.assignment else 0
@@ -135,11 +169,12 @@ def main() -> int:
                     ),
                     disk=DiskStatus(settings.state_dir, 4_096, 1 << 30),
                     sent_at_ms=now_ms(),
-                    tasks=tasks_of(settings.instance, view.assignment, owned_at_ms, snapshots, certificates),
+                    tasks=tasks_of(settings.instance, view.assignment, owned_at_ms, snapshots, certificates, faults),
                     paused=paused,
                     last_commands=seen,
                     refusals=refusals,
                     stop_hand_over=hand_over,
+                    fault=held,
                 )
             )
         for command in done:

@@ -14,29 +14,23 @@ from airflow_provider.operators.history import HistoryOperator
 from airflow_provider.operators.instance_deployment import DeployInstanceOperator
 from airflow_provider.operators.recovery_check import CheckRecoveryOperator
 from airflow_provider.operators.task_assignment import AssignTasksOperator
-from airflow_provider.sensors.incident_resolution import IncidentResolutionSensor
+from airflow_provider.sensors.fault_end import FaultEndSensor
 from airflow_provider.sensors.standby_lag import StandbyLagSensor
 from tests.integration.airflow.conftest import make_pair
 from tests.integration.airflow.running import caused_by, incident_of, run
 from tests.integration.launch.application import Application
 
 
-def recover(application: Application) -> dict[str, Any]:
+def recover(application: Application, kind: str = "crash") -> dict[str, Any]:
     """A drill up to its check: the fault, the failover and the repair."""
-    fault: dict[str, Any] = run(InjectFaultOperator(task_id="fault", application_id=application.id))
+    fault: dict[str, Any] = run(InjectFaultOperator(task_id="fault", application_id=application.id, kind=kind))
     (answer,) = run(FailOverOperator(task_id="fail_over"), caused_by(incident_of(application.id)))
-    run(DeployInstanceOperator(task_id="again", application_id=application.id, instance=answer["instance"]))
+    if answer["replace"]:
+        run(DeployInstanceOperator(task_id="again", application_id=application.id, instance=answer["instance"]))
     run(AssignTasksOperator(task_id="assign", application_id=application.id))
     run(StandbyLagSensor(task_id="warm", application_id=application.id))
     run(ReportFailOverOperator(task_id="report", application_id=application.id, incident_id=answer["incident_id"]))
-    run(
-        IncidentResolutionSensor(
-            task_id="resolved",
-            application_id=application.id,
-            instance=fault["instance"],
-            incarnation=fault["incarnation"],
-        )
-    )
+    run(FaultEndSensor(task_id="over", application_id=application.id, fault=fault))
     return fault
 
 
@@ -56,6 +50,55 @@ def test_drill_kills_checks_and_reports(application: Application, pair: list[dic
     assert reported["progress"]["0_0"] > 0
     assert reported["failover"]["rto_ms"] > 0
     assert reported["failover"]["resolved_at_ms"] >= reported["failover"]["decided_at_ms"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "instances", "cause"),
+    [
+        ("hang", ["a"], "heartbeat_missed"),
+        ("connection_cut", ["a"], "heartbeat_missed"),
+        ("store_lost", ["a"], "task_failed"),
+        ("store_corrupted", ["a"], "task_failed"),
+        ("active_and_standby_lost", ["a", "b"], "task_failed"),
+    ],
+)
+def test_failure_of_each_kind_is_answered_checked_and_kept(
+    kind: str, instances: list[str], cause: str, application: Application, pair: list[dict[str, Any]]
+) -> None:
+    reported = check(application, recover(application, kind))
+
+    assert reported["failover"]["rto_ms"] > 0
+    drill, failover = run(HistoryOperator(task_id="history", application_id=application.id))
+    assert (drill["cause"], drill["outcome"], drill["instances"]) == (kind, "passed", instances)
+    assert (failover["cause"], failover["outcome"]) == (cause, "passed")
+    assert drill["predicted_rto_ms"] is not None
+
+
+def test_jump_of_a_clock_needs_no_answer_and_is_passed_where_the_tasks_went_on(
+    application: Application, pair: list[dict[str, Any]]
+) -> None:
+    fault = run(InjectFaultOperator(task_id="fault", application_id=application.id, kind="clock"))
+    run(FaultEndSensor(task_id="over", application_id=application.id, fault=fault))
+
+    reported = check(application, fault)
+
+    assert (reported["failover"], reported["restores"]) == (None, [])
+    assert reported["progress"]["0_0"] > 0
+
+
+@pytest.mark.parametrize(("kind", "records"), [("standby_lost", 3), ("shadow_restore", 7)])
+def test_drill_that_needs_no_answer_keeps_what_was_restored(
+    kind: str, records: int, application: Application, pair: list[dict[str, Any]]
+) -> None:
+    fault = run(InjectFaultOperator(task_id="fault", application_id=application.id, kind=kind, instance="b"))
+    run(FaultEndSensor(task_id="over", application_id=application.id, fault=fault))
+
+    reported = check(application, fault)
+
+    assert reported["failover"] is None
+    assert [(restore["instance"], restore["records"]) for restore in reported["restores"]] == [("b", records)]
+    (drill,) = run(HistoryOperator(task_id="history", application_id=application.id))
+    assert (drill["cause"], drill["outcome"], drill["restored_records"]) == (kind, "passed", records)
 
 
 def test_drill_and_its_failover_are_in_the_history_once_however_often_they_are_tried(

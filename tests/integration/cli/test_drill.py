@@ -54,7 +54,7 @@ def test_fault_is_answered_by_the_command_and_the_drill_is_kept(
     assert main(["drill", *started.at, "--answer", "--instance", "a"]) == 0
 
     said = capsys.readouterr()
-    assert said.out.startswith("drill of a: passed\n")
+    assert said.out.startswith("drill (crash) of a: passed\n")
     assert "task 0_0: promote on b" in said.err
     view = started.application.view()
     assert [record.resolved_at_ms is not None for record in view.incidents.values()] == [True]

@@ -29,7 +29,7 @@ from airflow_provider.control.writer import ControlWriter
 from airflow_provider.jars.jar_sets import spark_kafka_jars
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
-from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec, control_specs
+from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec, control_specs, history_spec
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.launch.launcher import Launched, launch
 from airflow_provider.state.directory import StateDirectory
@@ -134,7 +134,9 @@ class Accounts:
             TopicSpec(name=self.totals, partitions=3),
         ]
         changelog = changelog_spec(application_id, "state", num_tasks)
-        TopicAdmin(self.connection).ensure([*plain, changelog, *control_specs(application_id)])
+        TopicAdmin(self.connection).ensure(
+            [*plain, changelog, *control_specs(application_id), history_spec(application_id)]
+        )
         self._launched: dict[str, Launched] = {}
         self._incarnations: dict[str, int] = {}
         self._seen: dict[int, psutil.Process] = {}

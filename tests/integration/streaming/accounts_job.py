@@ -34,5 +34,6 @@ if __name__ == "__main__":
         .group_by("account", trust_partitioning=True)  # its records are spread by hand
         .process(book, columns=["cents"])
         .sink(f"{application_id}-totals")
+        .options(allow_faults=True)
     )
     run(job)

@@ -37,7 +37,7 @@ def test_script_is_told_how_it_ended(outcome: HistoryOutcome, status: ExitStatus
 def test_rto_is_printed_by_its_parts_with_the_reason() -> None:
     lines = [line.split() for line in drill_text(drill(HistoryOutcome.FAILED, "it went on\n at 5")).splitlines()]
 
-    assert lines[0] == ["drill", "of", "a:", "failed"]
+    assert lines[0] == ["drill", "(crash)", "of", "a:", "failed"]
     assert ["detection", "to", "decision", "1.30", "s"] in lines
     assert ["owned", "to", "the", "first", "output", "-"] in lines
     assert lines[-1] == ["it", "went", "on", "at", "5"]

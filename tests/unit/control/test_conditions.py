@@ -16,6 +16,7 @@ from airflow_provider.control.conditions import (
     DiskSpaceFree,
     DrillPassedWithin,
     Evaluation,
+    FaultEnded,
     FaultTaken,
     IncidentResolved,
     InstanceEnded,
@@ -36,7 +37,14 @@ from airflow_provider.control.conditions import (
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.observation import Observation
 from airflow_provider.control.rto_basis import rto_basis
-from airflow_provider.control.status import CertificateStatus, InstanceState, InstanceStatus, SnapshotStatus, TaskState
+from airflow_provider.control.status import (
+    CertificateStatus,
+    FaultStatus,
+    InstanceState,
+    InstanceStatus,
+    SnapshotStatus,
+    TaskState,
+)
 from airflow_provider.errors import ConfigurationError
 from tests.builders import APPLICATION, active, assigned, instance, seen, standby
 from tests.unit.control.test_phase_times import failover
@@ -50,7 +58,8 @@ CONDITIONS: list[Condition] = [
     TasksRunning((TaskId(0, 0), TaskId(0, 1)), "a", 4),
     StandbysWarm(num_standby_replicas=2, tasks=None, max_lag_records=10, max_lag_s=1.5, generation=4, certified=True),
     CommandDone("a", "c1"),
-    FaultTaken("a", 1, "f"),
+    FaultEnded("a", 3, "f"),
+    FaultTaken(processes={"a": 1, "b": 2}, command="f", tasks=(TaskId(0, 1),), ends_process=True),
     ProcessingPaused({"a": 3, "b": 4}),
     TasksReplayed("a", "c1", (TaskId(0, 0),)),
     IncidentResolved("a", 3),
@@ -423,8 +432,68 @@ def test_standby_counts_only_when_certified_where_that_is_asked(certified_positi
         ),
     ],
 )
-def test_fault_is_taken_once_the_process_is_gone(status: InstanceStatus, expected: Outcome) -> None:
-    assert outcome(FaultTaken("a", 1, "f"), seen(PAIR, status)) is expected
+def test_fault_that_ends_the_process_is_taken_once_it_is_gone(status: InstanceStatus, expected: Outcome) -> None:
+    ends = FaultTaken(processes={"a": 1}, command="f", ends_process=True)
+
+    assert outcome(ends, seen(PAIR, status)) is expected
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        pytest.param(instance("a"), Outcome.WAITING, id="lives"),
+        pytest.param(instance("a", last_commands=("f",)), Outcome.MET, id="begins"),
+        pytest.param(instance("a", last_commands=("f",), refusals={"f": "not here"}), Outcome.FAILED, id="refuses"),
+        pytest.param(instance("a", state=InstanceState.ENDED), Outcome.MET, id="ended"),
+    ],
+)
+def test_fault_that_the_process_outlives_is_taken_once_it_says_so(status: InstanceStatus, expected: Outcome) -> None:
+    assert outcome(FaultTaken(processes={"a": 1}, command="f"), seen(PAIR, status)) is expected
+
+
+@pytest.mark.parametrize(
+    ("statuses", "expected"),
+    [
+        pytest.param(
+            (instance("a", active(0), last_commands=("f",)), instance("b", standby(0))), Outcome.WAITING, id="neither"
+        ),
+        pytest.param(
+            (instance("a", active(0, fault="f"), last_commands=("f",)), instance("b", standby(0))),
+            Outcome.WAITING,
+            id="one",
+        ),
+        pytest.param(
+            (
+                instance("a", active(0, fault="f"), last_commands=("f",)),
+                instance("b", standby(0, fault="e"), last_commands=("f",)),
+            ),
+            Outcome.WAITING,
+            id="an-earlier-fault",
+        ),
+        pytest.param(
+            (
+                instance("a", active(0, fault="f"), last_commands=("f",)),
+                instance("b", standby(0, fault="f"), last_commands=("f",)),
+            ),
+            Outcome.MET,
+            id="both",
+        ),
+        pytest.param(
+            (
+                instance("a", active(0, fault="f"), last_commands=("f",)),
+                instance("b", last_commands=("f",), refusals={"f": "not here"}),
+            ),
+            Outcome.FAILED,
+            id="one-refuses",
+        ),
+    ],
+)
+def test_fault_in_stores_is_taken_once_each_copy_reports_it(
+    statuses: tuple[InstanceStatus, ...], expected: Outcome
+) -> None:
+    lost = FaultTaken(processes={"a": 1, "b": 1}, command="f", tasks=(TaskId(0, 0),))
+
+    assert outcome(lost, seen(PAIR, *statuses)) is expected
 
 
 @pytest.mark.parametrize(
@@ -510,3 +579,18 @@ class TestPredictedRtoWithin:
 
         assert alone.seen == "task 0_0: no other instance could take it over from a"
         assert bare.seen == "task 0_0 has no active instance"
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        pytest.param(instance("a", last_commands=("f",)), Outcome.WAITING, id="not-begun"),
+        pytest.param(instance("a", fault=FaultStatus(id="f")), Outcome.WAITING, id="goes-on"),
+        pytest.param(instance("a", fault=FaultStatus(id="e", over=True)), Outcome.WAITING, id="an-earlier-one"),
+        pytest.param(instance("a", fault=FaultStatus(id="f", over=True)), Outcome.MET, id="over"),
+        pytest.param(instance("a", state=InstanceState.ENDED), Outcome.FAILED, id="ended"),
+        pytest.param(instance("a", incarnation=2), Outcome.FAILED, id="replaced"),
+    ],
+)
+def test_fault_that_lasts_is_over_once_its_process_says_so(status: InstanceStatus, expected: Outcome) -> None:
+    assert outcome(FaultEnded("a", 1, "f"), seen(PAIR, status)) is expected

@@ -8,11 +8,13 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.drill import (
     check_progress,
     check_resumption,
+    choose_task,
     choose_victim,
     open_incidents,
     source_offsets,
 )
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
+from airflow_provider.control.status import Role
 from airflow_provider.errors import AssignmentError, InstanceError, StateError
 from tests.builders import active, assigned, instance, standby, view_of
 
@@ -34,6 +36,27 @@ def test_named_instance_is_chosen() -> None:
 def test_instance_that_does_not_live_is_refused() -> None:
     with pytest.raises(InstanceError, match="'a' of 'app' is not alive"):
         choose_victim(VIEW, ["b"], "a")
+
+
+def test_instance_with_the_most_standbys_is_chosen_where_one_of_them_is_hit() -> None:
+    assert choose_victim(VIEW, ["a", "b"], role=Role.STANDBY) == "a"
+
+
+def test_task_that_processes_most_is_chosen() -> None:
+    view = view_of(
+        assigned("a b", "a b", "b a"),
+        instance("a", active(0, records_per_s=5.0), active(1, records_per_s=9.0), standby(2)),
+        instance("b", active(2), standby(0), standby(1)),
+    )
+
+    assert choose_task(view, "a", Role.ACTIVE) == TaskId(0, 1)
+    assert choose_task(view, "b", Role.STANDBY) == TaskId(0, 1)
+    assert choose_task(VIEW, "b", Role.ACTIVE) == TaskId(0, 1)
+
+
+def test_instance_that_holds_no_such_task_is_refused() -> None:
+    with pytest.raises(InstanceError, match="'c' of 'app' has no standby task"):
+        choose_task(VIEW, "c", Role.STANDBY)
 
 
 def test_application_without_an_assignment_is_refused() -> None:

@@ -31,6 +31,7 @@ def test_application_without_failovers_has_documented_defaults() -> None:
         detected_ms=3_000, decided_ms=3_000, owned_ms=500, first_output_ms=1_000, failovers=0
     )
     assert phase_times([], Timeouts(), IncidentKind.INSTANCE_ENDED).detected_ms == 100
+    assert phase_times([], Timeouts(), IncidentKind.TASK_FAILED).detected_ms == 100
 
 
 def test_ninetieth_percentile_counts() -> None:
@@ -70,3 +71,10 @@ def test_moves_by_hand_failed_tasks_and_drills_say_nothing_of_a_lost_instance() 
 def test_part_that_was_not_measured_or_is_below_zero_by_the_clocks_does_no_harm() -> None:
     assert phase_times([failover(detected_ms=None)], Timeouts()).detected_ms == 5_000
     assert phase_times([failover(detected_ms=-40)], Timeouts()).detected_ms == 0
+
+
+def test_failed_tasks_count_for_failed_tasks_alone() -> None:
+    history = [failover(detected_ms=20), failover(detected_ms=900, kind=IncidentKind.TASK_FAILED)]
+
+    assert phase_times(history, Timeouts()).detected_ms == 20
+    assert phase_times(history, Timeouts(), IncidentKind.TASK_FAILED).detected_ms == 900

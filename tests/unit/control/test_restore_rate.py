@@ -51,6 +51,12 @@ def test_failover_counts_once_although_its_drill_has_the_same_restores() -> None
     assert rate("b", *both).records_per_s == 10_000.0
 
 
+def test_replay_of_a_drill_that_no_failover_answers_counts() -> None:
+    shadow = dataclasses.replace(restored("b", kind=HistoryKind.DRILL), cause="shadow_restore")
+
+    assert rate("b", shadow).records_per_s == 10_000.0
+
+
 def test_restore_under_way_and_that_of_an_active_count() -> None:
     now = {"records": 30_000, "took_s": 3.0}
 

@@ -14,6 +14,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_provider import Callbacks, Drill, Instance, Slo, StreamDags, stream_dags
 from airflow_provider.assets import answers, drills
+from airflow_provider.control.drill_kind import DrillKind
 from airflow_provider.errors import ConfigurationError
 from tests.unit.dags.read_fields import read_fields
 
@@ -285,6 +286,24 @@ def test_drill_is_scheduled_and_tells_when_it_was_passed(made: StreamDags) -> No
     assert check.max_rto_s == 10
     assert check.outlets == [drills("orders")]
     assert isinstance(check.outlets[0], Asset)
+
+
+def test_drill_gives_every_task_its_standbys_again_whatever_became_of_it_and_stays_red(made: StreamDags) -> None:
+    again = made.drills["crash"].get_task("restore_redundancy")
+
+    assert again.is_teardown
+    assert made.drills["crash"].get_task("inject_fault").is_setup
+    assert again.upstream_task_ids == {"check_recovery", "inject_fault"}
+    assert not again.on_failure_fail_dagrun
+
+
+@pytest.mark.parametrize("kind", DrillKind)
+def test_each_kind_of_drill_has_a_dag(kind: DrillKind) -> None:
+    dag = stream_dags("orders", **ARGUMENTS | {"drills": [Drill(kind.value)]}).drills[kind.value]
+
+    assert dag.dag_id == f"orders_drill_{kind.value}"
+    fault: Any = dag.get_task("inject_fault")
+    assert fault.kind == kind.value
 
 
 @pytest.mark.parametrize(

@@ -36,10 +36,12 @@ from airflow_provider.operators.state_removal import RemoveStateOperator
 from airflow_provider.operators.task_assignment import AssignTasksOperator
 from airflow_provider.operators.topic_check import CheckTopicsOperator
 from airflow_provider.sensors.control import ControlSensor
+from airflow_provider.sensors.fault_end import FaultEndSensor
 from airflow_provider.sensors.incident_resolution import IncidentResolutionSensor
 from airflow_provider.sensors.instance_state import InstanceStateSensor
 from airflow_provider.sensors.standby_lag import StandbyLagSensor
 from airflow_provider.sensors.task_state import TaskStateSensor
+from tests.unit.control.test_drill_judgement import FAULT
 
 ARGUMENTS: dict[type[ControlOperator | ControlSensor], dict[str, Any]] = {
     AssignTasksOperator: {},
@@ -62,6 +64,7 @@ ARGUMENTS: dict[type[ControlOperator | ControlSensor], dict[str, Any]] = {
     ResetApplicationOperator: {},
     SnapshotStandbysOperator: {},
     StopInstanceOperator: {"instance": "a"},
+    FaultEndSensor: {"fault": to_plain(FAULT)},
     IncidentResolutionSensor: {"instance": "a", "incarnation": 1},
     InstanceStateSensor: {"instance": "a"},
     StandbyLagSensor: {},

@@ -30,6 +30,7 @@ RECORD = IncidentRecord(
         incarnation=1,
         tasks=(TASK,),
         evidence="killed by signal 9",
+        generation=1,
     ),
     answered_by="failover-1",
     answered_by_dag="app_failover",

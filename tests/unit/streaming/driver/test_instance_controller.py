@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import signal
+import subprocess
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,11 +12,15 @@ import pytest
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.command import Command, CommandKind
+from airflow_provider.control.status import FaultStatus
 from airflow_provider.control.view import ControlView
+from airflow_provider.streaming.driver.disturbances import Disturbances
+from airflow_provider.streaming.driver.fault_injector import FaultInjector
 from airflow_provider.streaming.driver.instance_controller import InstanceController
 from airflow_provider.streaming.worker.plan import TaskPlan
+from airflow_provider.streaming.worker.store_fault import StoreFault, StoreFaultKind
 from tests.builders import assigned, view_of
-from tests.unit.streaming.driver.fakes import settings_in
+from tests.unit.streaming.driver.fakes import compiled, settings_in
 
 INCARNATION = 7
 
@@ -43,6 +48,7 @@ class FakeStatus:
         self.commands: list[str] = []
         self.refusals: dict[str, str] = {}
         self.dropped: list[str] = []
+        self.faults: list[FaultStatus] = []
         self.paused = False
         self.hand_over: bool | None = None
 
@@ -58,6 +64,9 @@ class FakeStatus:
     def set_stop(self, hand_over: bool | None) -> None:
         self.hand_over = hand_over
 
+    def set_fault(self, fault: FaultStatus) -> None:
+        self.faults.append(fault)
+
     def set_done(self, command: Command, refusal: str | None = None) -> None:
         self.commands.append(command.id)
         if refusal is not None:
@@ -70,12 +79,16 @@ class FakeStatus:
 class Controlled:
     """A controller of instance i1 with two slots, and all that it acts on."""
 
-    def __init__(self, folder: Path, at_start: ControlView | None = None, **more: bool) -> None:
+    def __init__(
+        self, folder: Path, at_start: ControlView | None = None, allow_faults: bool = False, **more: bool
+    ) -> None:
         self.slots = (FakeSlot(), FakeSlot())
         self.status = FakeStatus()
         self.stop = threading.Event()
+        settings = settings_in(folder)
+        faults = FaultInjector(settings, compiled().spec, self.status, Disturbances()) if allow_faults else None
         self.controller = InstanceController(
-            settings_in(folder), self.slots, self.status, self.stop, at_start or view_of(None), **more
+            settings, self.slots, self.status, self.stop, at_start or view_of(None), faults, **more
         )
 
     def apply(self, *commands: Command, unreadable: dict[bytes, str] | None = None) -> None:
@@ -178,6 +191,34 @@ def test_refusal_says_what_allows_faults_and_of_which_command_it_is(controlled: 
     controlled.apply(command(CommandKind.PAUSE, "c2"))
 
     assert controlled.status.refusals.keys() == {"c1"}
+    assert "allow_faults=True" in controlled.status.refusals["c1"]
+
+
+def test_hang_is_left_to_a_process_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[list[str]] = []
+    monkeypatch.setattr(subprocess, "Popen", lambda command, **_: started.append(command))
+    controlled = Controlled(tmp_path, allow_faults=True)
+
+    controlled.apply(command(CommandKind.HANG))
+
+    assert [words[-3:] for words in started] == [["airflow_provider.launch.hang", str(tmp_path / "run"), "c1"]]
+    assert controlled.status.commands == ["c1"]
+
+
+def test_loss_of_a_store_travels_with_the_plan_of_its_task(tmp_path: Path) -> None:
+    controlled = Controlled(tmp_path, allow_faults=True)
+
+    controlled.apply(dataclasses.replace(command(CommandKind.LOSE_STORE, task=2), generation=3))
+    controlled.apply()
+
+    lost = StoreFault(id="c1", kind=StoreFaultKind.LOST, generation=3)
+    assert [plan.fault for plan in controlled.slots[0].goals[-1][0]] == [None, lost]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in CommandKind if kind.is_fault])
+def test_no_fault_is_injected_where_the_job_allows_none(kind: CommandKind, controlled: Controlled) -> None:
+    controlled.apply(command(kind))
+
     assert "allow_faults=True" in controlled.status.refusals["c1"]
 
 

@@ -1,0 +1,154 @@
+"""The kinds of drills: a row for each says whom it hits, how, and what has to follow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from airflow_provider.control.command import CommandKind
+from airflow_provider.control.incident import IncidentKind
+from airflow_provider.errors import ConfigurationError, StoreCorruptedError
+
+__all__ = ["DRILLS", "DrillKind", "DrillSpec", "Measure", "Victim", "parse_drill_kind"]
+
+
+class DrillKind(StrEnum):
+    """What can be rehearsed."""
+
+    CRASH = "crash"
+    HANG = "hang"
+    STORE_LOST = "store_lost"
+    STANDBY_LOST = "standby_lost"
+    ACTIVE_AND_STANDBY_LOST = "active_and_standby_lost"
+    STORE_CORRUPTED = "store_corrupted"
+    SHADOW_RESTORE = "shadow_restore"
+    CONNECTION_CUT = "connection_cut"
+    CLOCK = "clock"
+
+
+class Victim(Enum):
+    """Whom a drill hits."""
+
+    INSTANCE = "instance"
+    """An instance, with all tasks that it is active for."""
+    ACTIVE = "active"
+    """The store of one task that an instance is active for."""
+    STANDBY = "standby"
+    """The store of one task that an instance is a standby for."""
+    COPIES = "copies"
+    """The store of one task that an instance is active for, and those of all its standbys."""
+    COPY = "copy"
+    """One task that an instance is a standby for; one that it is active for where there are no standbys."""
+
+
+class Measure(Enum):
+    """What has to be there for a drill to have measured something, where no failover is to be timed."""
+
+    RESTORE = "restore"
+    """Records that were restored."""
+    PROGRESS = "progress"
+    """Input that the tasks processed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrillSpec:
+    """What a kind of drill does, and what has to follow.
+
+    Args:
+        does: what befalls the application, in a few words that follow "a drill".
+        command: what the instance is asked to do to itself.
+        victim: whom it hits.
+        cause: the incident as which a watcher finds it, to be answered by a failover; None where nothing is to be
+            answered, because all tasks go on.
+        error_kind: the error with which the failed task has to be found; None where it does not matter.
+        measures: what a drill measures in which nothing is to be answered.
+        reports: whether the instance reports how it ended (`control.status.FaultStatus`).
+        ends_process: whether the instance's process ends by it, so that it cannot report that it did it.
+    """
+
+    does: str
+    command: CommandKind
+    victim: Victim = Victim.INSTANCE
+    cause: IncidentKind | None
+    error_kind: str | None = None
+    measures: Measure = Measure.RESTORE
+    reports: bool = False
+    ends_process: bool = False
+
+
+DRILLS: Final[Mapping[DrillKind, DrillSpec]] = MappingProxyType(
+    {
+        DrillKind.CRASH: DrillSpec(
+            does="kills an instance with SIGKILL",
+            command=CommandKind.KILL,
+            cause=IncidentKind.INSTANCE_ENDED,
+            ends_process=True,
+        ),
+        DrillKind.HANG: DrillSpec(
+            does="stops an instance with SIGSTOP until its tasks run elsewhere, then lets it go on",
+            command=CommandKind.HANG,
+            cause=IncidentKind.HEARTBEAT_MISSED,
+        ),
+        DrillKind.STORE_LOST: DrillSpec(
+            does="removes the store of an active task",
+            command=CommandKind.LOSE_STORE,
+            victim=Victim.ACTIVE,
+            cause=IncidentKind.TASK_FAILED,
+            error_kind=StoreCorruptedError.__name__,
+        ),
+        DrillKind.STANDBY_LOST: DrillSpec(
+            does="removes a standby's store",
+            command=CommandKind.LOSE_STORE,
+            victim=Victim.STANDBY,
+            cause=None,
+        ),
+        DrillKind.ACTIVE_AND_STANDBY_LOST: DrillSpec(
+            does="removes the stores of a task's active and of all its standbys at once",
+            command=CommandKind.LOSE_STORE,
+            victim=Victim.COPIES,
+            cause=IncidentKind.TASK_FAILED,
+            error_kind=StoreCorruptedError.__name__,
+        ),
+        DrillKind.STORE_CORRUPTED: DrillSpec(
+            does="damages an SST file of an active task's store",
+            command=CommandKind.CORRUPT_STORE,
+            victim=Victim.ACTIVE,
+            cause=IncidentKind.TASK_FAILED,
+            error_kind=StoreCorruptedError.__name__,
+        ),
+        DrillKind.SHADOW_RESTORE: DrillSpec(
+            does="replays a task's changelog beside its living store, compares the digest, and throws it away",
+            command=CommandKind.SHADOW_RESTORE,
+            victim=Victim.COPY,
+            cause=None,
+            reports=True,
+        ),
+        DrillKind.CONNECTION_CUT: DrillSpec(
+            does="keeps an instance from its brokers until its tasks run elsewhere, then lets it reach them again",
+            command=CommandKind.CUT_CONNECTION,
+            cause=IncidentKind.HEARTBEAT_MISSED,
+        ),
+        DrillKind.CLOCK: DrillSpec(
+            does="lets the clock of an instance's Python processes jump by half an hour, and back",
+            command=CommandKind.SHIFT_CLOCK,
+            cause=None,
+            measures=Measure.PROGRESS,
+            reports=True,
+        ),
+    }
+)
+
+
+def parse_drill_kind(text: str) -> DrillKind:
+    """The kind of a name.
+
+    Raises:
+        ConfigurationError: there is no such kind.
+    """
+    try:
+        return DrillKind(text)
+    except ValueError as error:
+        raise ConfigurationError(f"Found drill kind {text!r}: use one of {', '.join(DrillKind)}.") from error

@@ -1,0 +1,148 @@
+"""A drill's faults, as an instance injects them into itself."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Final, Protocol
+
+import msgspec
+
+from airflow_provider.common.in_thread import in_thread
+from airflow_provider.common.json_codec import from_json, to_json
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.command import Command, CommandKind
+from airflow_provider.control.status import FailureStatus, FaultStatus
+from airflow_provider.launch.instance_settings import InstanceSettings
+from airflow_provider.launch.run_folder import RunFolder
+from airflow_provider.state.directory import StateDirectory
+from airflow_provider.streaming.driver.disturbances import Disturbances
+from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.shadow_restore import ShadowRestore, ShadowResult
+from airflow_provider.streaming.worker.store_fault import StoreFault, StoreFaultKind
+
+__all__ = ["FaultInjector"]
+
+log = logging.getLogger(__name__)
+
+_HANG: Final = "airflow_provider.launch.hang"
+_SHADOW: Final = "airflow_provider.streaming.shadow_restore"
+_SHIFT_S: Final = 1_800.0
+"""Below the hour for which the age of a store allows."""
+_SHIFTED_FOR_S: Final = 20.0
+
+
+class FaultReport(Protocol):
+    """What is needed here of a `Heartbeat`."""
+
+    def set_fault(self, fault: FaultStatus) -> None:
+        """Report a fault that lasts for a while, or its end."""
+
+
+class FaultInjector:
+    """Injects faults into the processes of this instance, once a drill asks for it and the job allows it.
+
+    Args:
+        settings: of the instance.
+        job: compiled.
+        report: gets what lasts for a while.
+        disturbances: what it holds over the processes.
+    """
+
+    def __init__(
+        self, settings: InstanceSettings, job: JobSpec, report: FaultReport, disturbances: Disturbances
+    ) -> None:
+        self._settings, self._job, self._report, self._disturbances = settings, job, report, disturbances
+        self._by_kind: Mapping[CommandKind, Callable[[Command], None]] = {
+            CommandKind.KILL: self._kill,
+            CommandKind.HANG: self._hang,
+            CommandKind.LOSE_STORE: partial(self._befall_stores, StoreFaultKind.LOST),
+            CommandKind.CORRUPT_STORE: partial(self._befall_stores, StoreFaultKind.CORRUPTED),
+            CommandKind.SHADOW_RESTORE: self._shadow_restore,
+            CommandKind.CUT_CONNECTION: self._cut_connection,
+            CommandKind.SHIFT_CLOCK: self._shift_clock,
+        }
+        self.of_stores: dict[TaskId, StoreFault] = {}
+        """By task, what is to befall its store: for the workers, which have the stores open."""
+        self._helpers: list[subprocess.Popen[bytes]] = []
+
+    def inject(self, command: Command) -> None:
+        """Do what a drill asks, or begin it.
+
+        Args:
+            command: of a kind that is a fault.
+        """
+        log.warning("a drill's fault is injected: %s (%s)", command.kind.value, command.id)
+        self._by_kind[command.kind](command)
+
+    def _kill(self, _: Command) -> None:
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+
+    def _hang(self, command: Command) -> None:
+        # What stands still cannot wake itself: a process outside of the group does.
+        self._start(_HANG, self._settings.run_dir, command.id)
+
+    def _befall_stores(self, kind: StoreFaultKind, command: Command) -> None:
+        fault = StoreFault(id=command.id, kind=kind, generation=command.generation or 0)
+        self.of_stores.update(dict.fromkeys(command.tasks, fault))
+
+    def _shadow_restore(self, command: Command) -> None:
+        self._report.set_fault(FaultStatus(id=command.id))
+        in_thread(lambda: self._replay_shadows(command), "shadow-restore")
+
+    def _replay_shadows(self, command: Command) -> None:
+        """Each task by a process of its own, in the group of this one, so that it ends with the instance."""
+        results: list[ShadowResult] = []
+        for task_id in command.tasks:
+            folder = StateDirectory(Path(self._settings.state_dir), self._job.application_id)
+            asked = ShadowRestore.of(
+                self._job, self._settings.instance, task_id, folder.shadow(task_id, self._job.store.name)
+            )
+            words = [*_python(_SHADOW), to_json(asked).decode(), str(RunFolder(Path(self._settings.run_dir)).settings)]
+            done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False)
+            try:
+                results.append(from_json(done.stdout, ShadowResult))
+            except msgspec.DecodeError:
+                how = f"the process that replays it ended with status {done.returncode}: look at this instance's log"
+                results.append(ShadowResult(failure=FailureStatus("InstanceError", how)))
+        self._report.set_fault(
+            FaultStatus(
+                id=command.id,
+                over=True,
+                restores=tuple(restore for result in results for restore in result.restores),
+                failure=next((result.failure for result in results if result.failure is not None), None),
+                unmeasured=next((result.unmeasured for result in results if result.unmeasured is not None), None),
+            )
+        )
+
+    def _cut_connection(self, command: Command) -> None:
+        self._disturbances.arm_cut(command.id, command.tasks)
+
+    def _shift_clock(self, command: Command) -> None:
+        """There, and back after a while, which is another jump."""
+        self._report.set_fault(FaultStatus(id=command.id))
+        self._disturbances.shift_clock(_SHIFT_S)
+        timer = threading.Timer(_SHIFTED_FOR_S, self._shift_back, (command,))
+        timer.daemon = True
+        timer.start()
+
+    def _shift_back(self, command: Command) -> None:
+        self._disturbances.shift_clock(0.0)
+        self._report.set_fault(FaultStatus(id=command.id, over=True))
+
+    def _start(self, module: str, *arguments: str) -> None:
+        self._helpers = [helper for helper in self._helpers if helper.poll() is None]
+        command = [*_python(module), *arguments]
+        self._helpers.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0))
+
+
+def _python(module: str) -> list[str]:
+    # Without the current folder on the path: others may be able to put modules there.
+    return [sys.executable, "-P", "-m", module]
