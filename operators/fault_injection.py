@@ -17,6 +17,7 @@ from airflow_provider.control.injected_fault import InjectedFault
 from airflow_provider.control.instance_handle import InstanceHandle
 from airflow_provider.errors import InstanceError, StatefulStreamsError
 from airflow_provider.links.instance_log import InstanceLogLink
+from airflow_provider.operators.arguments import parse_if_given, parse_seconds
 from airflow_provider.operators.control import ControlOperator
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class InjectFaultOperator(ControlOperator):
         application_id: the application.
         kind: of the drill. ``"crash"`` kills the whole process group with SIGKILL, as a crash or a lost host would.
         instance: the instance's name; None takes the one with the most active tasks.
+        max_rto_s: what is promised, in seconds: a failover that would take longer, by those on record, is not
+            rehearsed. None promises nothing.
         timeout_s: how long it may take until the instance is gone, or reports that it has begun, in seconds.
         kwargs: see `ControlOperator`.
 
@@ -54,7 +57,7 @@ class InjectFaultOperator(ControlOperator):
         BrokerUnreachableError: no broker answered.
     """
 
-    template_fields: Sequence[str] = (*ControlOperator.template_fields, "kind", "instance")
+    template_fields: Sequence[str] = (*ControlOperator.template_fields, "kind", "instance", "max_rto_s")
     operator_extra_links = (InstanceLogLink(),)
 
     def __init__(
@@ -63,12 +66,14 @@ class InjectFaultOperator(ControlOperator):
         application_id: str,
         kind: str = DrillKind.CRASH.value,
         instance: str | None = None,
+        max_rto_s: float | str | None = None,
         timeout_s: float | str | None = 60.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(application_id=application_id, timeout_s=timeout_s, **kwargs)
         self.kind = kind
         self.instance = instance
+        self.max_rto_s = max_rto_s
 
     def execute(self, context: Context) -> Any:
         """Choose and command, unless an earlier try did; wait."""
@@ -105,8 +110,9 @@ class InjectFaultOperator(ControlOperator):
 
     def _inject(self, publisher: AssignmentPublisher, fault_id: str, history: Sequence[HistoryRecord]) -> InjectedFault:
         known = fault_id in publisher.view.faults
+        promised = parse_if_given(parse_seconds, "max_rto_s", self.max_rto_s)
         fault = inject_fault(
-            publisher, fault_id, self.instance or None, self.timeouts, history, parse_drill_kind(self.kind)
+            publisher, fault_id, self.instance or None, self.timeouts, history, parse_drill_kind(self.kind), promised
         )
         what = "An earlier try asked %s (incarnation %d)" if known else "Asked %s (incarnation %d)"
         self.log.info(f"{what} for a drill that %s", fault.instance, fault.incarnation, fault.spec.does)

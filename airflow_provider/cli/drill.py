@@ -115,7 +115,13 @@ class _Drill:
                 self._cluster,
                 self._application_id,
                 lambda publisher: inject_fault(
-                    publisher, f"{self._run_id}/drill", self._asked.instance, Timeouts(), history, self._kind
+                    publisher,
+                    f"{self._run_id}/drill",
+                    self._asked.instance,
+                    Timeouts(),
+                    history,
+                    self._kind,
+                    self._asked.max_rto,
                 ),
             )
             self._wait(fault_taken(fault), _FAULT_S)

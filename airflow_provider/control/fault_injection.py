@@ -15,9 +15,11 @@ from airflow_provider.control.drill_kind import DRILLS, DrillKind, Victim
 from airflow_provider.control.history_record import HistoryRecord
 from airflow_provider.control.injected_fault import InjectedFault
 from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.predicted_rto import predict_rto, worst_rto_ms
+from airflow_provider.control.predicted_rto import PredictedRto, predict_rto, worst_rto_ms
+from airflow_provider.control.rto_headroom import rto_problem
 from airflow_provider.control.status import Role
 from airflow_provider.control.view import ControlView
+from airflow_provider.errors import InstanceError
 
 if TYPE_CHECKING:
     from airflow_provider.control.publisher import AssignmentPublisher
@@ -32,6 +34,7 @@ def inject_fault(
     timeouts: Timeouts,
     history: Sequence[HistoryRecord],
     kind: DrillKind = DrillKind.CRASH,
+    max_rto_s: float | None = None,
 ) -> InjectedFault:
     """Have instances do it to themselves; what was the case is noted in the same transaction as the commands.
 
@@ -42,16 +45,18 @@ def inject_fault(
         timeouts: by which instances are found to live.
         history: of the application, by which the RTO is predicted.
         kind: of the drill.
+        max_rto_s: what is promised; None where nothing is.
 
     Raises:
         AssignmentError: nothing is assigned yet.
-        InstanceError: no instance lives, the named one does not, or it holds no task that could be hit.
+        InstanceError: no instance lives, the named one does not, or it holds no task that could be hit; or the failover
+            is predicted to take longer than promised.
         FencedError: a newer publisher exists. Nothing was written.
     """
     noted = publisher.view.faults.get(fault_id)
     if noted is not None:
         return noted
-    fault = plan_fault(publisher.view, fault_id, instance, timeouts, history, kind, now_ms())
+    fault = plan_fault(publisher.view, fault_id, instance, timeouts, history, kind, now_ms(), max_rto_s)
     publisher.publish(None, fault, *commands_of(fault))
     return fault
 
@@ -64,6 +69,7 @@ def plan_fault(
     history: Sequence[HistoryRecord],
     kind: DrillKind,
     at_ms: int,
+    max_rto_s: float | None = None,
 ) -> InjectedFault:
     """Whom a drill hits, and what was the case before: a pure function.
 
@@ -75,6 +81,7 @@ def plan_fault(
         history: of the application, by which the RTO is predicted.
         kind: of the drill.
         at_ms: epoch ms.
+        max_rto_s: what is promised; None where nothing is.
 
     Raises:
         AssignmentError: nothing is assigned yet.
@@ -90,11 +97,12 @@ def plan_fault(
         tasks = (choose_task(view, hit, role),)
     standbys = assignment.tasks[tasks[0]].standbys if assignment and spec.victim is Victim.COPIES else ()
     copies = {name: view.statuses[name].incarnation for name in standbys if name in healthy}
-    predicted_ms = None
+    predicted: list[PredictedRto] = []
     if spec.cause is not None:
-        left = _without_copies(view, tasks, copies)
-        predicted = predict_rto(left, history, healthy, timeouts, spec.cause)
-        predicted_ms = worst_rto_ms([predicted[task_id] for task_id in tasks if task_id in predicted])
+        found = predict_rto(_without_copies(view, tasks, copies), history, healthy, timeouts, spec.cause)
+        predicted = [found[task_id] for task_id in tasks if task_id in found]
+    if (problem := rto_problem(predicted, max_rto_s)) is not None:
+        raise InstanceError(f"A drill {kind.value} of {view.application_id!r} would break its promise: {problem}")
     return InjectedFault(
         id=fault_id,
         kind=kind,
@@ -105,7 +113,7 @@ def plan_fault(
         copies=copies,
         source_offsets=source_offsets(view),
         injected_at_ms=at_ms,
-        predicted_rto_ms=predicted_ms,
+        predicted_rto_ms=worst_rto_ms(predicted),
     )
 
 

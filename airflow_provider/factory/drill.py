@@ -64,6 +64,7 @@ def drill_tasks(
     kind: str,
     store: str = "state",
     failover_dag_id: str | None = None,
+    max_rto_s: float | None = None,
     **check: Any,
 ) -> None:
     """The tasks of a drill, in a DAG whose form has ``instance``, ``blackout`` and the timeouts of a drill.
@@ -74,17 +75,20 @@ def drill_tasks(
         kind: of the drill; may be a template.
         store: one of the job's.
         failover_dag_id: the DAG that answers the failure, where it is known.
+        max_rto_s: what is promised; None where nothing is.
         check: further arguments of `CheckRecoveryOperator`.
     """
     allowed = CheckBlackoutOperator(task_id="check_blackout", blackout="{{ params.blackout | tojson }}", **application)
     ready = StandbyLagSensor(task_id="be_ready", timeout_s="{{ params.ready_timeout_s }}", **standbys, **application)
     victim = {"instance": "{{ params.instance or '' }}", **application}
     watched = CheckDrillReadinessOperator(task_id="check_watch", failover_dag_id=failover_dag_id, **victim)
-    fault = InjectFaultOperator(task_id="inject_fault", kind=kind, **victim)
+    fault = InjectFaultOperator(task_id="inject_fault", kind=kind, max_rto_s=max_rto_s, **victim)
     over = FaultEndSensor(
         task_id="wait_for_failover", fault=fault.output, timeout_s="{{ params.recovery_timeout_s }}", **application
     )
-    checked = CheckRecoveryOperator(task_id="check_recovery", fault=fault.output, **check, **standbys, **application)
+    checked = CheckRecoveryOperator(
+        task_id="check_recovery", fault=fault.output, max_rto_s=max_rto_s, **check, **standbys, **application
+    )
     # A teardown: it runs once the fault was injected, whatever failed since, and does not make a red run green.
     again = AssignTasksOperator(
         task_id="restore_redundancy",

@@ -10,6 +10,7 @@ from airflow_provider.control.injected_fault import InjectedFault
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.errors import InstanceError
 from tests.builders import active, assigned, instance, standby, view_of
+from tests.unit.control.test_phase_times import failover
 
 VIEW = view_of(
     assigned("a b", "a b", "b a", generation=4),
@@ -84,3 +85,17 @@ def test_active_store_is_what_a_replay_goes_beside_where_there_is_no_standby() -
     fault = plan_fault(alone, "f1", None, Timeouts(), [], DrillKind.SHADOW_RESTORE, at_ms=5)
 
     assert (fault.instance, fault.tasks) == ("a", (TaskId(0, 0),))
+
+
+def test_drill_that_would_break_its_promise_by_the_failovers_on_record_is_refused() -> None:
+    history = [failover(), failover()]
+    (predicted_ms,) = {
+        plan_fault(VIEW, "f1", None, Timeouts(), history, DrillKind.CRASH, at_ms=5, max_rto_s=limit).predicted_rto_ms
+        for limit in (None, 600.0)
+    }
+    assert predicted_ms is not None
+
+    with pytest.raises(InstanceError, match=r"crash of 'app' would break its promise: .* 0.001 s are promised"):
+        plan_fault(VIEW, "f1", None, Timeouts(), history, DrillKind.CRASH, at_ms=5, max_rto_s=0.001)
+    # A guess keeps none from beginning.
+    plan_fault(VIEW, "f1", None, Timeouts(), [], DrillKind.CRASH, at_ms=5, max_rto_s=0.001)
