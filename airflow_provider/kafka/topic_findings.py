@@ -211,5 +211,10 @@ def _after_creation(wanted: WantedTopics, spec: TopicSpec) -> str:
 
 
 def _repair_command(wanted: WantedTopics) -> str:
-    sources = "".join(f" --source {topic}" for topic in wanted.sources or ("TOPIC",))
-    return f"stateful-streams topics repair {wanted.application_id}{sources} --apply"
+    """All that it has to be told again; the address of the brokers is the caller's."""
+    told = [f"--source {topic}" for topic in wanted.sources or ("TOPIC",)]
+    told += [f"--output {topic}" for topic in wanted.outputs]
+    told += [f"--store {store}" for store in wanted.stores if wanted.stores != ("state",)]
+    if wanted.replication_factor is not None:
+        told.append(f"--replication-factor {wanted.replication_factor}")
+    return f"stateful-streams topics repair {wanted.application_id} {' '.join(told)} --apply"

@@ -53,7 +53,7 @@ def test_topics_of_a_new_application_are_created_with_the_partitions_of_its_sour
         "create orders-state-changelog with 4 partition(s)",
         "create totals with 4 partition(s)",
     ]
-    assert "stateful-streams topics repair orders --source orders --apply" in findings[0].fix
+    assert "stateful-streams topics repair orders --source orders --output totals --apply" in findings[0].fix
     assert ["assign again" in finding.fix for finding in findings[:4]] == [True, True, False, False]
 
 
