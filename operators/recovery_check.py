@@ -24,9 +24,10 @@ __all__ = ["CheckRecoveryOperator"]
 class CheckRecoveryOperator(ControlOperator):
     """Checks what a fault must not have broken, and reports what it cost.
 
-    Every task runs on a living instance and has its warm standbys, by an assignment newer than the fault's; the next
-    owners went on from the last commits; and they have committed since. It waits for the first. What
-    the next owners did is in the incident's record, so a later try finds the same. A task without input since the
+    Every task runs on a living instance and has its warm standbys, by an assignment newer than the fault's, and
+    certified where they were before: it waits for that. The next owners went on from the last commits, and have
+    committed since. The commits in the changelog go on from one another, none by an owner after its successor. What the
+    next owners did is in the incident's record, so a later try finds the same. A task without input since the
     fault is not measured, and named; where that is so of every task, the drill is not passed.
 
     How it ended goes into the application's history, at every try, under the fault's id. A history that cannot be
@@ -37,6 +38,7 @@ class CheckRecoveryOperator(ControlOperator):
         fault: what `InjectFaultOperator` returned.
         num_standby_replicas: how many warm standbys a task must have.
         max_rto_s: seconds from the failure to the first commit of the last task's next owner; None sets no limit.
+        store: one of the job's, in whose changelog the commits are looked at.
         kwargs: see `ControlOperator`.
 
     Returns:
@@ -44,7 +46,8 @@ class CheckRecoveryOperator(ControlOperator):
         nothing had to be answered) and ``restores`` (of each copy that was restored, where nothing had to be answered).
 
     Raises:
-        StateError: an owner went on before the last commit that was reported, or a task's source offset went back.
+        StateError: an owner did not go on at the last commit, one wrote after its successor, records were counted
+            twice, or a task's source offset went back.
         InstanceError: a task failed, the failure has no record, a task with input has not committed since, or nothing
             was measured because no task had input.
         DeadlineError: the application was not whole in time.
@@ -52,7 +55,13 @@ class CheckRecoveryOperator(ControlOperator):
         BrokerUnreachableError: no broker answered, or the history was not written in time.
     """
 
-    template_fields: Sequence[str] = (*ControlOperator.template_fields, "fault", "num_standby_replicas", "max_rto_s")
+    template_fields: Sequence[str] = (
+        *ControlOperator.template_fields,
+        "fault",
+        "num_standby_replicas",
+        "max_rto_s",
+        "store",
+    )
     operator_extra_links = (FailoverRunLink(),)
 
     def __init__(
@@ -62,12 +71,14 @@ class CheckRecoveryOperator(ControlOperator):
         fault: Mapping[str, Any] | XComArg,
         num_standby_replicas: int = 1,
         max_rto_s: float | None = None,
+        store: str = "state",
         **kwargs: Any,
     ) -> None:
         super().__init__(application_id=application_id, **kwargs)
         self.fault: Mapping[str, Any] = fault  # type: ignore[assignment]  # rendered before it is used
         self.num_standby_replicas = num_standby_replicas
         self.max_rto_s = max_rto_s
+        self.store = store
 
     def execute(self, context: Context) -> Any:
         """Wait for the redundancy."""
@@ -98,7 +109,9 @@ class CheckRecoveryOperator(ControlOperator):
         self.log.info("In the history:\n%s", history_table([drill]))
 
     def _check(self) -> dict[str, Any]:
-        judged = judge_drill(self.hook.read(self.application_id), self._fault(), self._limit_s)
+        fault = self._fault()
+        commits = self.hook.read_commits(self.application_id, self.store, fault.positions)
+        judged = judge_drill(self.hook.read(self.application_id), fault, self._limit_s, commits)
         found = judged.failover
         if found is not None:
             self.log.info("The drill's failover\n%s", found)

@@ -15,6 +15,7 @@ from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.waiting import await_condition, say, say_waiting
 from airflow_provider.common.clock import now_ms
 from airflow_provider.control.blackout import blackout_at, parse_blackouts
+from airflow_provider.control.commit_reader import read_commits
 from airflow_provider.control.condition_wait import wait_for
 from airflow_provider.control.conditions import Condition, Outcome, StandbysWarm
 from airflow_provider.control.disk_headroom import disk_problems
@@ -133,7 +134,8 @@ class _Drill:
         error: StatefulStreamsError | None = None
         try:
             self._recover(fault)
-            judge_drill(self._read(), fault, self._asked.max_rto)
+            commits = read_commits(self._cluster, self._application_id, self._asked.store, fault.positions)
+            judge_drill(self._read(), fault, self._asked.max_rto, commits)
         except _VERDICTS as verdict:
             error = verdict
         finally:

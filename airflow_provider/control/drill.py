@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import Role
+from airflow_provider.control.status import Role, TaskStatus
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import AssignmentError, InstanceError, StateError
 
-__all__ = ["check_progress", "check_resumption", "choose_task", "choose_victim", "open_incidents", "source_offsets"]
+__all__ = [
+    "changelog_positions",
+    "check_progress",
+    "check_resumption",
+    "choose_task",
+    "choose_victim",
+    "open_incidents",
+    "source_offsets",
+    "standbys_certified",
+]
 
 
 def choose_victim(
@@ -81,13 +90,28 @@ def open_incidents(view: ControlView) -> tuple[str, ...]:
 
 def source_offsets(view: ControlView) -> dict[TaskId, int]:
     """The next input offset of each task, as its assigned active reported it; tasks without one are left out."""
-    offsets = {}
+    return {task.task: task.source_offset for task in _actives(view) if task.source_offset is not None}
+
+
+def changelog_positions(view: ControlView) -> dict[TaskId, int]:
+    """The changelog offset up to which each task's active is applied, as it reported it; tasks without are left out."""
+    return {task.task: task.position for task in _actives(view) if task.position is not None}
+
+
+def standbys_certified(view: ControlView) -> bool:
+    """Whether there are standbys, and each was found to hold what its active does."""
+    given = view.assignment.tasks.items() if view.assignment else ()
+    copies = [(task_id, view.statuses.get(name)) for task_id, task in given for name in task.standbys]
+    found = [None if status is None else status.task(task_id) for task_id, status in copies]
+    return bool(found) and all(copy is not None and copy.certificate.position is not None for copy in found)
+
+
+def _actives(view: ControlView) -> Iterator[TaskStatus]:
     for task_id, given in view.assignment.tasks.items() if view.assignment else ():
         status = view.statuses.get(given.active) if given.active else None
         task = status.task(task_id) if status else None
-        if task is not None and task.role is Role.ACTIVE and task.source_offset is not None:
-            offsets[task_id] = task.source_offset
-    return offsets
+        if task is not None and task.role is Role.ACTIVE:
+            yield task
 
 
 def check_resumption(before: Mapping[TaskId, int], resumed: Mapping[TaskId, int]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.commit_chain import Commit, check_chain, check_resumed_exactly
 from airflow_provider.control.drill import check_progress, check_resumption, source_offsets
 from airflow_provider.control.drill_kind import Measure
 from airflow_provider.control.history_builder import drill_record
@@ -48,24 +49,37 @@ class JudgedDrill:
     restores: tuple[TaskRestore, ...] = ()
 
 
-def judge_drill(view: ControlView, fault: InjectedFault, max_rto_s: float | None) -> JudgedDrill:
+def judge_drill(
+    view: ControlView,
+    fault: InjectedFault,
+    max_rto_s: float | None,
+    commits: Mapping[TaskId, Sequence[Commit]] | None = None,
+) -> JudgedDrill:
     """Whether the fault broke nothing that it must not break.
 
     Args:
         view: as of now, when every task has its warm standbys again.
         fault: what was injected.
         max_rto_s: seconds that the failover may have taken; None sets no limit.
+        commits: by task, what its changelog holds of them since the fault; None where it was not read.
 
     Raises:
-        StateError: an owner went on before the last commit that was reported, or a task's source offset went back.
+        StateError: an owner did not go on at the last commit, one wrote after its successor, records were counted
+            twice, or a task's source offset went back.
         NotMeasuredError: no task that was hit had input, or nothing had to be restored.
         InstanceError: the failure has no record, a task with input has not committed, or it took longer than promised;
             there was a failure where none was to follow.
     """
-    return _judge_unanswered(view, fault) if fault.spec.cause is None else _judge_answered(view, fault, max_rto_s)
+    for task_id, found in sorted((commits or {}).items()):
+        check_chain(task_id, found)
+    if fault.spec.cause is None:
+        return _judge_unanswered(view, fault)
+    return _judge_answered(view, fault, max_rto_s, commits or {})
 
 
-def _judge_answered(view: ControlView, fault: InjectedFault, max_rto_s: float | None) -> JudgedDrill:
+def _judge_answered(
+    view: ControlView, fault: InjectedFault, max_rto_s: float | None, commits: Mapping[TaskId, Sequence[Commit]]
+) -> JudgedDrill:
     record = answer_to(fault, view)
     if record is None:
         raise InstanceError(
@@ -80,7 +94,9 @@ def _judge_answered(view: ControlView, fault: InjectedFault, max_rto_s: float | 
         )
     found = report(record, view)
     moved = {task: offset for task, offset in fault.source_offsets.items() if task in fault.tasks}
-    check_resumption(moved, (record.recovery or recovery_of(record, view)).resumed_offsets)
+    resumed = (record.recovery or recovery_of(record, view)).resumed_offsets
+    check_resumption(moved, resumed)
+    check_resumed_exactly(commits, record.generation, resumed)
     progress = check_progress(fault.source_offsets, source_offsets(view))
     if found.rto_ms is None:
         raise _not_measured(fault, found)

@@ -47,9 +47,15 @@ def fault_over(fault: InjectedFault) -> Condition:
 def redundancy_back(fault: InjectedFault, num_standby_replicas: int) -> Condition:
     """Every task runs and has its warm standbys, by an assignment that answers the fault where one has to.
 
+    Where the standbys were certified before the fault, they have to be again: their digests are those of their actives.
+
     Args:
         fault: what was injected.
         num_standby_replicas: how many a task must have.
     """
     answered = fault.spec.cause is not None
-    return StandbysWarm(num_standby_replicas=num_standby_replicas, generation=fault.generation + answered)
+    return StandbysWarm(
+        num_standby_replicas=num_standby_replicas,
+        generation=fault.generation + answered,
+        certified=fault.certified,
+    )

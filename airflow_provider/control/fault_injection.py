@@ -10,7 +10,13 @@ from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.command import Command
-from airflow_provider.control.drill import choose_task, choose_victim, source_offsets
+from airflow_provider.control.drill import (
+    changelog_positions,
+    choose_task,
+    choose_victim,
+    source_offsets,
+    standbys_certified,
+)
 from airflow_provider.control.drill_kind import DRILLS, DrillKind, Victim
 from airflow_provider.control.history_record import HistoryRecord
 from airflow_provider.control.injected_fault import InjectedFault
@@ -112,6 +118,8 @@ def plan_fault(
         tasks=tasks,
         copies=copies,
         source_offsets=source_offsets(view),
+        positions=changelog_positions(view),
+        certified=standbys_certified(view),
         injected_at_ms=at_ms,
         predicted_rto_ms=worst_rto_ms(predicted),
     )

@@ -26,6 +26,8 @@ class InjectedFault:
         tasks: those that are hit: the instance's active tasks, or the one whose store is.
         copies: by name, the processes of the instances whose standby copies of the tasks are hit too.
         source_offsets: by task, the next input offset as last reported.
+        positions: by task, the changelog offset up to which its active's store was applied, as last reported.
+        certified: whether every standby's store had been found to hold what its active's did.
         injected_at_ms: epoch ms.
         predicted_rto_ms: what the failover was predicted to take; None where nothing was predicted.
     """
@@ -40,6 +42,8 @@ class InjectedFault:
     injected_at_ms: int
     predicted_rto_ms: int | None = None
     copies: dict[str, int] = field(default_factory=dict)
+    positions: dict[TaskId, int] = field(default_factory=dict)
+    certified: bool = False
 
     @property
     def spec(self) -> DrillSpec:

@@ -87,7 +87,13 @@ def drill_tasks(
         task_id="wait_for_failover", fault=fault.output, timeout_s="{{ params.recovery_timeout_s }}", **application
     )
     checked = CheckRecoveryOperator(
-        task_id="check_recovery", fault=fault.output, max_rto_s=max_rto_s, **check, **standbys, **application
+        task_id="check_recovery",
+        fault=fault.output,
+        store=store,
+        max_rto_s=max_rto_s,
+        **check,
+        **standbys,
+        **application,
     )
     # A teardown: it runs once the fault was injected, whatever failed since, and does not make a red run green.
     again = AssignTasksOperator(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +18,7 @@ from airflow_provider.kafka.names import changelog_topic
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
+    from airflow_provider.control.commit_chain import Commit
     from airflow_provider.control.history_record import HistoryKind, HistoryRecord
     from airflow_provider.control.metrics_record import MetricsRecord
     from airflow_provider.control.reader import ControlReader
@@ -183,6 +185,18 @@ class KafkaStreamsHook(BaseHook):
         from airflow_provider.control.metrics_topic import read_metrics
 
         return read_metrics(self.connection, application_id, since)
+
+    def read_commits(
+        self, application_id: str, store: str, positions: Mapping[TaskId, int]
+    ) -> dict[TaskId, list[Commit]]:
+        """The commits of each task in a changelog since a position; see `control.commit_reader.read_commits`.
+
+        Raises:
+            BrokerUnreachableError: its end was not reached in time.
+        """
+        from airflow_provider.control.commit_reader import read_commits
+
+        return read_commits(self.connection, application_id, store, positions)
 
 
 def _to_kafka(connection: Connection) -> KafkaConnection:

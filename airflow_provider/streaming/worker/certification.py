@@ -157,6 +157,7 @@ class Certification:
         self._check = None
         self._certified = None
         self._suspicion = None
+        self._due = 0.0  # what comes back as a standby's is compared at once
         return suspected
 
     def with_certification_status(self, status: TaskStatus) -> TaskStatus:

@@ -6,15 +6,18 @@ import pytest
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.drill import (
+    changelog_positions,
     check_progress,
     check_resumption,
     choose_task,
     choose_victim,
     open_incidents,
     source_offsets,
+    standbys_certified,
 )
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
-from airflow_provider.control.status import Role
+from airflow_provider.control.status import Role, TaskStatus
+from airflow_provider.control.view import ControlView
 from airflow_provider.errors import AssignmentError, InstanceError, StateError
 from tests.builders import active, assigned, instance, standby, view_of
 
@@ -81,6 +84,26 @@ def test_incident_that_was_answered_is_open_until_it_is_repaired() -> None:
 
 def test_source_offsets_are_those_of_the_assigned_active() -> None:
     assert source_offsets(VIEW) == {TaskId(0, 0): 5, TaskId(0, 1): 7}
+
+
+def test_changelog_positions_are_those_of_the_assigned_active() -> None:
+    view = view_of(
+        assigned("a b", "b a"),
+        instance("a", active(0, position=55), standby(1, position=7)),
+        instance("b", active(1), standby(0, position=50)),
+    )
+
+    assert changelog_positions(view) == {TaskId(0, 0): 55}
+
+
+def test_application_is_certified_where_every_standby_is() -> None:
+    def view(*copies: TaskStatus) -> ControlView:
+        return view_of(assigned("a b", "a b"), instance("a", active(0), active(1)), instance("b", *copies))
+
+    assert standbys_certified(view(standby(0, certified_position=5), standby(1, certified_position=6)))
+    assert not standbys_certified(view(standby(0, certified_position=5), standby(1)))
+    assert not standbys_certified(view(standby(0, certified_position=5)))
+    assert not standbys_certified(view_of(assigned("a"), instance("a", active(0))))
 
 
 def test_progress_is_reported() -> None:

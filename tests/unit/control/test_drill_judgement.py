@@ -15,6 +15,7 @@ from airflow_provider.control.task_restore import TaskRestore
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import InstanceError, StateError, StatefulStreamsError
 from tests.builders import APPLICATION, active, assigned, instance, standby, view_of
+from tests.unit.control.test_commit_chain import commit
 
 TASK = TaskId(0, 0)
 FAULT = InjectedFault(
@@ -252,3 +253,20 @@ def test_jump_of_a_clock_is_passed_where_its_tasks_went_on_and_skipped_where_the
     assert judge_drill(view(120), clock, 1.0).progress == {TASK: 20}
     with pytest.raises(NotMeasuredError, match="it had no input"):
         judge_drill(view(100), clock, 1.0)
+
+
+def test_owner_that_did_not_go_on_at_the_very_last_commit_is_an_error() -> None:
+    last, first = commit(7, "a", 1, 104), commit(8, "b", 2, 110)
+
+    with pytest.raises(StateError, match="task 0_0 went on at source offset 105, after commit 7 of a"):
+        judge_drill(after(), FAULT, None, {TASK: [last, first]})
+
+    judge_drill(after(), FAULT, None, {TASK: [commit(7, "a", 1, 105), first]})
+
+
+def test_zombie_that_wrote_after_its_successor_is_an_error_in_every_kind_of_drill() -> None:
+    commits = {TASK: [commit(7, "a", 1, 105), commit(8, "b", 2, 110), commit(8, "a", 1, 107)]}
+
+    for view, fault in ((after(), FAULT), (undisturbed(), STANDBY_LOST)):
+        with pytest.raises(StateError, match="an owner wrote after its successor"):
+            judge_drill(view, fault, None, commits)

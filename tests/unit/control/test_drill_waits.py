@@ -56,3 +56,9 @@ def test_fault_that_lasts_is_over_once_the_instance_reports_it() -> None:
 
     assert fault_taken(shadow) == FaultTaken(processes={"a": 3}, command="f1")
     assert fault_over(shadow) == FaultEnded("a", 3, "f1")
+
+
+def test_standbys_that_were_certified_have_to_be_again() -> None:
+    certified = dataclasses.replace(FAULT, certified=True)
+
+    assert redundancy_back(certified, 1) == StandbysWarm(num_standby_replicas=1, generation=2, certified=True)

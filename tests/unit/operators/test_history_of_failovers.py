@@ -10,6 +10,7 @@ import pytest
 
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.commit_chain import Commit
 from airflow_provider.control.history_record import HistoryKind, HistoryOutcome, HistoryRecord
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.injected_fault import InjectedFault
@@ -65,6 +66,9 @@ class Hook:
 
     def write(self, _: str, record: IncidentRecord) -> None:
         self.view.incidents[record.incident.id] = record
+
+    def read_commits(self, *_: object) -> dict[TaskId, list[Commit]]:
+        return {}
 
     def write_history(self, _: str, *records: HistoryRecord, timeout_s: float = 10.0) -> None:
         if not self.takes_history:

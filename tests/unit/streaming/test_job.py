@@ -394,9 +394,6 @@ def test_second_topic_or_column_does_not_replace_the_first(second: Any) -> None:
         pytest.param(
             lambda j: j.options(allow_faults="no"), "allow_faults='no': give True or False", id="allow-faults"
         ),
-        pytest.param(
-            lambda j: j.options(rocksdb=RocksDBOptions(block_cache_bytes="1g")), "block_cache_bytes='1g'", id="rocksdb"
-        ),
         pytest.param(lambda j: j.options(call_timeout_s=float("nan")), "call_timeout_s=nan", id="nan"),
     ],
 )
