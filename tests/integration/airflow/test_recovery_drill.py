@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider.control.incident import IncidentKind
 from airflow_provider.errors import InstanceError, StateError
 from airflow_provider.operators.failover import FailOverOperator
 from airflow_provider.operators.failover_report import ReportFailOverOperator
@@ -25,7 +26,7 @@ def recover(application: Application, kind: str = "crash") -> dict[str, Any]:
     """A drill up to its check: the fault, the failover and the repair."""
     fault: dict[str, Any] = run(InjectFaultOperator(task_id="fault", application_id=application.id, kind=kind))
     (answer,) = run(FailOverOperator(task_id="fail_over"), caused_by(incident_of(application.id)))
-    if answer["replace"]:
+    if IncidentKind(answer["kind"]).needs_replacement:
         run(DeployInstanceOperator(task_id="again", application_id=application.id, instance=answer["instance"]))
     run(AssignTasksOperator(task_id="assign", application_id=application.id))
     run(StandbyLagSensor(task_id="warm", application_id=application.id))
