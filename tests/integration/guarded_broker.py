@@ -24,6 +24,7 @@ from airflow_provider.kit.broker import EmbeddedBroker
 from airflow_provider.kit.ports import LOOPBACK, free_ports
 from tests.brokers import settings_of_broker
 
+_START_S: Final = 180.0
 _USER, _PASSWORD = "app", "secret"
 _LOGIN: Final = f'org.apache.kafka.common.security.plain.PlainLoginModule required user_{_USER}="{_PASSWORD}";'
 
@@ -68,7 +69,9 @@ class GuardedBroker:
             ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
             ("super.users", "User:ANONYMOUS"),
         )
-        with EmbeddedBroker(dataclasses.replace(settings, overrides=rules)) as broker:
+        broker = EmbeddedBroker(dataclasses.replace(settings, overrides=rules))
+        try:
+            broker.start(_START_S)
             user = KafkaConnection(
                 f"{LOOPBACK}:{port}",
                 security_protocol="SASL_PLAINTEXT",
@@ -77,6 +80,8 @@ class GuardedBroker:
                 sasl_password=_PASSWORD,
             )
             yield cls(broker.bootstrap_servers, user)
+        finally:
+            broker.stop()
 
     def grant_application(self, application_id: str, source: str, sink: str) -> None:
         """All that the page lists, and no more."""
@@ -112,15 +117,14 @@ class GuardedBroker:
             denied.operation,
             denied.permission_type,
         )
-        for done in self._admin().delete_acls([rule]).values():
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        for done in admin.delete_acls([rule]).values():
             done.result(30.0)
 
     def _add(self, rules: list[AclBinding]) -> None:
-        for done in self._admin().create_acls(rules).values():
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})  # its futures end with it
+        for done in admin.create_acls(rules).values():
             done.result(30.0)
-
-    def _admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.bootstrap_servers})
 
 
 def _rule(
