@@ -43,7 +43,8 @@ class TopicAdmin:
         self._connection, self._timeout_s = connection, timeout_s
         self._errors = ConnectionErrors(logs=False)
         config: dict[str, Any] = {"socket.timeout.ms": max(1000, int(timeout_s * 1000)), "error_cb": self._errors}
-        self._admin = AdminClient(connection.to_client_config() | config)
+        self._config = connection.to_client_config() | config
+        self._admin = AdminClient(self._config)
 
     def describe(self, name: str) -> TopicDescription | None:
         """The topic as it is, or None when there is none.
@@ -148,7 +149,10 @@ class TopicAdmin:
             futures = self._admin.list_offsets(asked, request_timeout=self._timeout_s)
             return {at.partition: future.result(self._timeout_s).offset for at, future in futures.items()}
         except KafkaException as error:
-            raise self._typed(error, f"Asking for the first offsets of {name!r}") from error
+            typed = self._typed(error, f"Asking for the first offsets of {name!r}")
+            # A client that lists offsets asks for a leader's epoch as it learned it first, for minutes after it ended.
+            self._admin = AdminClient(self._config)
+            raise typed from error
 
     def partitions(self, name: str) -> int:
         """How many partitions a topic has.

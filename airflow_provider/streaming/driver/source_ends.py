@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from airflow_provider.kafka.connection import KafkaConnection
@@ -54,10 +54,10 @@ class SourceEnds:
 
     def __init__(self, connection: KafkaConnection, topic: str, timeout_s: float = 10.0) -> None:
         self._topic, self._timeout_s = topic, timeout_s
-        config: dict[str, Any] = dict(connection.to_client_config())
-        self._admin = AdminClient(config)
+        self._config: dict[str, Any] = dict(connection.to_client_config())
+        self._admin = AdminClient(self._config)
         self._consumer = Consumer(
-            config
+            self._config
             | {
                 "group.id": f"{topic}-ends",
                 "enable.auto.commit": False,
@@ -131,8 +131,12 @@ class SourceEnds:
 
     def _list(self, partitions: Collection[int], spec: OffsetSpec, isolation: IsolationLevel) -> dict[int, int]:
         asked = {TopicPartition(self._topic, partition): spec for partition in partitions}
-        futures = self._admin.list_offsets(asked, isolation_level=isolation, request_timeout=self._timeout_s)
         try:
+            futures = self._admin.list_offsets(asked, isolation_level=isolation, request_timeout=self._timeout_s)
             return {at.partition: future.result(self._timeout_s).offset for at, future in futures.items()}
         except TimeoutError:
             raise TimeoutError(f"no broker answered within {self._timeout_s:g} s") from None
+        except KafkaException:
+            # A client that lists offsets asks for a leader's epoch as it learned it first, for minutes after it ended.
+            self._admin = AdminClient(self._config)
+            raise

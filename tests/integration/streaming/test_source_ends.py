@@ -1,16 +1,22 @@
-"""What is left to read of a source whose producers use transactions."""
+"""What is left to read of a source: behind transactions, and after its broker was started again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 
+from airflow_provider.errors import BrokerUnreachableError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
-from airflow_provider.streaming.driver.source_ends import SourceEnds
+from airflow_provider.kit.broker import EmbeddedBroker
+from airflow_provider.streaming.driver.source_ends import SourceEnd, SourceEnds
+from tests.brokers import settings_of_broker
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -88,3 +94,33 @@ def test_open_transaction_is_counted_apart(ends: SourceEnds, produce: Callable[[
 
     assert lag(ends, 3) == (0, 5)
     assert lag(ends, 0) == (4, 5)
+
+
+def test_offsets_are_known_soon_after_the_leader_has_changed(application_id: str, tmp_path: Path) -> None:
+    topic = f"{application_id}-in"
+    with EmbeddedBroker(settings_of_broker(tmp_path / "kafka")) as broker:
+        connection = KafkaConnection(broker.bootstrap_servers)
+        admin = TopicAdmin(connection)
+        admin.ensure([TopicSpec(name=topic, partitions=1)])
+        with closing(SourceEnds(connection, topic)) as ends:
+
+            def found() -> Mapping[int, SourceEnd] | None:
+                try:
+                    return ends.look({0: 0})
+                except (KafkaException, TimeoutError):
+                    return None
+
+            def first() -> Mapping[int, int] | None:
+                try:
+                    return admin.earliest_offsets(topic, [0])
+                except BrokerUnreachableError:
+                    return None
+
+            assert found() == {0: SourceEnd(0, 0, 0)}
+            assert first() == {0: 0}
+            broker.kill()
+            broker.start()
+
+            # The epoch of the leader that was killed is refused; an old client would ask with it for minutes.
+            assert wait_until(found, 30, "the source's end") == {0: SourceEnd(0, 0, 0)}
+            assert wait_until(first, 30, "the first offset") == {0: 0}
