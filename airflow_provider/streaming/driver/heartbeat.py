@@ -9,7 +9,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -25,10 +25,13 @@ from airflow_provider.control.status import (
     InstanceState,
     InstanceStatus,
     ProcessStatus,
+    Role,
     SourceStatus,
     TaskStatus,
 )
 from airflow_provider.launch.instance_settings import InstanceSettings
+from airflow_provider.streaming.driver.slot_report import as_planned
+from airflow_provider.streaming.worker.plan import TaskPlan
 
 __all__ = ["Heartbeat", "SourceOf", "StatusWriter"]
 
@@ -92,6 +95,7 @@ class Heartbeat:
         self._due = threading.Event()
         self._ended = threading.Event()
         self._slots: dict[int, tuple[TaskStatus, ...]] = {}
+        self._plans: Mapping[int, Mapping[TaskId, TaskPlan]] = {}
         self._processed: dict[TaskId, tuple[float, int]] = {}
         self._done: list[_Done] = []
         self._source_of: SourceOf | None = None
@@ -140,8 +144,15 @@ class Heartbeat:
         """Report with each active task what this says of it; called by the heartbeat's thread, and must not wait."""
         self._source_of = source_of
 
-    def set_generation(self, generation: int) -> None:
-        """Report the assignment that was handed to the slots."""
+    def set_plans(self, generation: int, plans: Mapping[int, Iterable[TaskPlan]]) -> None:
+        """Report the assignment that was handed to the slots, with what they have not yet said of it (`as_planned`).
+
+        Args:
+            generation: of the assignment.
+            plans: by slot, what its tasks are to be.
+        """
+        with self._lock:
+            self._plans = {slot: {plan.task: plan for plan in of_slot} for slot, of_slot in plans.items()}
         self._update(generation=generation)
 
     def set_paused(self, paused: bool) -> None:
@@ -254,10 +265,23 @@ class Heartbeat:
 
     def _current(self) -> InstanceStatus:
         with self._lock:
-            tasks = [self._with_progress(slot, task) for slot, tasks in self._slots.items() for task in tasks]
+            tasks = [self._with_progress(slot, task) for slot, task in self._as_planned()]
             return dataclasses.replace(
                 self._status, sent_at_ms=now_ms(), tasks=tuple(sorted(tasks, key=lambda task: task.task))
             )
+
+    def _as_planned(self) -> Iterator[tuple[int, TaskStatus]]:
+        """Slot and status of each task that a slot reported, or that one is to be active for."""
+        plans = self._plans if self._status.state is InstanceState.RUNNING else {}
+        for slot, tasks in self._slots.items():
+            for task in tasks:
+                plan = plans.get(slot, {}).get(task.task)
+                yield slot, task if plan is None else as_planned(task, plan)
+        reported = {task.task for tasks in self._slots.values() for task in tasks}
+        for slot, of_slot in plans.items():
+            for plan in of_slot.values():
+                if plan.role is Role.ACTIVE and plan.task not in reported:
+                    yield slot, as_planned(None, plan)
 
     def _with_progress(self, slot: int, task: TaskStatus) -> TaskStatus:
         source_of = self._source_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from airflow_provider.common.task_id import TaskId
@@ -40,7 +40,7 @@ class StatusReport(Protocol):
     def set_error(self, error: str | None) -> None:
         """Report what is wrong although the instance works."""
 
-    def set_generation(self, generation: int) -> None:
+    def set_plans(self, generation: int, plans: Mapping[int, Iterable[TaskPlan]]) -> None:
         """Report the assignment that was handed to the slots."""
 
     def set_paused(self, paused: bool) -> None:
@@ -119,9 +119,12 @@ class InstanceController:
             assignment, self._settings.instance, self._replays, self._snapshots, self._comparisons, faults
         )
         self._slot_of = choose_slots(plans, assignment, self._slot_of, len(self._slots))
+        of_slots = {
+            number: [plan for plan in plans if self._slot_of[plan.task] == number] for number in range(len(self._slots))
+        }
         for number, slot in enumerate(self._slots):
-            slot.apply_goal([plan for plan in plans if self._slot_of[plan.task] == number], self._paused)
-        self._status.set_generation(assignment.generation)
+            slot.apply_goal(of_slots[number], self._paused)
+        self._status.set_plans(assignment.generation, of_slots)
 
     def _is_new(self, command: Command) -> bool:
         if command.id in self._commands_done:

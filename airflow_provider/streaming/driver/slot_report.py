@@ -13,7 +13,7 @@ from airflow_provider.streaming.driver.query_failure import QueryFailure
 from airflow_provider.streaming.driver.spark_error import cause_of
 from airflow_provider.streaming.worker.plan import TaskPlan
 
-__all__ = ["SlotReport", "with_query_failures"]
+__all__ = ["SlotReport", "as_planned", "with_query_failures"]
 
 
 @dataclass(frozen=True)
@@ -47,18 +47,47 @@ class SlotReport:
     def failed(self, tasks: Iterable[TaskPlan], error: Exception) -> SlotReport:
         """The same after a call for these tasks did not succeed: each has the error, and is else as last known.
 
-        An active one has failed where every call would meet the same error, until one does not.
+        An active one has failed where every call would meet the same error, until one does not; one that is only now
+        to be active too (`as_planned`), because what it was before is no answer to its promotion.
         """
         known, cause = self.statuses, cause_of(error)
         failure, permanent = FailureStatus(cause.kind, cause.message), is_permanent(cause.kind)
         statuses = {}
         for plan in tasks:
-            status = known.get(plan.task) or TaskStatus(
-                task=plan.task, role=plan.role, state=TaskState.OWNING, generation=plan.generation
-            )
+            status = as_planned(known.get(plan.task), plan)
             state = TaskState.FAILED if permanent and plan.role is Role.ACTIVE else status.state
             statuses[plan.task] = dataclasses.replace(status, state=state, failure=failure)
         return SlotReport(statuses, self.called_at)
+
+
+def as_planned(known: TaskStatus | None, plan: TaskPlan) -> TaskStatus:
+    """A task of this instance, by what its worker said of it last and by what it is to be.
+
+    A worker that hangs says nothing of a task that it is to own: without this it would look like a standby that is
+    well, for ever, and nobody would miss the owner.
+
+    Args:
+        known: what the worker said; None before it said anything.
+        plan: of the task.
+
+    Returns:
+        What was said, unless it is older than the plan of an active: that one is `OWNING`, in the plan's generation.
+    """
+    if known is None:
+        state = TaskState.initial(plan.role)
+        return TaskStatus(task=plan.task, role=plan.role, state=state, generation=plan.generation)
+    if plan.role is not Role.ACTIVE or (known.role is Role.ACTIVE and known.generation >= plan.generation):
+        return known
+    return dataclasses.replace(
+        known,
+        role=Role.ACTIVE,
+        state=TaskState.OWNING,
+        generation=plan.generation,
+        resumed_offset=None,
+        owned_at_ms=None,
+        first_commit_at_ms=None,
+        failure=None,
+    )
 
 
 def _place(status: TaskStatus) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""An instance whose JVM stands still sends heartbeats and processes nothing: its status says so."""
+"""An instance whose JVM stands still sends heartbeats and processes nothing: its status says so, once promoted too."""
 
 from __future__ import annotations
 
@@ -44,6 +44,35 @@ def test_jvm_that_stands_still_is_found_by_what_is_not_committed(
         assert "records of its source wait" in incident.evidence
 
         accounts.wait(lambda: lags(accounts) == [0, 0] and found(accounts) == (), "it to go on", 120.0)
+
+
+def test_standby_whose_jvm_stands_still_is_found_once_it_is_promoted(
+    bootstrap_servers: str, application_id: str, tmp_path: Path
+) -> None:
+    with closing(Accounts(bootstrap_servers, application_id, tmp_path, num_tasks=1, seed=47)) as accounts:
+        for name in ("i1", "i2"):
+            accounts.launch(name, "local[1]")
+        accounts.wait(lambda: accounts.runs("i1") and accounts.runs("i2"), "both to run", 240.0)
+        accounts.assign("i1 i2")
+        accounts.wait(accounts.settled, "the task to run", 120.0)
+        accounts.orders.write(50, [0])
+        accounts.wait(accounts.settled, "the standby to be warm", 120.0)
+
+        (jvm,) = [process for process in accounts.processes("i2") if process.name() == "java"]
+        jvm.send_signal(signal.SIGSTOP)
+        try:
+            accounts.assign("i2")  # its heartbeats come, and say that it is warm
+            accounts.orders.write(50, [0])
+            accounts.wait(lambda: bool(found(accounts)), "the stall to be found", 120.0)
+            (incident,) = found(accounts)
+            standing = psutil.Process(jvm.pid).status()
+        finally:
+            jvm.send_signal(signal.SIGCONT)
+        assert standing == psutil.STATUS_STOPPED
+        assert (incident.kind, incident.instance) == (IncidentKind.TASK_STALLED, "i2")
+        assert "is owning and has committed nothing" in incident.evidence
+
+        accounts.wait(lambda: accounts.settled() and found(accounts) == (), "it to go on", 120.0)
 
 
 def found(accounts: Accounts) -> tuple[Incident, ...]:

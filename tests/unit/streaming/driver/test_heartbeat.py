@@ -10,10 +10,14 @@ from confluent_kafka import KafkaException
 
 from airflow_provider.common.json_codec import to_json
 from airflow_provider.control.command import Command, CommandKind
-from airflow_provider.control.status import FailureStatus, InstanceState, InstanceStatus, TaskState
+from airflow_provider.control.detection import detect
+from airflow_provider.control.incident import IncidentKind
+from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.status import FailureStatus, InstanceState, InstanceStatus, SourceStatus, TaskState
 from airflow_provider.errors import ConfigurationError, TopicMissingError
 from airflow_provider.streaming.driver.heartbeat import Heartbeat
-from tests.unit.streaming.driver.fakes import settings_in, status_of
+from tests.builders import assigned
+from tests.unit.streaming.driver.fakes import ACTIVE, STANDBY, plan, settings_in, status_of
 from tests.waiting import wait_until
 
 NEVER_S = 3600.0
@@ -92,7 +96,7 @@ def test_every_interval_brings_one(writer: FakeWriter, tmp_path: Path) -> None:
 
 def test_change_of_the_instance_is_sent_at_once(heartbeat: Heartbeat, writer: FakeWriter) -> None:
     heartbeat.set_state(InstanceState.RUNNING)
-    heartbeat.set_generation(3)
+    heartbeat.set_plans(3, {})
     heartbeat.set_done(COMMAND)
     heartbeat.set_paused(True)
     heartbeat.set_stop(hand_over=False)
@@ -303,7 +307,52 @@ def test_command_is_kept_while_no_heartbeat_can_say_that_it_is_done(tmp_path: Pa
 
 
 def test_what_was_sent_last_is_at_hand(heartbeat: Heartbeat, writer: FakeWriter) -> None:
-    heartbeat.set_generation(3)
+    heartbeat.set_plans(3, {})
     wait_until(lambda: writer.sent[-1].generation == 3, 10, "a heartbeat")
 
     assert heartbeat.last == writer.sent[-1]
+
+
+def test_task_that_is_to_be_active_is_missed_although_its_worker_still_says_what_it_was(
+    heartbeat: Heartbeat, writer: FakeWriter
+) -> None:
+    heartbeat.set_state(InstanceState.RUNNING)
+    was_active = status_of(1, generation=2, owned_at_ms=5, first_commit_at_ms=6, resumed_offset=7, source_offset=40)
+    heartbeat.report(0, (status_of(0, TaskState.FOLLOWING, STANDBY, source_offset=40), was_active))
+    heartbeat.set_source(lambda _, task, __: SourceStatus(stalled_s=130.0 if task.role is ACTIVE else 0.0))
+    plans = {0: [plan(0, generation=6), plan(1, generation=6), plan(2, STANDBY, generation=6)], 1: [plan(3)]}
+    heartbeat.set_plans(6, plans)
+
+    wait_until(lambda: writer.sent[-1].generation == 6, 10, "the next heartbeat")
+    promoted, again, new = writer.sent[-1].tasks
+    assert [(t.role, t.state, t.generation) for t in (promoted, again)] == [(ACTIVE, TaskState.OWNING, 6)] * 2
+    assert (again.owned_at_ms, again.first_commit_at_ms, again.resumed_offset) == (None, None, None)
+    assert (promoted.source_offset, again.source_offset) == (40, 40)
+    assert (new.task.partition, new.state, new.generation) == (3, TaskState.OWNING, 1)
+    found = detect(
+        assigned("i1", "i1", generation=6),
+        {"i1": writer.sent[-1]},
+        {"i1": 0.1},
+        Timeouts(instance_s=5.0, stall_s=120.0),
+    )
+    assert [(incident.kind, incident.tasks) for incident in found] == [
+        (IncidentKind.TASK_STALLED, (promoted.task,)),
+        (IncidentKind.TASK_STALLED, (again.task,)),
+    ]
+
+    owned = status_of(0, TaskState.RESTORING, generation=6, owned_at_ms=9)
+    heartbeat.report(0, (owned,))
+
+    wait_until(lambda: writer.sent[-1].tasks[0].state is TaskState.RESTORING, 10, "what the worker says then")
+    assert writer.sent[-1].tasks[0].owned_at_ms == 9
+
+
+def test_task_that_is_closed_while_the_instance_stops_is_not_missed(heartbeat: Heartbeat, writer: FakeWriter) -> None:
+    heartbeat.set_state(InstanceState.RUNNING)
+    heartbeat.set_plans(6, {0: [plan(0, generation=6)]})
+    wait_until(lambda: writer.sent[-1].tasks, 10, "the task")
+
+    heartbeat.set_state(InstanceState.STOPPING)
+
+    wait_until(lambda: writer.sent[-1].state is InstanceState.STOPPING, 10, "the next heartbeat")
+    assert writer.sent[-1].tasks == ()

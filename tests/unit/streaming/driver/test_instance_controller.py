@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -45,6 +45,7 @@ class FakeStatus:
     def __init__(self) -> None:
         self.error: str | None = None
         self.generation = 0
+        self.plans: dict[int, list[TaskPlan]] = {}
         self.commands: list[str] = []
         self.refusals: dict[str, str] = {}
         self.dropped: list[str] = []
@@ -55,8 +56,9 @@ class FakeStatus:
     def set_error(self, error: str | None) -> None:
         self.error = error
 
-    def set_generation(self, generation: int) -> None:
+    def set_plans(self, generation: int, plans: Mapping[int, Iterable[TaskPlan]]) -> None:
         self.generation = generation
+        self.plans = {slot: list(of_slot) for slot, of_slot in plans.items()}
 
     def set_paused(self, paused: bool) -> None:
         self.paused = paused
@@ -115,6 +117,7 @@ def test_tasks_are_spread_over_the_slots_by_their_number(controlled: Controlled)
 
     assert [slot.tasks for slot in controlled.slots] == [[0, 2], [1]]
     assert controlled.status.generation == 3
+    assert controlled.status.plans == {number: list(slot.goals[-1][0]) for number, slot in enumerate(controlled.slots)}
 
 
 def test_nothing_is_applied_before_the_first_assignment(controlled: Controlled) -> None:

@@ -8,7 +8,7 @@ from airflow_provider.errors import BrokerUnreachableError
 from airflow_provider.streaming.driver.query_failure import QueryFailure
 from airflow_provider.streaming.driver.slot_report import SlotReport, with_query_failures
 from airflow_provider.streaming.driver.spark_error import Cause
-from tests.unit.streaming.driver.fakes import STANDBY, plan, status_of
+from tests.unit.streaming.driver.fakes import ACTIVE, STANDBY, plan, status_of
 
 
 def test_error_comes_with_each_task_and_what_was_known_of_it() -> None:
@@ -21,6 +21,16 @@ def test_error_comes_with_each_task_and_what_was_known_of_it() -> None:
     assert (failed.statuses[TaskId(0, 2)].role, failed.statuses[TaskId(0, 2)].generation) == (STANDBY, 5)
     assert {(s.error, s.error_kind) for s in failed.statuses.values()} == {("no broker", "BrokerUnreachableError")}
     assert failed.called_at == 3.0
+
+
+def test_promotion_that_always_fails_is_a_failed_active_and_not_a_standby_that_is_well() -> None:
+    report = SlotReport().after([status_of(0, TaskState.FOLLOWING, STANDBY)], 1.0)
+
+    for_good = report.failed([plan(0, generation=6)], KeyError("what it meets")).statuses[TaskId(0, 0)]
+    for_now = report.failed([plan(0, generation=6)], BrokerUnreachableError("no broker")).statuses[TaskId(0, 0)]
+
+    assert (for_good.role, for_good.state, for_good.generation) == (ACTIVE, TaskState.FAILED, 6)
+    assert (for_now.role, for_now.state, for_now.generation) == (ACTIVE, TaskState.OWNING, 6)
 
 
 FOLLOWING, CHANGELOG = TaskState.FOLLOWING, RestorePhase.CHANGELOG
@@ -104,4 +114,4 @@ def test_call_that_no_try_gets_past_fails_the_active_tasks() -> None:
 
     failed = report.failed([plan(0), plan(1, STANDBY)], TypeError("of our own"))
 
-    assert [status.state for status in failed.statuses.values()] == [TaskState.FAILED, TaskState.OWNING]
+    assert [status.state for status in failed.statuses.values()] == [TaskState.FAILED, TaskState.FOLLOWING]
