@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context
 
-from airflow_provider.common.json_codec import from_plain, to_plain
+from airflow_provider.common.json_codec import to_plain
 from airflow_provider.control.drill_kind import DrillKind, parse_drill_kind
 from airflow_provider.control.drill_waits import fault_taken
 from airflow_provider.control.fault_injection import inject_fault
@@ -90,15 +90,18 @@ class InjectFaultOperator(ControlOperator):
             DeadlineError: it did not do it in time.
         """
         fault_id, by = self.task_of_run(context), str(context["run_id"])
-        fault = self.hook.read(self.application_id).faults.get(fault_id)
+        view = self.hook.read(self.application_id)
+        fault = view.faults.get(fault_id)
+        hit = None if fault is None else view.statuses.get(fault.instance)
+        if fault is not None and hit is not None and hit.incarnation == fault.incarnation:
+            self.linked_instance = InstanceHandle.of(hit)
         try:
-            gone = super().execute_complete(context, event)
+            super().execute_complete(context, event)
         except StatefulStreamsError as error:
             if fault is not None:
                 failed = HistoryOutcome.FAILED
                 self.note_history([drill_record(self.application_id, fault, by, outcome=failed, reason=str(error))])
             raise
-        self.linked_instance = from_plain(gone, InstanceHandle)
         if fault is None:
             raise InstanceError(
                 f"The note of fault {fault_id!r} is not in the assignment topic of {self.application_id!r} any "

@@ -101,7 +101,13 @@ def plan_fault(
         tasks = assignment.active_on(hit) if assignment else ()
     else:
         tasks = (choose_task(view, hit, role),)
-    standbys = assignment.tasks[tasks[0]].standbys if assignment and spec.victim is Victim.COPIES else ()
+    backing = assignment.tasks[tasks[0]].standbys if assignment and tasks else ()
+    if spec.victim in (Victim.ACTIVE, Victim.COPIES) and not backing:
+        raise InstanceError(
+            f"Task {tasks[0]} of {view.application_id!r} has no standby, and would be restored in place, without a "
+            "failover: assign standbys before this drill."
+        )
+    standbys = backing if spec.victim is Victim.COPIES else ()
     copies = {name: view.statuses[name].incarnation for name in standbys if name in healthy}
     predicted: list[PredictedRto] = []
     if spec.cause is not None:

@@ -58,6 +58,15 @@ def inject_store_fault(kind: StoreFaultKind, path: Path) -> None:
     _DEEDS[kind](path)
 
 
+def _lose(path: Path) -> None:
+    """At once, whatever RocksDB writes there in the meantime."""
+    gone = path.with_name(f"{path.name}.lost")
+    shutil.rmtree(gone, ignore_errors=True)
+    path.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
+    log.warning("a drill removed %s", path)
+
+
 def _damage(path: Path) -> None:
     """Flip the bits of the end of a file, with its index and its footer, where a damage is found at once."""
     tables = [*path.glob("*.sst")] or [*path.glob("MANIFEST-*")]
@@ -74,5 +83,5 @@ def _damage(path: Path) -> None:
 _DAMAGED_BYTES: Final = 4096
 
 _DEEDS: Final[Mapping[StoreFaultKind, Callable[[Path], None]]] = MappingProxyType(
-    {StoreFaultKind.LOST: shutil.rmtree, StoreFaultKind.CORRUPTED: _damage}
+    {StoreFaultKind.LOST: _lose, StoreFaultKind.CORRUPTED: _damage}
 )

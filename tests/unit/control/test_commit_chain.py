@@ -56,12 +56,21 @@ def test_commits_that_go_on_from_one_another_pass() -> None:
     check_chain(TASK, [GOOD[0], GOOD[3]])  # what lay between them was compacted away
 
 
+def test_instance_that_was_started_again_goes_on_in_its_generation_and_its_earlier_process_does_not() -> None:
+    again = msgspec.structs.replace(commit(9, "b", 3, 90, 85), incarnation=2)
+    zombie = commit(10, "b", 3, 95, 90)
+
+    check_chain(TASK, [*GOOD, again])
+    with pytest.raises(StateError, match="two owners wrote in one generation"):
+        check_chain(TASK, [*GOOD, again, zombie])
+
+
 @pytest.mark.parametrize(
     ("last", "why"),
     [
         pytest.param(commit(9, "a", 1, 90), "an owner wrote after its successor", id="zombie"),
         pytest.param(commit(8, "b", 3, 85), "it does not go on from the commit before it", id="made-twice"),
-        pytest.param(commit(9, "c", 3, 90), "two processes wrote in one generation", id="two-owners"),
+        pytest.param(commit(9, "c", 3, 90), "two owners wrote in one generation", id="two-owners"),
         pytest.param(commit(9, "b", 3, 79, 75), "its source went back", id="went-back"),
         pytest.param(commit(9, "b", 3, 90, 86), "records were counted twice", id="doubled"),
     ],

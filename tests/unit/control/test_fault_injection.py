@@ -99,3 +99,11 @@ def test_drill_that_would_break_its_promise_by_the_failovers_on_record_is_refuse
         plan_fault(VIEW, "f1", None, Timeouts(), history, DrillKind.CRASH, at_ms=5, max_rto_s=0.001)
     # A guess keeps none from beginning.
     plan_fault(VIEW, "f1", None, Timeouts(), [], DrillKind.CRASH, at_ms=5, max_rto_s=0.001)
+
+
+@pytest.mark.parametrize("kind", [DrillKind.STORE_LOST, DrillKind.STORE_CORRUPTED, DrillKind.ACTIVE_AND_STANDBY_LOST])
+def test_loss_of_a_store_that_no_failover_would_answer_is_refused(kind: DrillKind) -> None:
+    alone = view_of(assigned("a"), instance("a", active(0)))
+
+    with pytest.raises(InstanceError, match="Task 0_0 of 'app' has no standby"):
+        plan_fault(alone, "f1", None, Timeouts(), [], kind, at_ms=5)
