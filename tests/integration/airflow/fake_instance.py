@@ -74,6 +74,7 @@ def tasks_of(
                     state=TaskState.RUNNING,
                     generation=given.active_since,
                     position=10,
+                    end=10,
                     source_offset=now_ms(),
                     # Each owner goes on where the one before was; one that lost commits goes on before that.
                     resumed_offset=5 if "LOSE_COMMITS" in os.environ else owned,
