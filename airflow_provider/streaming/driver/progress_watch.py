@@ -8,8 +8,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from confluent_kafka import KafkaException
-
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import Role, SourceStatus, TaskStatus
 from airflow_provider.streaming.driver.source_ends import SourceEnd
@@ -116,12 +114,13 @@ class ProgressWatch:
             try:
                 self._seen = self._ends.look(offsets)
                 logged = ""
-            except (KafkaException, TimeoutError) as error:
-                # What is not known stalls no task; the brokers' absence is reported by the tasks.
+            except Exception as error:
+                # What is not known stalls no task; the brokers' absence is reported by the tasks. Whatever it is, the
+                # next look may get past it: without this thread no task would ever be found to stand still.
                 self._seen = {}
-                if str(error) != logged:
-                    logged = str(error)
-                    log.warning("the source's ends are not known for now: %s", error)
+                if repr(error) != logged:
+                    logged = repr(error)
+                    log.warning("the source's ends are not known for now: %r", error)
         self._ends.close()
 
     def _ping_on(self) -> None:

@@ -85,6 +85,10 @@ class TopicWatch:
                 pause_s, doubt = min(_AGAIN_S, self._interval_s), True
             except BrokerUnreachableError:
                 pause_s, doubt = self._interval_s, False
+            except Exception as error:
+                # What nobody foresaw says nothing of the topics, and must not end the watch over them.
+                log.warning("the topics cannot be verified, next try in %g s: %r", self._interval_s, error)
+                pause_s, doubt = self._interval_s, False
             else:
                 pause_s, doubt = self._interval_s, False
 

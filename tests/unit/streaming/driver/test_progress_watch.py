@@ -20,9 +20,12 @@ class FakeEnds:
         self.end = SourceEnd(50, 0, 0)
         self.asked: list[Mapping[int, int | None]] = []
         self.closed = threading.Event()
+        self.error: Exception | None = None
 
     def look(self, offsets: Mapping[int, int | None]) -> Mapping[int, SourceEnd]:
         self.asked.append(dict(offsets))
+        if self.error is not None:
+            raise self.error
         return dict.fromkeys(offsets, self.end)
 
     def close(self) -> None:
@@ -77,6 +80,16 @@ def test_task_with_records_to_read_stands_still_unless_it_is_paused(watched: Wat
     wait_until(lambda: watched.stalled_s() > 0.3, 10, "the task to stand still")
 
     assert watched.stalled_s(paused=True) == 0.0
+
+
+def test_look_that_fails_is_followed_by_another_whatever_it_met(watched: Watched) -> None:
+    wait_until(lag_is(watched, 10), 10, "the lag to be known")
+
+    watched.ends.error = RuntimeError("what nobody foresaw")
+    wait_until(lag_is(watched, None), 10, "the lag to be unknown")
+    watched.ends.error = None
+
+    wait_until(lag_is(watched, 10), 10, "the lag to be known again")
 
 
 def test_task_behind_an_open_transaction_stands_still(watched: Watched) -> None:

@@ -1,0 +1,75 @@
+"""The watch over topics goes on whatever a look meets, and ends the instance only with what it found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
+
+import pytest
+
+from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, TopicError, TopicMismatchError
+from airflow_provider.kafka.topic_admin import TopicAdmin
+from airflow_provider.kafka.topic_spec import TopicDescription, TopicSpec
+from airflow_provider.streaming.driver.topic_watch import TopicWatch
+from tests.waiting import wait_until
+
+
+class FakeAdmin:
+    """One topic; the looks after the first meet these errors, one after the other, and then the last for ever."""
+
+    def __init__(self) -> None:
+        self.errors: list[Exception] = []
+        self.config: dict[str, str] = {}
+
+    def verify(self, specs: Sequence[TopicSpec]) -> Mapping[str, TopicDescription]:
+        if self.errors:
+            raise self.errors.pop(0) if len(self.errors) > 1 else self.errors[0]
+        return {
+            spec.name: TopicDescription(name=spec.name, partitions=1, replication_factor=1, config=dict(self.config))
+            for spec in specs
+        }
+
+    def ids(self, names: Sequence[str]) -> Mapping[str, str]:
+        return dict.fromkeys(names, "id")
+
+
+@pytest.fixture
+def admin() -> FakeAdmin:
+    return FakeAdmin()
+
+
+@pytest.fixture
+def watch(admin: FakeAdmin) -> Iterator[TopicWatch]:
+    watch = TopicWatch(cast(TopicAdmin, admin), [TopicSpec(name="x", partitions=1)], 0.01)
+    yield watch
+    watch.stop()
+
+
+def found(watch: TopicWatch) -> str:
+    def look() -> str | None:
+        try:
+            watch.check()
+        except (TopicError, ConfigurationError) as error:
+            return str(error)
+        return None
+
+    return wait_until(look, 10, "the watch to find it") or ""
+
+
+@pytest.mark.parametrize(
+    "passing",
+    [
+        pytest.param(ConfigurationError("not authorized"), id="rights-that-are-loaded-again"),
+        pytest.param(BrokerUnreachableError("no broker"), id="brokers"),
+        pytest.param(TimeoutError(), id="no-answer-to-one-request"),
+        pytest.param(RuntimeError("what nobody foresaw"), id="unforeseen"),
+    ],
+)
+def test_watch_outlives_what_passes_and_finds_what_comes_after(
+    passing: Exception, admin: FakeAdmin, watch: TopicWatch
+) -> None:
+    admin.errors = [passing, TopicMismatchError("cleanup.policy is delete")]
+
+    watch.start()
+
+    assert found(watch) == "cleanup.policy is delete"
