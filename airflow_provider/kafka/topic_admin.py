@@ -143,13 +143,24 @@ class TopicAdmin:
             TopicMissingError: there is no such topic or partition.
             BrokerUnreachableError: no broker answered in time.
         """
-        earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
-        asked = {TopicPartition(name, number): earliest for number in partitions}
+        return self._offsets(name, partitions, OffsetSpec.earliest(), "first")  # type: ignore[no-untyped-call]
+
+    def latest_offsets(self, name: str, partitions: Collection[int]) -> Mapping[int, int]:
+        """By partition of a topic, the offset after the last record that its log has, committed or not.
+
+        Raises:
+            TopicMissingError: there is no such topic or partition.
+            BrokerUnreachableError: no broker answered in time.
+        """
+        return self._offsets(name, partitions, OffsetSpec.latest(), "last")  # type: ignore[no-untyped-call]
+
+    def _offsets(self, name: str, partitions: Collection[int], spec: OffsetSpec, which: str) -> Mapping[int, int]:
+        asked = {TopicPartition(name, number): spec for number in partitions}
         try:
             futures = self._admin.list_offsets(asked, request_timeout=self._timeout_s)
             return {at.partition: future.result(self._timeout_s).offset for at, future in futures.items()}
         except KafkaException as error:
-            typed = self._typed(error, f"Asking for the first offsets of {name!r}")
+            typed = self._typed(error, f"Asking for the {which} offsets of {name!r}")
             # A client that lists offsets asks for a leader's epoch as it learned it first, for minutes after it ended.
             self._admin = AdminClient(self._config)
             raise typed from error

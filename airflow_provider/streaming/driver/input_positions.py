@@ -8,7 +8,7 @@ __all__ = ["InputPositions"]
 
 
 class InputPositions:
-    """Decides which records are new, and whether the consumer that is to bring them still does.
+    """Decides which records are new, whether the consumer that is to bring them still does, and whether they can come.
 
     Args:
         offsets: by partition, of the next input record; None for the first there is.
@@ -18,6 +18,7 @@ class InputPositions:
         self._next = dict(offsets)
         self._reached = {partition: offset or 0 for partition, offset in offsets.items()}
         self._ends: Mapping[int, int] = {}
+        self._below: set[int] = set()
 
     @property
     def next_offsets(self) -> Mapping[int, int | None]:
@@ -41,3 +42,15 @@ class InputPositions:
         """
         before, self._ends = self._ends, dict(ends)
         return any(end > self._reached[partition] for partition, end in before.items() if partition in self._reached)
+
+    def fell_back(self, ends: Mapping[int, int]) -> bool:
+        """Whether a partition ends before its next record, in this look and in the one before.
+
+        Its log was cut: what comes until its end is there again would be taken for what was read before.
+
+        Args:
+            ends: as of `is_stalled`.
+        """
+        before = self._below
+        self._below = {number for number, end in ends.items() if end < (self._next.get(number) or 0)}
+        return not before.isdisjoint(self._below)

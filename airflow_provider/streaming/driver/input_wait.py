@@ -68,8 +68,9 @@ class InputWait:
     def wait(self, offsets: Mapping[int, int | None], given_up: Callable[[], bool]) -> None:
         """Return once a partition holds a record from its offset on, or the wait is given up, or cannot go on.
 
-        A record that is deleted, or that no reader sees, is none. A consumer to which nothing comes any more although
-        the log grows is found and replaced.
+        It cannot where a log ends before the offset, in two looks one after the other. A record that is deleted, or
+        that no reader sees, is none. A consumer to which nothing comes any more although the log grows is found and
+        replaced.
 
         Args:
             offsets: by partition, of the next input record; None for the first there is.
@@ -86,7 +87,12 @@ class InputWait:
                 if self._arrived(positions):
                     return
                 if time.monotonic() - looked_at > _LOOK_EVERY_S:
-                    if positions.is_stalled(self._ends(positions)):
+                    ends = self._ends(positions)
+                    if positions.fell_back(ends):
+                        # Spark's own source finds that too, and ends the query; the next one is told what is lost.
+                        log.warning("%s ends before what was read of it: %s", self._topic, dict(ends))
+                        return
+                    if positions.is_stalled(ends):
                         log.warning("nothing comes from %s although it grows: its consumer is replaced", self._topic)
                         stalled, self._consumer = self._consumer, Consumer(self._config)
                         stalled.close()

@@ -7,7 +7,7 @@ import logging
 import shutil
 import signal
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -102,7 +102,7 @@ class Instance:
             spark = spark_session(self._settings)
             self._heartbeat.set_ui_url(spark.sparkContext.uiWebUrl)
             job = with_types_of_spark(job, spark)
-            slots = self._slots(spark, job, functools.partial(admin.earliest_offsets, job.source.topic))
+            slots = self._slots(spark, job, admin)
             progress = ProgressWatch(
                 SourceEnds(self._settings.connection, job.source.topic),
                 lambda: spark.sparkContext.defaultParallelism,
@@ -156,13 +156,13 @@ class Instance:
         checkpoint = Path(self._settings.run_dir) / "checkpoint" / "warm-up"
         warm_up_session(spark, job.source, self._settings.connection, checkpoint)
 
-    def _slots(
-        self, spark: SparkSession, job: CompiledJob, earliest_offsets: Callable[[Collection[int]], Mapping[int, int]]
-    ) -> list[SlotDriver]:
-        numbers = range(num_slots(spark.sparkContext.defaultParallelism, job.num_tasks))
-        report = self._heartbeat.report
+    def _slots(self, spark: SparkSession, job: CompiledJob, admin: TopicAdmin) -> list[SlotDriver]:
+        source = job.source.topic
+        earliest = functools.partial(admin.earliest_offsets, source)
+        latest = functools.partial(admin.latest_offsets, source)
+        report, numbers = self._heartbeat.report, range(num_slots(spark.sparkContext.defaultParallelism, job.num_tasks))
         return [
-            SlotDriver(spark, job, self._settings, number, report, earliest_offsets, lambda: self._disturbances.now)
+            SlotDriver(spark, job, self._settings, number, report, earliest, latest, lambda: self._disturbances.now)
             for number in numbers
         ]
 

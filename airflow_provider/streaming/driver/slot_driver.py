@@ -61,6 +61,7 @@ class SlotDriver:
         slot: its number.
         on_report: gets the slot's number and the status of its tasks after every call.
         earliest_offsets: by partition of the source, the first offset that its log still has.
+        latest_offsets: by partition of the source, the offset after the last record that its log has.
         disturbance: gives what a drill holds over the workers now.
     """
 
@@ -72,6 +73,7 @@ class SlotDriver:
         slot: int,
         on_report: Callable[[int, tuple[TaskStatus, ...]], None],
         earliest_offsets: Callable[[Collection[int]], Mapping[int, int]],
+        latest_offsets: Callable[[Collection[int]], Mapping[int, int]],
         disturbance: Callable[[], Disturbance] = Disturbance,
     ) -> None:
         self._spark = spark
@@ -79,7 +81,7 @@ class SlotDriver:
         self._settings = settings
         self._slot = slot
         self._on_report = on_report
-        self._earliest_offsets = earliest_offsets
+        self._earliest_offsets, self._latest_offsets = earliest_offsets, latest_offsets
         # Written by the instance's thread.
         self._goal = SlotGoal()
         self._wake = threading.Event()
@@ -238,7 +240,8 @@ class SlotDriver:
             self._pause()
 
     def _find_lost(self, tasks: Mapping[TaskId, int | None]) -> Mapping[TaskId, LostInput]:
-        return lost_input(tasks, self._earliest_offsets([task.partition for task in tasks]))
+        partitions = [task.partition for task in tasks]
+        return lost_input(tasks, self._earliest_offsets(partitions), self._latest_offsets(partitions))
 
     def _overlap(self, tasks: Mapping[TaskId, int | None]) -> Mapping[TaskId, int | None]:
         try:

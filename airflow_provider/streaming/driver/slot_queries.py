@@ -57,8 +57,8 @@ class SlotQueries:
         slot: its number, for the log.
         topic: the source.
         start: starts a query; gets its number, from 1, and by task the offset to begin at.
-        find_lost: by task, the input that was deleted before it was read; gets by task the offset to begin at. Asked
-            only for tasks whose last query ended with an error.
+        find_lost: by task, the input that was deleted before it was read, or that it would skip; gets by task the
+            offset to begin at. Asked only for tasks whose last query ended with an error.
         goes_on: whether the job goes on without input that is lost.
         overlap: by task, where to begin instead, so that a micro-batch comes at once (`with_overlap`); not asked for
             tasks whose last query ended with an error.
@@ -153,18 +153,24 @@ class SlotQueries:
         for task, lost in self._find_lost(tasks).items():
             if self._goes_on:
                 log.warning(
-                    "task %s goes on at offset %d of %s[%d]: %d records at the most, from offset %d on, were deleted "
-                    "before they were read",
+                    "task %s goes on at offset %d of %s[%d]: %d records at the most, from offset %d on, %s",
                     task, lost.end, self._topic, task.partition, lost.records, lost.begin,
+                    "are skipped, because the log's end fell back" if lost.fell_back
+                    else "were deleted before they were read",
                 )  # fmt: skip
-                begin[task] = lost.end
-                # The same range is found again until a commit is past it.
-                self._lost = {**self._lost, task: {**self._lost.get(task, {}), lost.begin: lost}}
+                begin[task] = lost.goes_on_at
+                self._count(task, tasks[task], lost)
             else:
                 error = lost.error(self._topic, task.partition)
                 self._note([task], Cause(type(error).__name__, str(error)), generations)
                 del begin[task]
         return begin
+
+    def _count(self, task: TaskId, offset: int | None, lost: LostInput) -> None:
+        """Once for each offset at which the task stopped: the same is found again until a commit is past it."""
+        of_task = self._lost.get(task, {})
+        known = of_task.get(offset or 0, lost)
+        self._lost = {**self._lost, task: {**of_task, offset or 0: max(known, lost, key=lambda one: one.records)}}
 
     def _note(self, tasks: Collection[TaskId], cause: Cause, generations: Mapping[TaskId, int]) -> None:
         log.warning("slot %d: the query of %s ended: %s: %s", self._slot, _listed(tasks), cause.kind, cause.message)

@@ -33,7 +33,11 @@ class SourceEnd:
     uncommitted_records: int
 
     def lag_records(self, source_offset: int | None) -> int:
-        """Offsets from the next input record to the end; 0 where no record is among them."""
+        """Offsets from the next input record to the end; 0 where no record is among them.
+
+        Also where the end fell back before the position: no record waits, and what is lost is found by who waits for
+        input (`InputWait`).
+        """
         return max(0, self.end - max(source_offset or 0, self.first))
 
 

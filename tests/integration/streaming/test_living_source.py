@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from confluent_kafka.admin import AdminClient
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import InstanceState, TaskState, TaskStatus
+from airflow_provider.kit.broker import EmbeddedBroker
+from tests.brokers import settings_of_broker
 from tests.integration.streaming.accounts import Accounts
 
 JOB = Path(__file__).parent / "counting_job.py"
@@ -122,3 +125,58 @@ def test_source_that_is_deleted_under_a_query_ends_its_instance_and_is_named(acc
     assert accounts.orders.topic in str(status.error)
     assert {task.task for task in seen} == {TaskId(0, 0), TaskId(0, 1)}
     assert {task.state for task in seen} == {TaskState.RUNNING}
+
+
+def write_one_by_one(accounts: Accounts, number: int) -> None:
+    """Into partition 0, each record in a batch of its own, so that the log can be cut behind any."""
+    producer = Producer({"bootstrap.servers": accounts.connection.bootstrap_servers, "linger.ms": 0})
+    for _ in range(number):
+        producer.produce(accounts.orders.topic, b'{"account": "ann", "amount": 1}', b"ann", partition=0)
+        assert producer.flush(60) == 0
+
+
+def cut(broker: EmbeddedBroker, topic: str, end: int) -> None:
+    """Partition 0 of a broker that is down ends there, as after an election of a replica that was behind."""
+    (log,) = broker.folder.data.rglob(f"{topic}-0/00000000000000000000.log")
+    raw, at = log.read_bytes(), 0
+    while at < len(raw):
+        base, length = struct.unpack_from(">qi", raw, at)
+        if base >= end:
+            break
+        at += 12 + length
+    log.write_bytes(raw[:at])
+    for index in log.parent.iterdir():
+        if index.suffix in (".index", ".timeindex", ".snapshot"):
+            index.unlink()
+
+
+@pytest.mark.parametrize("on_data_loss", ["fail", "continue"])
+def test_records_before_the_position_of_a_source_that_was_cut_are_not_skipped_in_silence(
+    on_data_loss: str, application_id: str, tmp_path: Path
+) -> None:
+    with EmbeddedBroker(settings_of_broker(tmp_path / "kafka")) as broker:
+        accounts = Accounts(broker.bootstrap_servers, application_id, tmp_path, num_tasks=1, seed=6)
+        try:
+            start(accounts, on_data_loss)
+            accounts.assign("i1")
+            accounts.wait(accounts.settled, "the task to run", DEADLINE_S)
+            write_one_by_one(accounts, 100)
+            accounts.wait(lambda: read_up_to(accounts, 100), "the records to be counted", DEADLINE_S)
+
+            broker.kill()
+            cut(broker, accounts.orders.topic, 70)
+            broker.start()
+
+            if on_data_loss == "fail":
+                accounts.wait(lambda: told(accounts)[0].state is TaskState.FAILED, "the loss to be found", DEADLINE_S)
+                (task,) = told(accounts)
+                assert task.error_kind == "InputLostError"
+                assert f"{accounts.orders.topic}[0] ends at offset 70" in str(task.error)
+                assert "the offsets 70 to 99 now (30 records at the most) would be skipped" in str(task.error)
+            else:
+                accounts.wait(lambda: told(accounts)[0].lost_records == 30, "the loss to be counted", DEADLINE_S)
+                write_one_by_one(accounts, 40)
+                accounts.wait(lambda: read_up_to(accounts, 110), "the rest to be counted", DEADLINE_S)
+                assert told(accounts)[0].lost_records == 30
+        finally:
+            accounts.close()

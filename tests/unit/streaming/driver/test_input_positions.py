@@ -43,3 +43,13 @@ def test_brokers_that_do_not_answer_stall_no_consumer() -> None:
     positions.reached_end(0, 9)
     assert not positions.is_stalled({})
     assert not positions.is_stalled({0: 12})
+
+
+def test_end_before_what_was_read_is_true_when_it_is_seen_twice_in_a_row() -> None:
+    positions = InputPositions({0: 7, 1: None})
+
+    assert not positions.fell_back({0: 5, 1: 0})
+    assert not positions.fell_back({})
+    assert not positions.fell_back({0: 5, 1: 0})
+    assert positions.fell_back({0: 6, 1: 0})
+    assert not positions.fell_back({0: 7, 1: 0})

@@ -39,7 +39,9 @@ def nothing_lost(_: Collection[int]) -> dict[int, int]:
 def driver(spark: FakeSpark, reported: list[TaskStatus], tmp_path: Path) -> SlotDriver:
     settings = settings_in(tmp_path, call_timeout_s=CALL_TIMEOUT_S, round_interval_s=0.01)
     session = cast(SparkSession, spark)
-    return SlotDriver(session, compiled(), settings, 0, lambda _, statuses: reported.extend(statuses), nothing_lost)
+    return SlotDriver(
+        session, compiled(), settings, 0, lambda _, statuses: reported.extend(statuses), nothing_lost, nothing_lost
+    )
 
 
 def error_of(driver: SlotDriver) -> InstanceError | None:

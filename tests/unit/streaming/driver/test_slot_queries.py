@@ -179,7 +179,11 @@ def test_query_that_cannot_even_start_fails_its_tasks_and_not_the_slot() -> None
 
 
 def lost_up_to(end: int) -> Callable[[Mapping[TaskId, int | None]], Mapping[TaskId, LostInput]]:
-    return lambda tasks: lost_input(tasks, dict.fromkeys((0, 1), end))
+    return lambda tasks: lost_input(tasks, dict.fromkeys((0, 1), end), {})
+
+
+def ends_at(end: int) -> Callable[[Mapping[TaskId, int | None]], Mapping[TaskId, LostInput]]:
+    return lambda tasks: lost_input(tasks, {}, dict.fromkeys((0, 1), end))
 
 
 @pytest.mark.parametrize("goes_on", [False, True], ids=["fail", "continue"])
@@ -204,6 +208,38 @@ def test_lost_input_ends_its_own_task_or_is_counted_by_the_jobs_policy(goes_on: 
         assert (failure.cause.kind, failure.given_up) == ("InputLostError", True)
         assert "in[0]: the offsets 7 to 11 (5 records at the most)" in failure.cause.message
         assert "on_data_loss('continue')" in failure.cause.message
+
+
+@pytest.mark.parametrize("goes_on", [False, True], ids=["fail", "continue"])
+def test_source_whose_end_fell_back_skips_nothing_in_silence(goes_on: bool) -> None:
+    started = Started()
+    queries = slot_queries(started, ends_at(4), goes_on)
+    queries.start_missing(BOTH, REPORT)
+    ended(started.queries[0], "Partition in-0's offset was changed from 7 to 4, some data may have been missed")
+    queries.tick(BOTH)
+    queries.start_missing(BOTH, REPORT)
+
+    if goes_on:
+        assert [query.offsets for query in started.queries[1:]] == [{TaskId(0, 0): 4}, {TaskId(0, 1): None}]
+        assert queries.lost_records == {TaskId(0, 0): 3}
+    else:
+        assert [query.offsets for query in started.queries[1:]] == [{TaskId(0, 1): None}]
+        failure = queries.failures[TaskId(0, 0)]
+        assert (failure.cause.kind, failure.given_up) == ("InputLostError", True)
+        assert "in[0] ends at offset 4" in failure.cause.message
+        assert "the offsets 4 to 6 now (3 records at the most) would be skipped" in failure.cause.message
+
+
+def test_end_that_falls_back_is_counted_once_although_it_grows_meanwhile() -> None:
+    started, end = Started(), [4]
+    queries = slot_queries(started, lambda tasks: ends_at(end[0])(tasks), goes_on=True)
+    queries.start_missing(BOTH, REPORT)
+    for end[0] in (4, 6):
+        ended(next(query for query in started.queries if query.active), "some data may have been missed")
+        queries.tick(BOTH)
+        queries.start_missing(BOTH, REPORT)
+
+    assert queries.lost_records == {TaskId(0, 0): 3}
 
 
 def test_query_that_left_by_itself_is_forgotten_without_an_error() -> None:
