@@ -50,7 +50,8 @@ def _verified(job: StatefulJob, admin: TopicAdmin, interval_s: float) -> tuple[T
         for name in (job.sink_topic, job.error_policy.topic)
         if name
     ]
-    watch = TopicWatch(admin, [source, changelog, *written, *control_specs(job.application_id)], interval_s)
+    specs = [source, changelog, *written, *control_specs(job.application_id)]
+    watch = TopicWatch(admin, specs, interval_s, changelogs=[changelog.name])
     facts = TopicFacts(
         source_partitions=partitions,
         delete_retention_ms=watch.found[changelog.name].delete_retention_ms,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, TopicError, TopicMismatchError
 from airflow_provider.kafka.topic_admin import TopicAdmin
-from airflow_provider.kafka.topic_spec import TopicDescription, TopicSpec
+from airflow_provider.kafka.topic_spec import TopicDescription, TopicSpec, config_command
 
 __all__ = ["TopicWatch"]
 
@@ -27,16 +27,21 @@ class TopicWatch:
         admin: of the cluster.
         specs: the topics as they have to be.
         interval_s: how often to look.
+        changelogs: names of those among the topics whose deletions the stores rely on: they are to be kept for as long
+            as when the watch was made, or longer.
 
     Raises:
         TopicError: (on making it) a topic is not as it has to be.
         BrokerUnreachableError: (on making it) no broker answered.
     """
 
-    def __init__(self, admin: TopicAdmin, specs: Sequence[TopicSpec], interval_s: float) -> None:
+    def __init__(
+        self, admin: TopicAdmin, specs: Sequence[TopicSpec], interval_s: float, changelogs: Collection[str] = ()
+    ) -> None:
         self._admin = admin
         self._specs = tuple(specs)
         self._interval_s = interval_s
+        self._changelogs = tuple(changelogs)
         self._found = self._admin.verify(self._specs)
         self._ids = self._read_ids()
         self._stop = threading.Event()
@@ -93,7 +98,7 @@ class TopicWatch:
                 pause_s, doubt = self._interval_s, False
 
     def _look(self) -> None:
-        self._admin.verify(self._specs)
+        found = self._admin.verify(self._specs)
         ids = self._read_ids()
         for name, before in self._ids.items():
             if ids[name] != before:
@@ -102,6 +107,16 @@ class TopicWatch:
                     f"{ids[name]}): its records are gone. Find out who did it. If it is a changelog, the stores of "
                     "this instance still hold what they were applied to, and are all that is left: see 'Changelog "
                     "missing or mismatched' in the runbook."
+                )
+
+        for name in self._changelogs:
+            was_ms, is_ms = self._found[name].delete_retention_ms, found[name].delete_retention_ms
+            if is_ms < was_ms:
+                raise TopicMismatchError(
+                    f"Topic {name!r} has delete.retention.ms={is_ms}, and had {was_ms} when this instance started: a "
+                    "store that stands still for longer would miss a deletion, and bring the key back. Deploy the "
+                    "instance again, so that it reads the new value, or set the old one with "
+                    f"{config_command(name, 'delete.retention.ms', str(was_ms))}."
                 )
 
     def _read_ids(self) -> Mapping[str, str]:

@@ -106,6 +106,24 @@ def test_change_of_a_living_topic_is_found(
     assert words in str(error)
 
 
+def test_retention_of_deletions_that_is_lowered_under_an_instance_is_found(
+    topics: TopicAdmin, specs: list[TopicSpec], application_id: str
+) -> None:
+    changelog = specs[1].name
+    topics.ensure(control_specs(application_id))
+    topics.alter_setting(changelog, "delete.retention.ms", "7200000")
+    _, watch = verify_topics(job_of(application_id), topics, INTERVAL_S)
+    watch.start()
+    watch.check()
+
+    topics.alter_setting(changelog, "delete.retention.ms", "3600000")
+
+    error = found(watch)
+    watch.stop()
+    assert type(error).__name__ == "TopicMismatchError"
+    assert "has delete.retention.ms=3600000, and had 7200000" in str(error)
+
+
 def job_of(application_id: str) -> StatefulJob:
     return (
         StatefulJob(application_id)

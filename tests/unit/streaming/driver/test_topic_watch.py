@@ -15,13 +15,15 @@ from tests.waiting import wait_until
 
 
 class FakeAdmin:
-    """One topic; the looks after the first meet these errors, one after the other, and then the last for ever."""
+    """Topics with one configuration; looks after the first meet these errors, and then the last of them for ever."""
 
     def __init__(self) -> None:
         self.errors: list[Exception] = []
         self.config: dict[str, str] = {}
+        self.looks = 0
 
     def verify(self, specs: Sequence[TopicSpec]) -> Mapping[str, TopicDescription]:
+        self.looks += 1
         if self.errors:
             raise self.errors.pop(0) if len(self.errors) > 1 else self.errors[0]
         return {
@@ -40,7 +42,8 @@ def admin() -> FakeAdmin:
 
 @pytest.fixture
 def watch(admin: FakeAdmin) -> Iterator[TopicWatch]:
-    watch = TopicWatch(cast(TopicAdmin, admin), [TopicSpec(name="x", partitions=1)], 0.01)
+    specs = [TopicSpec(name="x", partitions=1), TopicSpec(name="changelog", partitions=1)]
+    watch = TopicWatch(cast(TopicAdmin, admin), specs, 0.01, changelogs=["changelog"])
     yield watch
     watch.stop()
 
@@ -73,3 +76,17 @@ def test_watch_outlives_what_passes_and_finds_what_comes_after(
     watch.start()
 
     assert found(watch) == "cleanup.policy is delete"
+
+
+def test_deletions_that_are_kept_for_a_shorter_time_are_found(admin: FakeAdmin, watch: TopicWatch) -> None:
+    watch.start()
+    admin.config = {"delete.retention.ms": "172800000"}
+    looks = admin.looks
+    wait_until(lambda: admin.looks > looks + 2, 10, "some looks at a longer time")
+    watch.check()
+
+    admin.config = {"delete.retention.ms": "60000"}
+
+    message = found(watch)
+    assert "'changelog' has delete.retention.ms=60000, and had 86400000 when this instance started" in message
+    assert "Deploy the instance again" in message
