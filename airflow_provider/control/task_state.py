@@ -40,7 +40,7 @@ class TaskState(Enum):
         each but CLOSED ──> FAILED    stopped with an error; the state stays as last committed
         each ─────────────> CLOSED    the store is closed
 
-    A FAILED task goes on when a newer generation promotes it, or when it is demoted.
+    A FAILED task is tried again when a newer generation names it: an active from OWNING, a standby from FOLLOWING.
     """
 
     OWNING = "owning"

@@ -52,7 +52,9 @@ class PlanExecution:
         self._fence([task for task in self._registry.tasks.values() if task.state is TaskState.OWNING])
 
     def _change_role(self, task: Task, plan: TaskPlan) -> None:
-        if plan.same_ownership(task.plan) or plan.role is task.plan.role is Role.STANDBY:
+        """A newer generation is a further try for a task that failed, of whichever role."""
+        again = task.state is TaskState.FAILED
+        if plan.same_ownership(task.plan) or (plan.role is task.plan.role is Role.STANDBY and not again):
             task.update(plan)
         elif plan.role is Role.ACTIVE:
             task.promote(plan, renew_digest=self._duties.end(task.id))

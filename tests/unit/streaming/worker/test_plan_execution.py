@@ -5,7 +5,7 @@ import pytest
 from airflow_provider.changelog.sst_range import SstRange
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import TaskState
-from airflow_provider.errors import BrokerUnreachableError, FencedError
+from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, FencedError
 from airflow_provider.streaming.worker import plan_execution
 from airflow_provider.streaming.worker.plan import TaskPlan
 from airflow_provider.testing.in_memory_log import InMemoryLog
@@ -29,6 +29,30 @@ def test_role_follows_the_plan(before: TaskPlan, after: TaskPlan, state: TaskSta
     bench.hold(after, follow=False)
 
     assert (bench.registry.tasks[TaskId(0, 0)].state, bench.registry.tasks[TaskId(0, 0)].plan) == (state, after)
+
+
+@pytest.mark.parametrize(
+    ("failed", "newer", "state"),
+    [
+        pytest.param(active(0), active(0, 2), TaskState.RUNNING, id="active"),
+        pytest.param(standby(0), standby(0, 2), TaskState.FOLLOWING, id="standby"),
+        pytest.param(standby(0), active(0, 2), TaskState.RUNNING, id="promoted"),
+        pytest.param(active(0), standby(0, 2), TaskState.FOLLOWING, id="demoted"),
+    ],
+)
+def test_failed_task_is_tried_again_by_a_newer_generation_alone(
+    failed: TaskPlan, newer: TaskPlan, state: TaskState, bench: Bench, log: InMemoryLog
+) -> None:
+    bench.hold(failed)
+    bench.registry.tasks[TaskId(0, 0)].fail(ConfigurationError("a right that was taken away for a while"))
+    commit_elsewhere(log, 0, 1, k=1)
+
+    bench.hold(failed)
+    assert bench.state() is TaskState.FAILED
+    bench.hold(newer)
+
+    assert (bench.state(), bench.registry.tasks[TaskId(0, 0)].error) == (state, None)
+    assert bench.registry.tasks[TaskId(0, 0)].get_many([b"k"]) == [b"1"]
 
 
 def test_several_are_fenced_and_one_that_cannot_be_holds_up_no_other(bench: Bench) -> None:
