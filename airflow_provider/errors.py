@@ -7,6 +7,7 @@ Each message says what was found, what was needed and what to do next. Catch the
     ├── TopicError                  a topic is not as the job needs it; nothing was processed
     │   ├── TopicMissingError
     │   ├── TopicBlockedError       a transaction of another program hides part of it
+    │   ├── TopicDamagedError       a record on a broker's disk is not what was written: bring another replica's back
     │   ├── InputLostError          input was deleted before it was read: say what becomes of it (on_data_loss)
     │   └── TopicMismatchError      partitions, cleanup policy, replication or owner differ
     ├── BrokerUnreachableError      no broker answered within the deadline
@@ -55,6 +56,7 @@ __all__ = [
     "StoreLockedError",
     "StoreOutdatedError",
     "TopicBlockedError",
+    "TopicDamagedError",
     "TopicError",
     "TopicMismatchError",
     "TopicMissingError",
@@ -110,6 +112,12 @@ class TopicBlockedError(TopicError):
     """A transaction of another program hides part of a topic; what waits for its end goes on by itself."""
 
     error_class = ErrorClass.TRANSIENT
+
+
+class TopicDamagedError(TopicError):
+    """A record of a topic does not have its checksum; a copy of the state that has read past it goes on without it."""
+
+    error_class = ErrorClass.HOST
 
 
 class InputLostError(TopicError):

@@ -14,10 +14,11 @@ from airflow_provider.changelog.restore_settings import RestoreSettings
 from airflow_provider.errors import (
     BrokerUnreachableError,
     ConfigurationError,
+    StatefulStreamsError,
     StoreOutdatedError,
     TopicMissingError,
 )
-from airflow_provider.kafka.broker_error import refusal, refusal_to_describe
+from airflow_provider.kafka.broker_error import damage, refusal, refusal_to_describe
 from airflow_provider.kafka.connection import KafkaConnection
 
 __all__ = ["ChangelogEnds", "ChangelogPartition", "ChangelogReader"]
@@ -31,6 +32,8 @@ _FETCH: Final = {
     "auto.offset.reset": "error",
     "isolation.level": "read_committed",
     "enable.partition.eof": True,
+    # Unlike Java's, this client takes a record for good without.
+    "check.crcs": True,
     "fetch.wait.max.ms": 20,
     "queued.min.messages": 500_000,
     # The default pause of a second after every full queue would be most of a restore.
@@ -86,24 +89,24 @@ class ChangelogReader:
         )
         self.consumer = Consumer(self._config)
         self._everything: Consumer | None = None
-        self._assigned: set[ChangelogPartition] = set()
+        self._assigned: dict[ChangelogPartition, int] = {}
 
     @property
     def assigned(self) -> Collection[ChangelogPartition]:
         """What is read now; a view."""
-        return self._assigned
+        return self._assigned.keys()
 
     def add(self, partition: ChangelogPartition, offset: int) -> None:
         """Read a partition from `offset` on."""
         self.remove(partition)
         self.consumer.incremental_assign([TopicPartition(*partition, offset)])
-        self._assigned.add(partition)
+        self._assigned[partition] = offset
 
     def remove(self, partition: ChangelogPartition) -> None:
         """Stop reading a partition."""
         if partition in self._assigned:
             self.consumer.incremental_unassign([TopicPartition(*partition)])
-            self._assigned.remove(partition)
+            del self._assigned[partition]
 
     def bounds(self, partition: ChangelogPartition, position: int = 0, timeout_s: float = 10.0) -> tuple[int, int]:
         """First offset that the log still has, and the one after its last, as the broker knows them now.
@@ -183,32 +186,45 @@ class ChangelogReader:
 
         With `before`, records from that offset on are left out; ``next_offset`` shows that they came.
 
-        A partition that cannot be read has the reason in its batch's ``error``: `StoreOutdatedError` when the offset
-        is not in the log any more, `TopicMissingError` when the changelog is gone, `ConfigurationError` when it may
+        A partition that cannot be read has the reason in its batch's ``error``, and is not read any further until it
+        is added again: `StoreOutdatedError` when the offset is not in the log any more, `TopicMissingError` when the
+        changelog is gone, `TopicDamagedError` when a record is not what was written, `ConfigurationError` when it may
         not be read.
         """
         batches: dict[ChangelogPartition, ChangelogBatch] = {}
         messages = self.consumer.consume(max_records, timeout_s)
         # Records of one partition come in runs. In a large restore all are of one and none is an event: two tests a
         # record would be a tenth of its cost.
-        alone = len(self._assigned) == 1 and {_partition_of(m) for m in messages[:1] + messages[-1:]} == self._assigned
+        alone = (
+            len(self._assigned) == 1
+            and {_partition_of(m) for m in messages[:1] + messages[-1:]} == self._assigned.keys()
+        )
         for partition, run in [(_partition_of(messages[0]), messages)] if alone else _runs(messages):
             if partition not in self._assigned:
                 continue
-            batch = batches.setdefault(partition, ChangelogBatch())
-            events = [at for at, message in enumerate(run) if message.error() is not None]
-            begin = 0
-            for at in [*events, len(run)]:
-                if at > begin:
-                    batch.add(run[begin:at], before)
-                if at < len(run):
-                    self._take_event(partition, run[at], batch)
-                begin = at + 1
+            self._take_run(partition, run, batches.setdefault(partition, ChangelogBatch()), before)
         for partition, batch in batches.items():
             # Known without asking: it comes with every fetch.
             _, end = self.consumer.get_watermark_offsets(TopicPartition(*partition), cached=True)
             batch.known_end = end if end >= 0 else None
+            if batch.error is not None:
+                self.remove(partition)
+            elif partition in self._assigned:
+                self._assigned[partition] = max(self._assigned[partition], batch.next_offset)
         return batches
+
+    def _take_run(
+        self, partition: ChangelogPartition, run: Sequence[Message], batch: ChangelogBatch, before: int | None
+    ) -> None:
+        """Add a run of one partition's messages, up to an error: behind a damaged record librdkafka reads anything."""
+        events = [at for at, message in enumerate(run) if message.error() is not None]
+        begin = 0
+        for at in [*events, len(run)]:
+            if at > begin and batch.error is None:
+                batch.add(run[begin:at], before)
+            if at < len(run) and batch.error is None:
+                self._take_event(partition, run[at], batch)
+            begin = at + 1
 
     def _take_event(self, partition: ChangelogPartition, event: Message, batch: ChangelogBatch) -> None:
         error = event.error()
@@ -217,11 +233,10 @@ class ChangelogReader:
         if error.code() == KafkaError._PARTITION_EOF:
             batch.next_offset = max(batch.next_offset, event.offset() or 0)
             batch.at_end = True
+        elif (damaged := damage(event)) is not None:
+            batch.error = damaged
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-            batch.error = StoreOutdatedError(
-                f"The position in {partition[0]}[{partition[1]}] is not in the log any more ({error.str()}): the store "
-                "is restored afresh."
-            )
+            self._judge_position(partition, error, batch)
         elif error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION):
             batch.error = TopicMissingError(
                 f"Changelog {partition[0]}[{partition[1]}] is gone ({error.str()}): it was deleted while in use. "
@@ -231,6 +246,22 @@ class ChangelogReader:
             batch.error = refusal(error, f"Reading {partition[0]}[{partition[1]}]")
         elif error.fatal():
             raise KafkaException(error)
+
+    def _judge_position(self, partition: ChangelogPartition, error: KafkaError, batch: ChangelogBatch) -> None:
+        """Whether the position is not in the log: behind a damaged record librdkafka asks for offsets of its own."""
+        position = max(self._assigned[partition], batch.next_offset)
+        try:
+            low, high = self.bounds(partition, position)
+        except StatefulStreamsError as unknown:
+            batch.error = unknown
+            return
+        if low <= position <= high:
+            self.add(partition, position)
+        else:
+            batch.error = StoreOutdatedError(
+                f"The position {position} in {partition[0]}[{partition[1]}] is not in the log any more ({low} to {high}; "
+                f"{error.str()}): the store is restored afresh."
+            )
 
     def close(self) -> None:
         """Leave the cluster."""

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from airflow_provider.control.records import apply
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import TopicMissingError
-from airflow_provider.kafka.broker_error import broker_error
+from airflow_provider.kafka.broker_error import broker_error, damage
 from airflow_provider.kafka.connection import KafkaConnection
 
 __all__ = ["LOOK_EVERY_S", "LOOK_TIMEOUT_S", "UNKNOWN_TOPIC", "ControlCursor", "Ends", "consumer_config", "missing"]
@@ -45,6 +45,7 @@ def consumer_config(connection: KafkaConnection, application_id: str) -> dict[st
         "auto.offset.reset": "earliest",
         "isolation.level": "read_committed",
         "enable.partition.eof": True,
+        "check.crcs": True,
         "fetch.wait.max.ms": 100,
         "allow.auto.create.topics": False,
         "reconnect.backoff.max.ms": 1000,
@@ -108,6 +109,7 @@ class ControlCursor:
 
         Raises:
             ConfigurationError: the topic may not be read.
+            TopicDamagedError: a record is not what was written.
             KafkaException: the consumer reports a fatal error.
         """
         error, topic = message.error(), str(message.topic())
@@ -124,6 +126,8 @@ class ControlCursor:
         elif error.code() in UNKNOWN_TOPIC:
             if self._missing_since is None:  # true, or a broker that has just started: look soon
                 self._looked_at = float("-inf")
+        elif (damaged := damage(message)) is not None:
+            raise damaged
         elif error.fatal():
             raise KafkaException(error)
         return False

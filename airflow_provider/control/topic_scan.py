@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from airflow_provider.control.cursor import UNKNOWN_TOPIC, consumer_config
 from airflow_provider.errors import BrokerUnreachableError, TopicMissingError
+from airflow_provider.kafka.broker_error import damage
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
 
@@ -40,6 +41,7 @@ def scan_topic(
 
     Raises:
         TopicMissingError: there is no such topic.
+        TopicDamagedError: a record is not what was written.
         BrokerUnreachableError: the end was not reached in time.
     """
     deadline = time.monotonic() + timeout_s
@@ -64,6 +66,8 @@ def scan_topic(
                 elif error.code() == KafkaError._PARTITION_EOF:
                     # Behind the last record that compaction or deletion left, only this event says where the end is.
                     position = max(position, offset)
+                elif (damaged := damage(message)) is not None:
+                    raise damaged
     except KafkaException as error:
         if error.args[0].code() in UNKNOWN_TOPIC:
             raise missing from error

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, Message
 from confluent_kafka.admin import ClusterMetadata
 
 from airflow_provider.errors import (
     BrokerUnreachableError,
     ConfigurationError,
     StatefulStreamsError,
+    TopicDamagedError,
     TopicMismatchError,
     TopicMissingError,
 )
 
-__all__ = ["broker_error", "refusal", "refusal_to_describe"]
+__all__ = ["broker_error", "damage", "refusal", "refusal_to_describe"]
 
 _RIGHTS: Final = {
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "Create on the topics that are to be made, or on the cluster",
@@ -80,6 +81,25 @@ def refusal_to_describe(metadata: ClusterMetadata, topic: str, what: str) -> Con
     """
     found = metadata.topics.get(topic)
     return None if found is None or found.error is None else refusal(found.error, what)
+
+
+def damage(event: Message) -> TopicDamagedError | None:
+    """The error where a record came from the brokers without the checksum that was written with it (``check.crcs``).
+
+    Args:
+        event: of a consumer, which stands still there.
+
+    Returns:
+        None for any other event, and for a record.
+    """
+    error = event.error()
+    if error is None or error.code() != KafkaError._BAD_MSG:
+        return None
+    return TopicDamagedError(
+        f"Offset {event.offset()} of {event.topic()}[{event.partition()}] is damaged ({error.str()}): the broker that "
+        "leads the partition does not hold what was written, and nothing from there on is read. Let another replica "
+        "lead it, and have this broker copy the partition again; see 'A topic is damaged' in the runbook."
+    )
 
 
 def broker_error(error: KafkaError, what: str, otherwise: str) -> StatefulStreamsError:

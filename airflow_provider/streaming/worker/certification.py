@@ -27,7 +27,7 @@ class Finding(Enum):
     DIVERGED = "diverged"
     """The standby's store is moved aside and restored from the changelog."""
     ACTIVE_SUSPECT = "active_suspect"
-    """Restored from the changelog it differs still: so it is the active's store that does not hold its changelog."""
+    """Restored from the changelog it differs still: so it is no fault of the standby's host alone."""
 
 
 def finding(expected: int, found: int, restored: bool) -> Finding:
@@ -134,8 +134,9 @@ class Certification:
         )
         if what is Finding.ACTIVE_SUSPECT:
             self._suspicion = (
-                f"{differs}, and this store was just restored from the changelog: the active's store is the suspect. "
-                "Promote this standby; the former active is then compared with it and restored."
+                f"{differs}, and this store was just restored from the changelog: either the active's store is "
+                "damaged, or the changelog does not hold all that was committed. Find out which before you promote "
+                "this standby: see 'A store diverged' in the runbook."
             )
             log.error("%s", self._suspicion)
             return

@@ -11,6 +11,7 @@ from airflow_provider.errors import (
     StoreCorruptedError,
     StoreDivergedError,
     StoreOutdatedError,
+    TopicDamagedError,
     TopicMismatchError,
     TopicMissingError,
     WorkerError,
@@ -38,8 +39,8 @@ class Reaction(Enum):
 
 def reaction_to_error(error: Exception) -> Reaction:
     """To an error of opening, fencing, restoring or following."""
-    if isinstance(error, StateError):
-        return _reaction_to_state_error(error)
+    if isinstance(error, (StateError, TopicDamagedError)):
+        return _reaction_to_state_error(error)  # what a standby holds may lie beyond what is damaged
     return Reaction.FAIL if _is_for_a_person(error) else Reaction.RETRY
 
 
@@ -68,6 +69,6 @@ def _is_for_a_person(error: Exception) -> bool:
     return stops_a_running_task(type(error).__name__)
 
 
-def _reaction_to_state_error(error: StateError) -> Reaction:
+def _reaction_to_state_error(error: StateError | TopicDamagedError) -> Reaction:
     bad = isinstance(error, (StoreCorruptedError, StoreOutdatedError, StoreDivergedError))
     return Reaction.REPLACE_STORE if bad else Reaction.CLOSE_STORE

@@ -11,7 +11,13 @@ from airflow_provider.changelog import reader as reader_module
 from airflow_provider.changelog.batch import ChangelogBatch
 from airflow_provider.changelog.commit_record import COMMIT_KEY
 from airflow_provider.changelog.reader import ChangelogReader
-from airflow_provider.errors import ConfigurationError, StoreOutdatedError, TopicMismatchError, TopicMissingError
+from airflow_provider.errors import (
+    ConfigurationError,
+    StoreOutdatedError,
+    TopicDamagedError,
+    TopicMismatchError,
+    TopicMissingError,
+)
 from airflow_provider.kafka.connection import KafkaConnection
 
 
@@ -51,15 +57,19 @@ class FakeConsumer:
 
     def __init__(self, _: object) -> None:
         self.messages: Sequence[FakeMessage] = ()
+        self.low = 0
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
         """Nothing: what is given does not depend on it."""
+
+    def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
+        """Nothing either."""
 
     def consume(self, number: int, timeout_s: float) -> list[FakeMessage]:
         return list(self.messages)
 
     def get_watermark_offsets(self, partition: TopicPartition, **_: object) -> tuple[int, int]:
-        return (0, -1001 if partition.partition == 1 else 500)
+        return (self.low, -1001 if partition.partition == 1 else 500)
 
 
 def record(partition: int, offset: int, key: bytes = b"k", value: bytes | None = b"v") -> FakeMessage:
@@ -154,17 +164,28 @@ def test_what_is_left_of_a_removed_partition_is_skipped(reader: ChangelogReader)
         pytest.param(KafkaError.UNKNOWN_TOPIC_OR_PART, TopicMissingError, id="topic-gone"),
         pytest.param(KafkaError._UNKNOWN_PARTITION, TopicMissingError, id="partition-gone"),
         pytest.param(KafkaError.TOPIC_AUTHORIZATION_FAILED, ConfigurationError, id="no-right"),
+        pytest.param(KafkaError._BAD_MSG, TopicDamagedError, id="another-checksum"),
     ],
 )
 @pytest.mark.parametrize("partitions", [[0], [0, 1]], ids=["alone", "among-others"])
 def test_partition_that_cannot_be_read_says_why_after_what_came_before(
     partitions: list[int], code: int, kind: type[Exception], reader: ChangelogReader
 ) -> None:
-    batches = read(reader, partitions, record(0, 5), event(code))
+    cast(FakeConsumer, reader.consumer).low = 50
+
+    batches = read(reader, partitions, record(0, 5), event(code), record(1, 3), record(0, 6), end(0, 7))
 
     assert isinstance(batches[0].error, kind)
     assert "c[0]" in str(batches[0].error)
-    assert batches[0].records == 1
+    assert (batches[0].records, batches[0].next_offset, batches[0].at_end) == (1, 6, False)
+    assert ("c", 0) not in reader.assigned, "it is read again once it is added again"
+
+
+def test_offset_that_is_asked_for_behind_a_damaged_record_is_no_verdict_on_the_store(reader: ChangelogReader) -> None:
+    batches = read(reader, [0], record(0, 5), event(KafkaError._AUTO_OFFSET_RESET, offset=2**62))
+
+    assert (batches[0].records, batches[0].error) == (1, None)
+    assert ("c", 0) in reader.assigned, "it is read again, and the damaged record is met again"
 
 
 def test_passing_trouble_of_a_partition_is_none_of_the_readers(reader: ChangelogReader) -> None:

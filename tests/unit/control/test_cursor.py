@@ -5,10 +5,11 @@ from typing import cast
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message
 
-from airflow_provider.control.cursor import LOOK_EVERY_S, ControlCursor
+from airflow_provider.control.cursor import LOOK_EVERY_S, ControlCursor, consumer_config
 from airflow_provider.control.records import Value, to_key, to_value
 from airflow_provider.control.view import ControlView
-from airflow_provider.errors import ConfigurationError, TopicMissingError
+from airflow_provider.errors import ConfigurationError, TopicDamagedError, TopicMissingError
+from airflow_provider.kafka.connection import KafkaConnection
 from tests.builders import APPLICATION, assigned, instance
 
 FIRST, SECOND = "assignment", "status"
@@ -31,6 +32,9 @@ class FakeMessage:
 
     def key(self) -> bytes:
         return to_key(self._value)
+
+    def partition(self) -> int:
+        return 0
 
     def value(self) -> bytes:
         return to_value(self._value)
@@ -154,6 +158,13 @@ def test_fatal_error_is_raised_and_another_skipped(cursor: ControlCursor) -> Non
 
     with pytest.raises(KafkaException):
         cursor.take(cast(Message, FakeMessage(FIRST, 0, error=KafkaError(KafkaError._FENCED, "gone", fatal=True))))
+
+
+def test_damaged_record_is_never_taken_for_a_decision(cursor: ControlCursor) -> None:
+    assert consumer_config(KafkaConnection("broker:9092"), APPLICATION)["check.crcs"] is True
+
+    with pytest.raises(TopicDamagedError, match=rf"Offset 3 of {FIRST}\[0\] is damaged"):
+        cursor.take(event(FIRST, 3, KafkaError._BAD_MSG))
 
 
 def test_topic_that_may_not_be_read_is_an_error_that_names_it_and_a_group_is_not(cursor: ControlCursor) -> None:

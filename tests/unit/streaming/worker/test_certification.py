@@ -150,7 +150,7 @@ def test_restored_store_that_differs_still_lays_suspicion_on_the_active_until_it
 
     status = reported(by)
     assert status.error_kind == "StoreDivergedError"
-    assert "the active's store is the suspect" in str(status.error)
+    assert "either the active's store is damaged, or the changelog" in str(status.error)
     assert status.certificate.divergences == 2
     tick(700.0)
     task.scans[2].finds(7)

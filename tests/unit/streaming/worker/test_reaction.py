@@ -12,6 +12,7 @@ from airflow_provider.errors import (
     StoreDivergedError,
     StoreLockedError,
     StoreOutdatedError,
+    TopicDamagedError,
     TopicMissingError,
     WorkerError,
 )
@@ -26,6 +27,7 @@ from airflow_provider.streaming.worker.reaction import Reaction, reaction_to_bat
         pytest.param(StoreDivergedError("other"), Reaction.REPLACE_STORE, id="diverged"),
         pytest.param(StateError("no space left"), Reaction.CLOSE_STORE, id="state-folder"),
         pytest.param(StoreLockedError("held"), Reaction.CLOSE_STORE, id="locked"),
+        pytest.param(TopicDamagedError("flipped"), Reaction.CLOSE_STORE, id="damaged-changelog"),
         pytest.param(BrokerUnreachableError("no answer"), Reaction.RETRY, id="broker"),
         pytest.param(TopicMissingError("gone"), Reaction.RETRY, id="topic"),
         pytest.param(FencedError("while it fenced"), Reaction.RETRY, id="fenced"),
