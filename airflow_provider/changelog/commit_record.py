@@ -14,7 +14,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import TopicMismatchError
 from airflow_provider.state.position import RESERVED_PREFIX
 
-__all__ = ["COMMIT_FORMAT", "COMMIT_KEY", "CommitRecord", "SourcePosition", "newest_commit", "sequence_of"]
+__all__ = ["COMMIT_FORMAT", "COMMIT_KEY", "CommitRecord", "SourcePosition", "holds_all_of", "newest_commit"]
 
 COMMIT_KEY: Final = RESERVED_PREFIX + b"commit"
 """The reserved key. The record under it is the last of its transaction in that changelog."""
@@ -163,14 +163,26 @@ def newest_commit(known: bytes | None, found: bytes | None) -> bytes | None:
     return known if earlier.sequence > later.sequence else found
 
 
-def sequence_of(data: bytes) -> int:
-    """A commit record's sequence; 0 where it cannot be read.
+def holds_all_of(earlier: bytes, later: bytes) -> bool:
+    """Whether a task's later commit stands for all that an earlier one processed, by whichever owner it was.
+
+    A greater sequence alone does not say it: where the earlier was lost, another owner counts on from the one before.
+    Where no source is behind, every key that the earlier changed was changed again since.
 
     Args:
-        data: as it lies in a changelog.
+        earlier: as it lies in a changelog.
+        later: another.
+
+    Returns:
+        False where one of them cannot be read.
     """
-    header = _header(data)
-    return 0 if header is None else header.sequence
+    try:
+        before, after = (msgspec.json.decode(data, type=_Processed) for data in (earlier, later))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return after.sequence > before.sequence and all(
+        topic in after.sources and after.sources[topic].offset >= at.offset for topic, at in before.sources.items()
+    )
 
 
 class _Format(msgspec.Struct):
@@ -181,6 +193,11 @@ class _Header(msgspec.Struct):
     application_id: str
     task: str
     sequence: int
+
+
+class _Processed(msgspec.Struct):
+    sequence: int
+    sources: dict[str, SourcePosition]
 
 
 def _header(data: bytes) -> _Header | None:

@@ -259,8 +259,8 @@ class ChangelogReader:
             self.add(partition, position)
         else:
             batch.error = StoreOutdatedError(
-                f"The position {position} in {partition[0]}[{partition[1]}] is not in the log any more ({low} to {high}; "
-                f"{error.str()}): the store is restored afresh."
+                f"The position {position} in {partition[0]}[{partition[1]}] is not in the log any more ({low} "
+                f"to {high}; {error.str()}): the store is restored afresh."
             )
 
     def close(self) -> None:

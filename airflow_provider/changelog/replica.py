@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 
 from airflow_provider.changelog.batch import ChangelogBatch
-from airflow_provider.changelog.commit_record import newest_commit, sequence_of
+from airflow_provider.changelog.commit_record import holds_all_of, newest_commit
 from airflow_provider.changelog.restore_meter import RestoreMeter
 from airflow_provider.changelog.resume_point import slept_too_long
 from airflow_provider.changelog.sst_range import SstRange
@@ -127,7 +127,7 @@ class Replica:
         return offset if self._awaited_commit is None else self._awaited_commit
 
     def _check_commit(self, batch: ChangelogBatch) -> bool:
-        """Whether no commit is awaited, or later ones were read, so that it may be compacted away.
+        """Whether no commit is awaited, or later ones that hold all of it, so that it may be compacted away.
 
         Raises:
             StoreDivergedError: it is not in the changelog.
@@ -138,7 +138,7 @@ class Replica:
         if batch.next_offset <= awaited or (batch.commit is None and not batch.at_end):
             return False  # its marker is not written yet, or the next commit not read
         commit = None if self.store.position is None else self.store.position.commit
-        if batch.commit is not None and commit is not None and sequence_of(batch.commit) > sequence_of(commit):
+        if batch.commit is not None and commit is not None and holds_all_of(commit, batch.commit):
             self._awaited_commit = None
             return True
         raise StoreDivergedError(

@@ -278,6 +278,39 @@ def test_commit_that_the_brokers_acknowledged_and_lost_is_made_again(
     assert len(instance.quarantined) == 1
 
 
+def test_lost_commit_is_not_gone_on_from_after_another_owner_made_more_commits(
+    application: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = random_orders(seed=59, number=160, customers=120)
+    first, second, *_ = batches_of(orders, 40)
+    monkeypatch.setattr(ForgetfulProducer, "commits", 0)
+    monkeypatch.setattr(
+        "airflow_provider.changelog.writer.Producer", lambda config: ForgetfulProducer(Producer(config))
+    )
+    i1, i2 = application.instance("i1"), application.instance("i2")
+    plan = i1.plan(active(0))
+    with closing(Slot(plan)) as slot:
+        for batches in ([], record_batches((0, first)), record_batches((0, second))):
+            slot.call(plan, batches, False)
+        application.settle()
+    plan = i2.plan(active(0, generation=2))
+    with closing(Slot(plan)) as slot:
+        for batches in ([], record_batches((0, second[:10])), record_batches((0, second[10:20]))):
+            slot.call(plan, batches, False)
+        application.settle()
+
+    following = i1.plan(standby(0, generation=2))
+    with closing(Slot(following)) as slot:
+        status = the_only(slot.call(following, (), False))
+
+        assert status.error_kind == "StoreDivergedError"
+        assert "acknowledged the commit at offset" in str(status.error)
+        process(slot, i1.plan(active(0, generation=3)), orders)
+    application.settle()
+    assert sink_of(application) == expected_outputs(orders)
+    assert i1.stored() == newest_by_key(records_of(application.connection.bootstrap_servers, application.changelog))
+
+
 def test_outage_is_no_change_of_the_topics(application: Application, proxy: KafkaProxy) -> None:
     admin = CountingAdmin(application.connection, timeout_s=0.5)
     watch = TopicWatch(admin, [changelog_spec(application.spec.application_id, "state", 1)], interval_s=0.1)

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider.changelog import replica as replica_module
 from airflow_provider.changelog.batch import ChangelogBatch
-from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord
+from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord, SourcePosition
 from airflow_provider.changelog.replica import Replica
 from airflow_provider.changelog.resume_point import find_resume_point
 from airflow_provider.changelog.sst_range import SstRange
@@ -452,7 +452,7 @@ def test_files_of_another_store_are_not_taken_over(pair: tuple[Replica, Replica]
     assert [dict(r.store.items(r.name)) for r in pair] == [{}, {b"a": b"1"}]
 
 
-def commit_record(sequence: int) -> bytes:
+def commit_record(sequence: int, processed_to: int = 0) -> bytes:
     return CommitRecord(
         application_id="orders",
         task=TaskId(0, 0),
@@ -461,7 +461,7 @@ def commit_record(sequence: int) -> bytes:
         instance="i1",
         incarnation=1,
         committed_at_ms=0,
-        sources={},
+        sources={"orders": SourcePosition(processed_to)},
     ).to_bytes()
 
 
@@ -519,22 +519,29 @@ def test_end_of_an_earlier_owner_is_not_waited_for_by_a_standby(replica: Replica
     assert (replica.reached_end, replica.lag_records) == (True, 0)
 
 
+OWN = 40
+"""Up to where the commit that may be lost has processed the source."""
+
+
 def committed(replica: Replica, sequence: int, offset: int) -> None:
     """As the owner does: what it wrote itself, up to an offset, is in the store."""
     before = replica.store.position or Position()
     to = replica.position_after_commit(offset, offset - replica.offset, 1)
-    replica.store.write({"state": ()}, before.moved(CHANGELOG, to, commit_record(sequence)))
+    replica.store.write({"state": ()}, before.moved(CHANGELOG, to, commit_record(sequence, OWN)))
 
 
 @pytest.mark.parametrize(
     ("batches", "found"),
     [
-        pytest.param([({COMMIT_KEY: commit_record(3)}, 10, False)], True, id="it-is-there"),
+        pytest.param([({COMMIT_KEY: commit_record(3, OWN)}, 10, False)], True, id="it-is-there"),
         pytest.param([({}, 9, True)], None, id="its-marker-is-not-written-yet"),
-        pytest.param([({}, 9, True), ({COMMIT_KEY: commit_record(3)}, 10, True)], True, id="its-marker-came-later"),
+        pytest.param(
+            [({}, 9, True), ({COMMIT_KEY: commit_record(3, OWN)}, 10, True)], True, id="its-marker-came-later"
+        ),
         pytest.param([({}, 11, True)], False, id="nothing-is-there"),
-        pytest.param([({b"a": b"1", COMMIT_KEY: commit_record(3)}, 13, True)], False, id="another-in-its-place"),
-        pytest.param([({b"a": b"1", COMMIT_KEY: commit_record(4)}, 13, True)], True, id="compacted-away"),
+        pytest.param([({b"a": b"1", COMMIT_KEY: commit_record(3, OWN)}, 13, True)], False, id="another-in-its-place"),
+        pytest.param([({b"a": b"1", COMMIT_KEY: commit_record(4, OWN)}, 13, True)], True, id="compacted-away"),
+        pytest.param([({b"a": b"1", COMMIT_KEY: commit_record(9, OWN - 1)}, 13, True)], False, id="others-did-less"),
         pytest.param([({b"a": b"1"}, 12, False)], None, id="the-next-commit-is-not-read-yet"),
         pytest.param([({b"a": b"1"}, 12, False), ({b"b": b"1"}, 13, True)], False, id="no-commit-came"),
     ],
