@@ -122,8 +122,9 @@ class Replica:
             low: first offset that the log still has.
         """
         position = self.position
-        if position is not None and position.own_commit and low < offset == position.offset:
-            self._awaited_commit = offset - 1
+        at = None if position is None else position.own_commit_at
+        if position is not None and at is not None and low <= at and offset == position.offset:
+            self._awaited_commit = at
         return offset if self._awaited_commit is None else self._awaited_commit
 
     def _check_commit(self, batch: ChangelogBatch) -> bool:
@@ -137,8 +138,7 @@ class Replica:
             return True
         if batch.next_offset <= awaited or (batch.commit is None and not batch.at_end):
             return False  # its marker is not written yet, or the next commit not read
-        commit = None if self.store.position is None else self.store.position.commit
-        if batch.commit is not None and commit is not None and holds_all_of(commit, batch.commit):
+        if self._is_held_by(batch.commit):
             self._awaited_commit = None
             return True
         raise StoreDivergedError(
@@ -147,6 +147,11 @@ class Replica:
             "restored, and the records are processed again. Outputs of the same transaction may be seen twice if other "
             "partitions did not lose it: see docs/faults.md, 'Brokers'."
         )
+
+    def _is_held_by(self, later: bytes | None) -> bool:
+        """Whether a commit holds all of the store's, which may then be compacted away."""
+        own = None if self.store.position is None else self.store.position.commit
+        return own is not None and later is not None and holds_all_of(own, later)
 
     @property
     def offset(self) -> int:
@@ -209,8 +214,8 @@ class Replica:
         *,
         complete_at_ms: int,
     ) -> None:
-        """Write changes and this changelog's position after them."""
-        self._write(changes, self._position_at(offset, timestamp_ms, complete_at_ms), commit)
+        """Write changes and this changelog's position after them; a commit that is awaited still is kept in it."""
+        self._write(changes, self._position_at(offset, timestamp_ms, complete_at_ms, self._awaited_commit), commit)
 
     def _write(
         self, changes: Iterable[tuple[bytes, bytes | None]], to: ChangelogPosition, commit: bytes | None = None
@@ -240,17 +245,17 @@ class Replica:
             )
         now = now_ms()
         self._note_complete(now, now)
-        return self._position_at(offset, timestamp_ms, now, own_commit=True)
+        return self._position_at(offset, timestamp_ms, now, own_commit_at=offset - 1)
 
     def _position_at(
-        self, offset: int, timestamp_ms: int, complete_at_ms: int, *, own_commit: bool = False
+        self, offset: int, timestamp_ms: int, complete_at_ms: int, own_commit_at: int | None
     ) -> ChangelogPosition:
         return ChangelogPosition(
             offset=offset,
             topic_id=self._topic_id,
             timestamp_ms=timestamp_ms,
             complete_at_ms=complete_at_ms,
-            own_commit=own_commit,
+            own_commit_at=own_commit_at,
         )
 
     @property
@@ -307,6 +312,8 @@ class Replica:
         self.store.ingest(self.name, sst_range.files)
         timestamp_ms = sst_range.timestamp_ms or (0 if before is None else before.timestamp_ms)
         commit = None if sst_range.commit is None else sst_range.commit.encode()
+        if self._is_held_by(commit):
+            self._awaited_commit = None
         self._move((), sst_range.end, timestamp_ms, commit, complete_at_ms=self._complete_since_ms)
         self.meter.add(sst_range.records, sst_range.record_bytes)
 

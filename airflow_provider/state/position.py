@@ -31,15 +31,15 @@ class ChangelogPosition:
         complete_at_ms: when it was known last that all of the changelog is applied, epoch ms of this host; before the
             first time, when its restore began. What was deleted since then may be missing. Each changelog has its own:
             a store whose changelog was not read for long has slept, however busy the task's other stores were.
-        own_commit: whether the last record applied is a commit record that the task's owner wrote itself, and that
-            nobody has read back since: the brokers' word is all there is for it.
+        own_commit_at: offset of the last commit record that the task's owner wrote itself, while nobody has read it
+            back: the brokers' word is all there is for it. None where there is none, and once it was read.
     """
 
     offset: int
     topic_id: str | None = None
     timestamp_ms: int = 0
     complete_at_ms: int = 0
-    own_commit: bool = False
+    own_commit_at: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

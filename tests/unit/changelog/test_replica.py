@@ -573,6 +573,49 @@ def test_own_commit_that_is_not_in_the_changelog_is_not_gone_on_from(
         assert replica.read_back(replica.offset, 0) == replica.offset, "it is read back once"
 
 
+def test_own_commit_is_looked_for_by_the_next_worker_too_where_one_dies_in_the_middle_of_the_next_commit(
+    replica: Replica, store: Store
+) -> None:
+    committed(replica, 3, 10)
+    replica.touch()
+    replica.resume()
+    assert replica.read_back(10, 0) == 9
+    first = batch({b"a": b"1"}, 12)
+    first.first_offset = 11
+    replica.apply(first)
+
+    next_worker = Replica(store, "state", CHANGELOG)
+
+    assert (next_worker.offset, next_worker.read_back(12, 0)) == (12, 9)
+    whole = batch({b"a": b"1", b"b": b"1", COMMIT_KEY: commit_record(3, OWN)}, 14, at_end=True)
+    whole.first_offset = 11
+    with pytest.raises(StoreDivergedError, match="acknowledged the commit at offset 9"):
+        next_worker.apply(whole)
+
+
+def test_own_commit_that_a_shared_restore_went_past_is_not_read_back(tmp_path: Path, replica: Replica) -> None:
+    committed(replica, 3, 10)
+    replica.resume()
+    replica.read_back(10, 0)
+    write_sst(tmp_path / "10.sst", {b"a": b"1"}, RocksDBOptions())
+
+    replica.ingest(
+        SstRange(
+            store="state",
+            begin=10,
+            end=20,
+            files=(str(tmp_path / "10.sst"),),
+            records=2,
+            record_bytes=2,
+            commit=commit_record(4, OWN).decode(),
+            timestamp_ms=1,
+        )
+    )
+
+    replica.resume()
+    assert replica.read_back(20, 0) == 20
+
+
 def test_commit_that_the_log_has_cut_off_is_not_read_back(replica: Replica) -> None:
     committed(replica, 3, 10)
 
