@@ -98,7 +98,7 @@ class Parts:
 
     def state_dir(self, instance: Instance) -> str:
         """Where an instance keeps its stores."""
-        return instance.state_dir or f"{self.stream.state_dir}/{instance.name}"
+        return self.stream.state_dir_of(instance)
 
     def queue(self, instance: Instance) -> dict[str, Any]:
         """An operator's argument that has it run on an instance's host."""

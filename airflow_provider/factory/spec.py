@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final
@@ -133,6 +134,14 @@ class Stream:
                 raise ConfigurationError(f"{self.application_id!r} has {what}={values!r}: give a list of one or more.")
         if len(set(names)) != len(names):
             raise ConfigurationError(f"{self.application_id!r} names an instance twice: {', '.join(names)}.")
+        folders = [(instance.queue, os.path.normpath(self.state_dir_of(instance))) for instance in self.instances]
+        for instance, (queue, folder) in zip(self.instances, folders, strict=True):
+            if folders.count((queue, folder)) > 1:
+                raise ConfigurationError(
+                    f"{self.application_id!r} gives {instance.name!r} the state_dir {folder!r}, which another instance "
+                    f"of the queue {queue!r} has too: a standby there would be its active's own store. Give each a "
+                    "folder of its own, or leave state_dir out."
+                )
         if not 0 <= self.num_standby_replicas < len(names):
             raise ConfigurationError(
                 f"{self.application_id!r} has num_standby_replicas={self.num_standby_replicas!r} and {len(names)} "
@@ -147,6 +156,10 @@ class Stream:
                     f"{self.application_id!r} drills instance {drill.instance!r}, which it does not have: name one of "
                     f"{', '.join(names)}."
                 )
+
+    def state_dir_of(self, instance: Instance) -> str:
+        """The folder of an instance's stores."""
+        return instance.state_dir or f"{self.state_dir}/{instance.name}"
 
     @property
     def instance_names(self) -> list[str]:

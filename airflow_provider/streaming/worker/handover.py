@@ -2,6 +2,7 @@
 
 Spark may give a task to any idle worker, and RocksDB's lock lets one process in. So the worker that needs a store asks
 the worker that holds it to close it, over a Unix socket; no two compete for the lock, and a dead holder's is free.
+A worker of another instance is not asked: two instances that share a state folder would be one copy of the state.
 """
 
 from __future__ import annotations
@@ -60,43 +61,63 @@ class Handover:
         self._folder.cleanup()
 
 
-def open_store(open_: Callable[[], Store], path: Path, address: str, timeout_s: float = 20.0) -> Store:
-    """Open a store, asking its holder to close it if there is one.
+def open_store(open_: Callable[[], Store], path: Path, address: str, instance: str, timeout_s: float = 20.0) -> Store:
+    """Open a store, asking its holder to close it if there is one of the same instance.
 
     Args:
         open_: opens it.
         path: its folder.
         address: of this worker's `Handover`, for the workers that need the store later.
+        instance: whose worker this is.
         timeout_s: how long to ask.
 
     Raises:
-        StoreLockedError: the holder lives and does not close it in time, or is no worker of this package.
+        StoreLockedError: the holder lives and does not close it in time, is another instance's, or is no worker of this
+            package.
     """
     deadline = time.monotonic() + timeout_s
     holder = path.parent / f"{path.name}.{_HOLDER}"
     while True:
         try:
             store = open_()
-        except StoreLockedError:
+        except StoreLockedError as error:
+            other, other_address = _read_holder(holder)
+            foreign = other not in (None, instance)
             if time.monotonic() > deadline:
-                raise
-            _ask(holder, str(path), deadline)
+                if not foreign:
+                    raise
+                raise StoreLockedError(
+                    f"The store at {path} is held by the instance {other!r}, and this is {instance!r}: both were given "
+                    "the same state folder, so that they are one copy of the state and not two. Give each instance a "
+                    "state folder of its own."
+                ) from error
+            if not foreign:
+                _ask(other_address, str(path), deadline)
             time.sleep(_RETRY_S)
         else:
             try:
-                holder.write_text(address)
+                holder.write_text(f"{address}\n{instance}\n")
             except OSError:
                 store.close()
                 raise
             return store
 
 
-def _ask(holder: Path, folder: str, deadline: float) -> None:
+def _read_holder(holder: Path) -> tuple[str | None, str]:
+    """The instance of a store's last holder, and the address to ask; None and "" where they are not known."""
+    try:
+        address, *instance = holder.read_text().splitlines()
+    except (OSError, ValueError):
+        return None, ""
+    return (instance[0] if instance else None), address
+
+
+def _ask(address: str, folder: str, deadline: float) -> None:
     # A dead holder cannot be asked and need not be: the kernel gives its lock back.
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as client:
         client.settimeout(max(0.1, deadline - time.monotonic()))
-        with _reachable(holder.read_text()) as address:
-            client.connect(address)
+        with _reachable(address) as reachable:
+            client.connect(reachable)
         client.sendall(f"{folder}\n".encode())
         client.makefile().readline()
 

@@ -63,6 +63,7 @@ def open_replica(
     directory: StateDirectory,
     reader: RestoreConsumer,
     address: str,
+    instance: str,
     fresh: bool = False,
     strict: bool = False,
     lock_timeout_s: float = 20.0,
@@ -77,6 +78,7 @@ def open_replica(
         directory: of the stores.
         reader: gets the changelog added.
         address: of this worker's handover.
+        instance: whose worker this is.
         fresh: move aside whatever is there.
         strict: raise instead of putting an empty store in the place of a bad one.
         lock_timeout_s: how long a living holder of the store is asked to release it.
@@ -95,7 +97,9 @@ def open_replica(
     def open_(moving_aside: bool) -> tuple[Replica, int]:
         if moving_aside:
             directory.quarantine(task)
-        store = open_store(lambda: Store(path, [job.store.name], job.store.rocksdb), path, address, lock_timeout_s)
+        store = open_store(
+            lambda: Store(path, [job.store.name], job.store.rocksdb), path, address, instance, lock_timeout_s
+        )
         if store.unknown_stores:
             log.warning("%s holds stores that the job does not name, they are kept: %s", path, store.unknown_stores)
         replica = Replica(

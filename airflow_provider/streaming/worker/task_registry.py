@@ -138,6 +138,7 @@ class TaskRegistry:
             self._directory,
             self._reader,
             self._address,
+            self._settings.instance,
             fresh=replay,
             # With snapshots a bad store is not replaced at once: an empty one may be filled by them.
             strict=plan.yields_to_standby or self._job.snapshots is not None,

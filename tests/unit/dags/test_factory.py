@@ -324,6 +324,15 @@ def test_wrong_argument_is_refused_in_one_line(wrong: dict[str, Any], message: s
     assert "\n" not in str(found.value)
 
 
+def test_instances_of_one_queue_with_one_state_folder_are_refused() -> None:
+    apart = [Instance("a", queue="h1", state_dir="/data/s"), Instance("b", queue="h2", state_dir="/data/s")]
+    together = [Instance("a", state_dir="/data/s"), Instance("b", state_dir="/data/x/../s/")]
+
+    assert isinstance(stream_dags("orders", **{**ARGUMENTS, "instances": apart}), StreamDags)
+    with pytest.raises(ConfigurationError, match="gives 'a' the state_dir '/data/s', which another instance"):
+        stream_dags("orders", **{**ARGUMENTS, "instances": together})
+
+
 @pytest.mark.parametrize(
     "make",
     [

@@ -23,8 +23,8 @@ class Worker:
         self.willing.set()
         self._store: Store | None = None
 
-    def open(self, path: Path, timeout_s: float = 20.0) -> Store:
-        self._store = open_store(lambda: Store(path, ["state"]), path, self.handover.address, timeout_s)
+    def open(self, path: Path, timeout_s: float = 20.0, instance: str = "i1") -> Store:
+        self._store = open_store(lambda: Store(path, ["state"]), path, self.handover.address, instance, timeout_s)
         return self._store
 
     def close(self) -> None:
@@ -109,6 +109,19 @@ def test_store_of_somebody_else_is_refused_after_the_deadline(workers: tuple[Wor
         workers[0].open(path, timeout_s=0.1)
 
     somebody.close()
+
+
+def test_other_instance_with_the_same_state_folder_is_refused_and_the_holder_not_asked(
+    workers: tuple[Worker, Worker], tmp_path: Path
+) -> None:
+    first, second = workers
+    path = tmp_path / "0_0" / "state"
+    first.open(path, instance="i1")
+
+    with pytest.raises(StoreLockedError, match=r"held by the instance 'i1', and this is 'i2': .* folder of its own"):
+        second.open(path, timeout_s=0.1, instance="i2")
+
+    assert first.asked == []
 
 
 def test_holder_that_is_gone_need_not_be_asked(workers: tuple[Worker, Worker], tmp_path: Path) -> None:
