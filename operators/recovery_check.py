@@ -9,7 +9,7 @@ from airflow.sdk import Context, XComArg
 
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import from_plain, to_plain
-from airflow_provider.control.drill_judgement import answer_to, judge_drill, judged_record
+from airflow_provider.control.drill_judgement import answer_to, judge_when_measured, judged_record
 from airflow_provider.control.drill_waits import redundancy_back
 from airflow_provider.control.history_table import history_table
 from airflow_provider.control.injected_fault import InjectedFault
@@ -111,7 +111,7 @@ class CheckRecoveryOperator(ControlOperator):
     def _check(self) -> dict[str, Any]:
         fault = self._fault()
         commits = self.hook.read_commits(self.application_id, self.store, fault.positions)
-        judged = judge_drill(self.hook.read(self.application_id), fault, self._limit_s, commits)
+        judged = judge_when_measured(lambda: self.hook.read(self.application_id), fault, self._limit_s, commits)
         found = judged.failover
         if found is not None:
             self.log.info("The drill's failover\n%s", found)

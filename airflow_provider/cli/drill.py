@@ -20,7 +20,7 @@ from airflow_provider.control.condition_wait import wait_for
 from airflow_provider.control.conditions import Condition, Outcome, StandbysWarm
 from airflow_provider.control.disk_headroom import disk_problems
 from airflow_provider.control.drill import choose_victim
-from airflow_provider.control.drill_judgement import judge_drill, judged_record
+from airflow_provider.control.drill_judgement import judge_when_measured, judged_record
 from airflow_provider.control.drill_kind import DRILLS, DrillKind
 from airflow_provider.control.drill_waits import fault_over, fault_taken, redundancy_back
 from airflow_provider.control.fault_injection import inject_fault
@@ -135,7 +135,7 @@ class _Drill:
         try:
             self._recover(fault)
             commits = read_commits(self._cluster, self._application_id, self._asked.store, fault.positions)
-            judge_drill(self._read(), fault, self._asked.max_rto, commits)
+            judge_when_measured(self._read, fault, self._asked.max_rto, commits)
         except _VERDICTS as verdict:
             error = verdict
         finally:

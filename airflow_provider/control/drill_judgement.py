@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.commit_chain import Commit, check_chain, check_resumed_exactly
@@ -24,14 +26,22 @@ __all__ = [
     "NotMeasuredError",
     "answer_to",
     "judge_drill",
+    "judge_when_measured",
     "judged_record",
     "reported_end",
     "restores_after",
 ]
 
 
+_LOOK_S: Final = 0.5
+
+
 class NotMeasuredError(InstanceError):
     """A drill that broke nothing and measured nothing: it is skipped, neither passed nor failed."""
+
+
+class NotMeasuredYetError(InstanceError):
+    """A next owner has not committed, although its source may hold records: it may still."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +85,35 @@ def judge_drill(
     if fault.spec.cause is None:
         return _judge_unanswered(view, fault)
     return _judge_answered(view, fault, max_rto_s, commits or {})
+
+
+def judge_when_measured(
+    read: Callable[[], ControlView],
+    fault: InjectedFault,
+    max_rto_s: float | None,
+    commits: Mapping[TaskId, Sequence[Commit]] | None = None,
+    timeout_s: float = 60.0,
+) -> JudgedDrill:
+    """As `judge_drill`, once the next owners have committed: where nothing had to be replaced, all is whole before.
+
+    Args:
+        read: gives the newest view.
+        fault: what was injected.
+        max_rto_s: see `judge_drill`.
+        commits: see `judge_drill`.
+        timeout_s: how long to wait for a commit.
+
+    Raises:
+        StatefulStreamsError: as `judge_drill`.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            return judge_drill(read(), fault, max_rto_s, commits)
+        except NotMeasuredYetError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_LOOK_S)
 
 
 def _judge_answered(
@@ -242,7 +281,7 @@ def answer_to(fault: InjectedFault, view: ControlView) -> IncidentRecord | None:
 def _not_measured(fault: InjectedFault, found: FailoverReport) -> InstanceError:
     idle = set(found.without_input)
     if open_tasks := [str(task) for task in fault.tasks if task not in idle]:
-        return InstanceError(
+        return NotMeasuredYetError(
             f"Not measured: of {fault.instance}'s tasks, one of {', '.join(open_tasks)} has not committed since the "
             "failure although its source may hold records, or was moved again before it did. So this drill is not "
             "passed. Look at their status, then drill again."
