@@ -81,5 +81,6 @@ def found(accounts: Accounts) -> tuple[Incident, ...]:
 
 
 def lags(accounts: Accounts) -> list[int | None]:
+    """As far as they are known of a source that holds something."""
     sources: list[SourceStatus] = [task.source for task in accounts.status("i1").tasks]
-    return [source.lag_records for source in sources]
+    return [source.lag_records if source.end else None for source in sources]
