@@ -121,7 +121,7 @@ class TopicDamagedError(TopicError):
 
 
 class InputLostError(TopicError):
-    """Input was deleted before it was read, so that the task cannot go on where it stopped."""
+    """Input was deleted before it was read, or a log was cut behind it: the task cannot go on where it stopped."""
 
 
 class BrokerUnreachableError(StatefulStreamsError):

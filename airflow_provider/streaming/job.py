@@ -232,10 +232,13 @@ class StatefulJob:
     def on_data_loss(self, policy: Literal["fail", "continue"]) -> StatefulJob:
         """Say what a task does when input was deleted before it was read, by retention or by a person.
 
+        The same where the source's end fell back below what the task has processed, by an unclean leader election: new
+        records get offsets that the task has processed before, and would be skipped.
+
         Args:
             policy: ``"fail"`` (the default) stops the task with an error that names the range of offsets;
-                ``"continue"`` goes on with the first record that is left, and counts the range in ``lost_records`` of
-                the task's status.
+                ``"continue"`` goes on with the first record that is left, or that is not skipped, and counts the range
+                in ``lost_records`` of the task's status.
 
         Raises:
             ConfigurationError: it is neither.

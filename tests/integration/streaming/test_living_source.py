@@ -150,9 +150,16 @@ def cut(broker: EmbeddedBroker, topic: str, end: int) -> None:
             index.unlink()
 
 
-@pytest.mark.parametrize("on_data_loss", ["fail", "continue"])
+@pytest.mark.parametrize(
+    ("on_data_loss", "owned"),
+    [
+        pytest.param("fail", True, id="fail"),
+        pytest.param("fail", False, id="fail-before-the-task-is-owned"),
+        pytest.param("continue", True, id="continue"),
+    ],
+)
 def test_records_before_the_position_of_a_source_that_was_cut_are_not_skipped_in_silence(
-    on_data_loss: str, application_id: str, tmp_path: Path
+    on_data_loss: str, owned: bool, application_id: str, tmp_path: Path
 ) -> None:
     with EmbeddedBroker(settings_of_broker(tmp_path / "kafka")) as broker:
         accounts = Accounts(broker.bootstrap_servers, application_id, tmp_path, num_tasks=1, seed=6)
@@ -163,12 +170,21 @@ def test_records_before_the_position_of_a_source_that_was_cut_are_not_skipped_in
             write_one_by_one(accounts, 100)
             accounts.wait(lambda: read_up_to(accounts, 100), "the records to be counted", DEADLINE_S)
 
+            if not owned:
+                accounts.assign("-")
+                accounts.wait(lambda: accounts.status("i1").tasks == (), "the task to be given away", DEADLINE_S)
             broker.kill()
             cut(broker, accounts.orders.topic, 70)
             broker.start()
+            if not owned:
+                accounts.assign("i1")
 
             if on_data_loss == "fail":
-                accounts.wait(lambda: told(accounts)[0].state is TaskState.FAILED, "the loss to be found", DEADLINE_S)
+                accounts.wait(
+                    lambda: [task.state for task in told(accounts)] == [TaskState.FAILED],
+                    "the loss to be found",
+                    DEADLINE_S,
+                )
                 (task,) = told(accounts)
                 assert task.error_kind == "InputLostError"
                 assert f"{accounts.orders.topic}[0] ends at offset 70" in str(task.error)
