@@ -242,8 +242,8 @@ class ChangelogReader:
                 f"Changelog {partition[0]}[{partition[1]}] is gone ({error.str()}): it was deleted while in use. "
                 "Do not create an empty one: restore it, see the runbook."
             )
-        elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            batch.error = refusal(error, f"Reading {partition[0]}[{partition[1]}]")
+        elif (refused := refusal(error, f"Reading {partition[0]}[{partition[1]}]")) is not None:
+            batch.error = refused
         elif error.fatal():
             raise KafkaException(error)
 

@@ -19,7 +19,7 @@ from airflow_provider.streaming.driver.topic_watch import TopicWatch
 from airflow_provider.streaming.worker.slot import Slot
 from tests.integration.guarded_broker import GuardedBroker
 from tests.integration.streaming.accounts import Accounts
-from tests.integration.streaming.application import Application, active, the_only
+from tests.integration.streaming.application import Application, active, standby, the_only
 from tests.integration.streaming.committed import outputs_by_key, records_of
 from tests.integration.streaming.orders import batches_of, expected_outputs, random_orders, record_batches
 from tests.integration.streaming.refusing_case import RefusingCase, lives
@@ -109,6 +109,26 @@ def test_task_that_lacks_a_right_fails_and_is_held(
         assert words.format(application_id) in str(last.error)
     sink = records_of(guarded.bootstrap_servers, str(application.spec.sink_topic))
     assert outputs_by_key(sink) == expected_outputs(BEFORE)
+
+
+def test_warm_standby_that_may_not_read_its_changelog_any_more_says_so(
+    application: Application, guarded: GuardedBroker
+) -> None:
+    i2 = dataclasses.replace(application, connection=guarded.user).instance("i2")
+    plan = i2.plan(standby(0), budget_s=0.5)
+    with closing(Slot(plan)) as slot:
+        wait_until(lambda: the_only(slot.call(plan, (), False)).lag_records == 0, 30.0, "it to be warm")
+        guarded.deny(ResourceType.TOPIC, application.changelog, AclOperation.READ)
+        owner = application.instance("i1").plan(active(0, 2))
+        with closing(Slot(owner)) as active_slot:
+            active_slot.call(owner, (), False)
+            active_slot.call(owner, record_batches((0, AFTER)), False)
+
+        def said() -> str | None:
+            return the_only(slot.call(plan, (), False)).error
+
+        error = wait_until(said, 30.0, "the standby to say so")
+    assert f"{application.changelog}[0] is not authorized" in str(error)
 
 
 def test_transaction_timeout_that_the_brokers_refuse_fails_the_task(application: Application) -> None:
