@@ -104,7 +104,8 @@ class StateDirectory:
         """Destroy the oldest databases in quarantine until the bounds are kept.
 
         Args:
-            whole: tasks whose database is whole; what others left is kept, whatever the bounds.
+            whole: tasks whose database is whole; of each other the largest, which is the likeliest to hold all of the
+                state, and the newest are kept, whatever the bounds.
             max_stores: how many may stay.
             max_bytes: how large they may be together.
 
@@ -114,11 +115,21 @@ class StateDirectory:
         aside = sorted((self.path / _QUARANTINE).glob("*"), key=lambda path: path.name)
         sizes = {path: folder_bytes(path) for path in aside}
         destroyed: list[Path] = []
+        by_task: dict[TaskId, list[Path]] = {}
+        for path in aside:
+            if named := _ASIDE.fullmatch(path.name):
+                by_task.setdefault(TaskId.parse(named[2]), []).append(path)
+        kept = {
+            path
+            for task, found in by_task.items()
+            if task not in whole
+            for path in (max(found, key=sizes.__getitem__), found[-1])
+        }
+        free = {path for found in by_task.values() for path in found} - kept
         for path in aside:
             if len(sizes) <= max_stores and sum(sizes.values()) <= max_bytes:
                 break
-            named = _ASIDE.fullmatch(path.name)
-            if named and TaskId.parse(named[2]) in whole:
+            if path in free:
                 shutil.rmtree(path)
                 del sizes[path]
                 destroyed.append(path)

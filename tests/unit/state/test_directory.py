@@ -97,6 +97,15 @@ def test_bad_store_is_kept_until_its_successor_is_whole(tmp_path: Path) -> None:
     assert aside[0].exists()
 
 
+def test_of_a_task_that_is_restored_in_vain_the_largest_and_the_newest_are_kept(tmp_path: Path) -> None:
+    directory = StateDirectory(tmp_path, "orders")
+    aside = [put_aside(directory, 0, size) for size in (10, 90, 20, 90, 20)]
+
+    assert directory.prune([], max_stores=4, max_bytes=1000) == (aside[0],)
+    assert directory.prune([], max_stores=0, max_bytes=0) == (aside[2], aside[3])
+    assert [path.exists() for path in aside] == [False, True, False, False, True]
+
+
 def test_tasks_are_those_of_which_a_database_lies_there(tmp_path: Path) -> None:
     directory = StateDirectory(tmp_path, "orders")
     for task in (TaskId(0, 11), TaskId(0, 2), TaskId(1, 0)):
