@@ -146,16 +146,20 @@ class Certification:
             f"{differs}: it is moved aside and restored from the changelog. Look at that host's disk and memory."
         )
 
+    def give_up(self) -> None:
+        """End a comparison that is under way, without a finding."""
+        if self._check is not None:
+            self._check.scan.cancel()
+        self._check = None
+
     def leave(self) -> bool:
         """The store is closed, or becomes the active's: a comparison under way is given up.
 
         Returns:
             Whether the digest in the commit records was found wrong.
         """
-        if self._check is not None:
-            self._check.scan.cancel()
+        self.give_up()
         suspected = self._suspicion is not None
-        self._check = None
         self._certified = None
         self._suspicion = None
         self._due = 0.0  # what comes back as a standby's is compared at once

@@ -89,6 +89,10 @@ class StandbyDuties:
     def _certify(self, tasks: Sequence[Task], isolating: Isolating) -> None:
         """Compare the standbys' stores with their actives', one at a time."""
         interval_s = self._job.certify_interval_s
+        following = {task.id for task in tasks if task.state is TaskState.FOLLOWING}
+        for task_id, certification in self._certifications.items():
+            if certification.checking and task_id not in following:
+                certification.give_up()  # it failed meanwhile: the others' turn
         for task in tasks:
             checking = any(certification.checking for certification in self._certifications.values())
             if task.state is TaskState.FOLLOWING:

@@ -126,6 +126,19 @@ def test_standby_is_compared_when_its_plan_asks_for_it(tmp_path: Path) -> None:
     assert never.with_status(standby(0)).certificate.command == "c1"
 
 
+def test_comparison_of_a_standby_that_fails_meanwhile_gives_way_to_the_others(duties: StandbyDuties) -> None:
+    failing: Any = FakeStandby(0)
+    other = FakeStandby(1)
+    tick(duties, failing, other)
+    failing.state = TaskState.FAILED
+
+    tick(duties, failing, other)
+    tick(duties, failing, other)
+
+    assert duties.with_status(standby(1)).certificate.position == 10
+    assert duties.with_status(standby(0)).certificate.position is None
+
+
 def test_comparison_ends_with_the_store(duties: StandbyDuties) -> None:
     tick(duties, FakeStandby(0))
 
