@@ -18,6 +18,7 @@ _NAMED: Final = re.compile(r"(?:Caused by: )?(?P<name>[A-Za-z_][\w.$]*)(?:: (?P<
 _CAUSED_BY: Final = "Caused by: "
 _LOOK_CHARS: Final = 200_000
 _LINES: Final = 4
+_OF_THE_JVM: Final = "Py4JJavaError"
 _REFUSALS: Final = {
     "ClusterAuthorizationException": KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     "GroupAuthorizationException": KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -71,6 +72,8 @@ def cause_in(text: str) -> Cause:
     if found is None or not _is_class(found["name"]):
         return Cause(_UNNAMED, _one_line(raised))
     kind = found["name"].rpartition(".")[2]
+    if kind == _OF_THE_JVM and _CAUSED_BY in raised:
+        return cause_in(raised[raised.rindex(_CAUSED_BY) :])
     return _advised(kind, _one_line((found["text"] or "") + "\n" + raised.partition("\n")[2]))
 
 

@@ -74,6 +74,17 @@ def test_cause_comes_first(text: str, kind: str, message: str) -> None:
     assert cause_in(text) == Cause(kind, message)
 
 
+def test_error_of_the_jvm_in_a_micro_batch_is_the_jvms() -> None:
+    text = (
+        "Traceback (most recent call last):\n"
+        '  File "source_query.py", line 1, in _batch\n'
+        "py4j.protocol.Py4JJavaError: An error occurred while calling o9.collectToPython.\n"
+        f": org.apache.spark.SparkException: Job aborted\n{FROM_JVM}"
+    )
+
+    assert cause_in(text) == cause_in(FROM_JVM)
+
+
 def test_long_text_around_a_cause_does_not_hide_it() -> None:
     text = "plan " * 1_000_000 + FROM_WORKER + "\tat more\n" * 100_000
 
