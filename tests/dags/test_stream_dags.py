@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -93,15 +93,21 @@ class Team:
         return subprocess.Popen([sys.executable, "-c", RUN_ALONE, str(self._folder / "dags"), f"orders_{name}"])
 
     def links(self, name: str) -> dict[str, str]:
-        """By task and key, those of all runs that lead somewhere."""
+        """By task and key, those of all runs that lead somewhere, as the API server reads them."""
         from airflow.models.xcom import XComModel
+        from airflow.serialization.definitions.operatorlink import XComOperatorLink
         from airflow.utils.session import create_session
 
         with create_session() as session:
-            found = session.query(XComModel.task_id, XComModel.key, XComModel.value).filter(
-                XComModel.dag_id == f"orders_{name}", XComModel.key.startswith("_link_")
+            columns = (XComModel.dag_id, XComModel.run_id, XComModel.task_id, XComModel.map_index, XComModel.key)
+            wanted = session.query(*columns).filter(XComModel.dag_id == f"orders_{name}")
+            found = [row for row in wanted if row.key.startswith("_link_")]
+        links = {
+            f"{row.task_id}/{row.key.removeprefix('_link_')}": XComOperatorLink(row.key, row.key).get_link(
+                cast(Any, None), ti_key=cast(Any, row)
             )
-            links = {f"{task}/{key.removeprefix('_link_')}": json.loads(value) for task, key, value in found}
+            for row in found
+        }
         return {name: link for name, link in links.items() if link}
 
     def certified(self, instance: str) -> list[str]:
