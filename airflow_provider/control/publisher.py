@@ -81,7 +81,7 @@ class AssignmentPublisher:
             self._producer.list_topics(timeout=timeout_s)
             self._producer.init_transactions(timeout_s)
         except KafkaException as error:
-            if (refused := refusal(error.args[0], f"Publishing for {application_id!r}")) is not None:
+            if (refused := refusal(error.args[0], f"Publishing to {assignment_topic(application_id)}")) is not None:
                 raise refused from error
             self._producer.poll(0)  # hands over why its connections failed
             raise BrokerUnreachableError(
@@ -135,7 +135,9 @@ class AssignmentPublisher:
                 self._produce(value)
             self._producer.commit_transaction(self._timeout_s)
         except KafkaException as error:
-            if (refused := refusal(error.args[0], f"Publishing for {self._application_id!r}")) is not None:
+            if (
+                refused := refusal(error.args[0], f"Publishing to {assignment_topic(self._application_id)}")
+            ) is not None:
                 raise refused from error
             if error.args[0].code() in _FENCED or error.args[0].fatal():
                 raise FencedError(
