@@ -50,12 +50,13 @@ def find_resume_point(
         delete_retention_ms: how long the changelog keeps deletions. A store that slept longer may have missed one. The
             host's clock may have been set back since by an hour, or by a quarter of this if that is less: so much
             earlier a store counts as too old.
-        holds_data: whether the changelog's store has any key. An empty one without a position was just added; one that
-            holds something was filled from elsewhere.
+        holds_data: whether the changelog's store has any key; one that has, without a position, was filled from
+            elsewhere.
     """
     at = None if position is None else position.changelogs.get(changelog)
     if at is None:
-        if not holds_data:
+        # The commit of other stores is not one of this store: what it says is processed is in none of its values.
+        if not holds_data and (position is None or position.commit is None):
             return ResumePoint(low, False, "the store is empty")
         others = ", ".join(map(repr, position.changelogs)) if position is not None else ""
         return ResumePoint(low, True, f"the store was applied from {others or 'an unknown changelog'}")

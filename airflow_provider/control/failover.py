@@ -13,7 +13,7 @@ from airflow_provider.control.decision import Action, Decision
 from airflow_provider.control.detection import highest_generation, is_open
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.ranking import rank_copies, standby_copy
-from airflow_provider.control.status import InstanceStatus, TaskStatus
+from airflow_provider.control.status import InstanceState, InstanceStatus, TaskStatus
 from airflow_provider.error_decision import is_permanent
 
 __all__ = ["Action", "Decision", "FailoverPlan", "decide"]
@@ -52,7 +52,7 @@ def decide(
     is wrong with it everywhere passes each instance once at the most and is then left to a person.
 
     An answer takes nothing from an instance that it is not about: one that is only not among the healthy keeps what
-    it is assigned until an incident of its own.
+    it is assigned until an incident of its own. One that shuts down gets nothing.
 
     Args:
         incident: what went wrong.
@@ -70,7 +70,7 @@ def decide(
     if incident.kind is IncidentKind.GENERATION_LOST:
         return _above_lost_generation(incident, assignment, statuses)
     gone = {incident.instance} if incident.kind.of_instance else set()
-    alive = sorted(name for name in healthy if name not in gone)
+    alive = sorted(name for name in healthy if name not in gone and not _leaves(statuses.get(name)))
     load = Counter(task.active for task in assignment.tasks.values() if task.active in alive)
     decisions, tasks = [], dict(assignment.tasks)
     for task_id in _concerned(incident, assignment):
@@ -106,6 +106,10 @@ def decide(
             reason,
         ),
     )
+
+
+def _leaves(status: InstanceStatus | None) -> bool:
+    return status is not None and status.state is InstanceState.STOPPING
 
 
 def _concerned(incident: Incident, assignment: Assignment) -> tuple[TaskId, ...]:

@@ -26,8 +26,9 @@ def rank_copies(
 ) -> list[str]:
     """The instances, best first.
 
-    A copy before none; a warm one before a cold one; one without an error, such as a full disk, before one with; then
-    the smaller lag, the smaller load, a certified one before others, and the name.
+    A copy before none; an instance that processes before one that was paused; a warm copy before a cold one; one
+    without an error, such as a full disk, before one with; then the smaller lag, the smaller load, a certified one
+    before others, and the name.
 
     Args:
         task_id: the task.
@@ -36,12 +37,14 @@ def rank_copies(
         load: by instance, how many tasks it is active for; 0 for one that is not in it.
     """
 
-    def key(name: str) -> tuple[bool, bool, bool, bool, int, int, bool, str]:
-        copy = standby_copy(statuses.get(name), task_id)
+    def key(name: str) -> tuple[bool, bool, bool, bool, bool, int, int, bool, str]:
+        status, load_of_it = statuses.get(name), load.get(name, 0)
+        paused = status is not None and status.paused
+        copy = standby_copy(status, task_id)
         if copy is None:
-            return True, True, False, True, 0, load.get(name, 0), True, name
-        lag = copy.lag_records
+            return True, paused, True, False, True, 0, load_of_it, True, name
+        lag, faulty = copy.lag_records, copy.error is not None
         uncertified = copy.certificate.position is None
-        return False, not copy.warm, copy.error is not None, lag is None, lag or 0, load.get(name, 0), uncertified, name
+        return False, paused, not copy.warm, faulty, lag is None, lag or 0, load_of_it, uncertified, name
 
     return sorted(instances, key=key)

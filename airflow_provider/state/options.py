@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final
 
 from rocksdict import BlockBasedOptions, Cache, DBCompressionType, MemtableFactory, Options, WriteOptions
+
+from airflow_provider.errors import ConfigurationError
 
 __all__ = ["RocksDBOptions"]
 
@@ -27,6 +29,9 @@ class RocksDBOptions:
         max_background_jobs: threads that flush and compact.
         bulk_write_buffer_bytes: memory of one memtable in a large restore.
         bulk_max_write_buffers: memtables before its writes wait.
+
+    Raises:
+        ConfigurationError: one is no whole number above 0.
     """
 
     block_cache_bytes: int = 64 << 20
@@ -37,6 +42,12 @@ class RocksDBOptions:
     max_background_jobs: int = 2
     bulk_write_buffer_bytes: int = 32 << 20
     bulk_max_write_buffers: int = 4
+
+    def __post_init__(self) -> None:
+        """Refuse what RocksDB would refuse when the first store is opened."""
+        for name, value in asdict(self).items():
+            if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+                raise ConfigurationError(f"RocksDBOptions got {name}={value!r}: it must be a whole number above 0.")
 
     def to_options(self, bulk: bool = False) -> Options:
         """As rocksdict wants them; keys and values stay raw bytes.

@@ -93,6 +93,7 @@ class StatefulJob:
         check_kind("options() got restore=", self.restore, RestoreSettings, "RestoreSettings(...)")
         bound = "source() got max_offsets_per_trigger"
         check_number(bound, self.max_offsets_per_trigger, "records", whole=True, none="no bound")
+        check_kind("options() got allow_faults=", self.allow_faults, bool, "True or False")
         check_number("options() got call_timeout_s", self.call_timeout_s, "seconds")
         check_number("options() got state_cleanup_delay_ms", self.state_cleanup_delay_ms, "ms", whole=True)
         check_number("options() got transaction_timeout_ms", self.transaction_timeout_ms, "ms", whole=True)
@@ -198,6 +199,7 @@ class StatefulJob:
         if not callable(function):
             raise ConfigurationError(f"process() got {function!r}: give the function itself, without quotes.")
         check_number("process() got timeout_s", timeout_s, "seconds", none="no limit")
+        check_kind("process() got version=", version, int, "a whole number, such as 2")
         return self._with_operation("process", Process(function, tuple(columns), timeout_s, version))
 
     def sink(self, topic: str) -> StatefulJob:

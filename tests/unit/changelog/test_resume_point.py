@@ -63,7 +63,10 @@ def test_restore_begins(position: Position | None, low: int, high: int, expected
 @pytest.mark.parametrize(
     ("position", "holds_data", "expected"),
     [
-        pytest.param(applied(changelog="other"), False, (30, False, "empty"), id="added-beside-another"),
+        pytest.param(
+            applied(changelog="other"), False, (30, True, "applied from 'other'"), id="of-another-name-before"
+        ),
+        pytest.param(Position(), False, (30, False, "empty"), id="before-any-commit"),
         pytest.param(None, True, (30, True, "unknown changelog"), id="filled-by-something-else"),
     ],
 )

@@ -8,8 +8,10 @@ import pytest
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
+from airflow_provider.control.detection import detect
 from airflow_provider.control.failover import Action, FailoverPlan, decide
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
+from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.status import InstanceState, InstanceStatus, TaskState
 from tests.builders import APPLICATION, active, assigned, instance, placed, standby, task_id
 
@@ -279,6 +281,30 @@ def test_standby_with_an_error_is_the_last_choice() -> None:
 
     assert answer.decisions[0].to == "c"
     assert "b: lag 0, with an error" in answer.decisions[0].evidence
+
+
+def test_instance_that_was_paused_is_the_last_choice() -> None:
+    paused = dataclasses.replace(instance("b", standby(0, lag_records=0)), paused=True)
+    working = instance("c", standby(0, lag_records=1))
+
+    found = plan(gone(0), assigned("a b c"), GONE, paused, working)
+
+    assert found.assignment is not None
+    assert placed(found.assignment)[0].startswith("c")
+
+
+@pytest.mark.parametrize("hand_over", [False, True])
+def test_instance_that_shuts_down_gets_no_task_and_the_task_is_found_again(hand_over: bool) -> None:
+    leaving = instance("b", standby(0, lag_records=0), state=InstanceState.STOPPING)
+    leaving = dataclasses.replace(leaving, stop_hand_over=hand_over)
+
+    found = plan(gone(0), assigned("a b"), GONE, leaving)
+
+    assert found.assignment is not None
+    assert found.assignment.tasks[task_id(0)].active is None
+    stopped = dataclasses.replace(leaving, state=InstanceState.STOPPED, tasks=())
+    later = detect(found.assignment, {"b": stopped, "c": instance("c")}, {"b": 3600.0, "c": 0.1}, Timeouts())
+    assert IncidentKind.TASKS_UNOWNED in [incident.kind for incident in later]
 
 
 def test_tasks_that_stay_keep_the_generation_in_which_they_were_given() -> None:

@@ -391,9 +391,18 @@ def test_second_topic_or_column_does_not_replace_the_first(second: Any) -> None:
         pytest.param(lambda j: j.aggregate([F.count()]), "one by one.*not those of pyspark", id="list"),
         pytest.param(lambda j: j.certify("60"), "interval_s='60'.*or None for never", id="certify"),
         pytest.param(lambda j: j.options(call_timeout_s="abc"), "call_timeout_s='abc'", id="call-timeout"),
+        pytest.param(
+            lambda j: j.options(allow_faults="no"), "allow_faults='no': give True or False", id="allow-faults"
+        ),
         pytest.param(lambda j: j.options(call_timeout_s=float("nan")), "call_timeout_s=nan", id="nan"),
     ],
 )
 def test_argument_of_another_kind_is_refused_where_it_is_given(make: Any, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         make(StatefulJob("a"))
+
+
+@pytest.mark.parametrize("value", ["1g", 0, -1, 1.5, True])
+def test_rocksdb_option_that_is_no_number_is_refused_where_it_is_given(value: Any) -> None:
+    with pytest.raises(ConfigurationError, match=f"block_cache_bytes={value!r}: it must be a whole number above 0"):
+        RocksDBOptions(block_cache_bytes=value)

@@ -95,6 +95,21 @@ def test_added_count_begins_at_zero() -> None:
         assert tester.state("ann") == {"total": 1.0, "n": 0}
 
 
+@pytest.mark.parametrize("disk", ["kept", "empty"])
+def test_store_of_another_name_begins_at_the_start_of_the_source_and_the_former_one_goes_on(disk: Any) -> None:
+    other = BEFORE.options(store="totals")
+    with JobTester(BEFORE) as tester:
+        tester.pipe_inputs([order("ann", 1.0), order("ann", 2.0)])
+
+        tester.restart(disk, job=other)
+        tester.pipe_input(order("ann", 4.0))
+        assert tester.state("ann") == {"n": 3, "total": 7.0, "last": 4.0}
+
+        tester.restart(disk, job=BEFORE)
+        tester.pipe_input(order("ann", 8.0))
+        assert tester.state("ann") == {"n": 4, "total": 15.0, "last": 8.0}
+
+
 def test_aggregate_that_is_removed_and_added_again_starts_empty_for_every_key() -> None:
     with JobTester(BEFORE) as tester:
         tester.pipe_inputs([order("ann", 1.0), order("bob", 2.0)])
