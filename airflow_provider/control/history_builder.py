@@ -199,8 +199,11 @@ def _between(start_ms: int | None, end_ms: int | None) -> int | None:
 
 
 def _rpo_of_drill(fault: InjectedFault, recovery: Recovery) -> Rpo:
-    """Of the tasks that were moved; what was committed after the last heartbeat can only make it better."""
-    pairs = [(fault.source_offsets.get(task), recovery.resumed_offsets.get(task)) for task in fault.tasks]
-    known = [max(0, before - resumed) for before, resumed in pairs if before is not None and resumed is not None]
-    doubled = sum(known) if known and len(known) == len(pairs) else None
-    return Rpo(lost_records=recovery.lost_records, doubled_records=doubled)
+    """Of the tasks that were moved; what was committed after the last heartbeat can only make it better.
+
+    Where a task's owner had committed nothing, there is nothing that its next owner could process twice.
+    """
+    moved = {task: offset for task, offset in fault.source_offsets.items() if task in fault.tasks}
+    known = moved.keys() <= recovery.resumed_offsets.keys()
+    doubled = sum(max(0, offset - recovery.resumed_offsets[task]) for task, offset in moved.items()) if known else None
+    return Rpo(lost_records=recovery.lost_records, doubled_records=doubled if moved else None)

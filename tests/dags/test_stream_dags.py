@@ -218,9 +218,10 @@ def lives_on(team: Team) -> None:
     assert sorted(team.places()) == ["b c", "c b"]
 
     assert team.run("standbys")["snapshot"] == "skipped"
-    assert team.certified("b") == ["0_1"]
-    assert team.certified("c") == ["0_0"]
-    assert team.run("standbys", action="snapshot", instances=["c"], tasks=["0_0"])["snapshot"] == "success"
+    standby_of = [place.split()[1] for place in team.places()]
+    assert [team.certified(name) for name in standby_of] == [["0_0"], ["0_1"]]
+    of_c = f"0_{standby_of.index('c')}"
+    assert team.run("standbys", action="snapshot", instances=["c"], tasks=[of_c])["snapshot"] == "success"
 
     team.run("pause", instances=["c"])
     assert [team.view().statuses[name].paused for name in ("b", "c")] == [False, True]

@@ -155,6 +155,11 @@ class Heartbeat:
             self._plans = {slot: {plan.task: plan for plan in of_slot} for slot, of_slot in plans.items()}
         self._update(generation=generation)
 
+    def clear_plans(self) -> None:
+        """The slots are told to stop: that they say nothing of a task any more is no promotion that hangs."""
+        with self._lock:
+            self._plans = {}
+
     def set_paused(self, paused: bool) -> None:
         """Report whether nothing is processed because a command asked for that."""
         self._update(paused=paused)
@@ -272,13 +277,12 @@ class Heartbeat:
 
     def _as_planned(self) -> Iterator[tuple[int, TaskStatus]]:
         """Slot and status of each task that a slot reported, or that one is to be active for."""
-        plans = self._plans if self._status.state is InstanceState.RUNNING else {}
         for slot, tasks in self._slots.items():
             for task in tasks:
-                plan = plans.get(slot, {}).get(task.task)
+                plan = self._plans.get(slot, {}).get(task.task)
                 yield slot, task if plan is None else as_planned(task, plan)
         reported = {task.task for tasks in self._slots.values() for task in tasks}
-        for slot, of_slot in plans.items():
+        for slot, of_slot in self._plans.items():
             for plan in of_slot.values():
                 if plan.role is Role.ACTIVE and plan.task not in reported:
                     yield slot, as_planned(None, plan)

@@ -139,6 +139,7 @@ class Instance:
                 self._follow(control, controller, checks, self._cleanup(job))
                 self._heartbeat.set_state(InstanceState.STOPPING)
             finally:
+                self._heartbeat.clear_plans()
                 self._heartbeat.set_source(None)
                 progress.stop()
                 metrics.stop()

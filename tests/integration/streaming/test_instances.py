@@ -12,7 +12,8 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -27,7 +28,7 @@ from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.status import CertificateStatus, InstanceState, TaskState, TaskStatus
 from airflow_provider.state.store import Store
 from tests.integration.streaming.accounts import Accounts
-from tests.integration.streaming.committed import commits, newest_by_key, records_of
+from tests.integration.streaming.committed import commits, ends_of, newest_by_key, records_of
 
 LIVE = (0, 1, 2, 3)
 BAD = 4
@@ -118,17 +119,28 @@ def failed_task(accounts: Accounts, number: int, deadline_s: float = 60.0) -> Ta
     return task
 
 
-def write_until_amid_them(accounts: Accounts, number: int) -> None:
-    """Write orders, until some of the last ones are processed and others are not: a micro-batch may take them all."""
-    wanted = 0
+@contextmanager
+def orders_flowing(accounts: Accounts) -> Iterator[None]:
+    """Orders are written all the while, and the first of them are committed when the block begins."""
+    stop = threading.Event()
 
-    def begun() -> bool:
-        return accounts.processed() > wanted
+    def flow() -> None:
+        while not stop.wait(0.05):
+            accounts.orders.write(200, LIVE)
 
-    while wanted == 0 or accounts.processed() == accounts.orders.number:
-        wanted = accounts.orders.number + 400
-        accounts.orders.write(number, LIVE)
-        accounts.wait(begun, "some orders to be processed")
+    def committed() -> int:
+        servers = accounts.connection.bootstrap_servers
+        return sum(ends_of(servers, accounts.totals, "read_committed").values())
+
+    before = committed()
+    with ThreadPoolExecutor(1) as pool:
+        written = pool.submit(flow)
+        try:
+            accounts.wait(lambda: committed() > before, "some orders to be processed")
+            yield
+        finally:
+            stop.set()
+        written.result()
 
 
 def fault_of(accounts: Accounts, name: str, task: str) -> str | None:
@@ -234,19 +246,17 @@ def test_sparks_ui_is_where_the_status_says_that_it_is(accounts: Accounts) -> No
 
 
 def test_killed_worker_in_the_middle_of_the_stream_loses_and_doubles_nothing(accounts: Accounts) -> None:
-    write_until_amid_them(accounts, 4_000)
-
-    accounts.worker_of("i1", 0).send_signal(signal.SIGKILL)
+    with orders_flowing(accounts):
+        accounts.worker_of("i1", 0).send_signal(signal.SIGKILL)
 
     accounts.check()
     accounts.wait(accounts.settled, "the tasks to settle again")
 
 
 def test_instance_that_hung_until_its_tasks_were_promoted_writes_nothing_and_follows(accounts: Accounts) -> None:
-    write_until_amid_them(accounts, 2_000)
-
-    accounts.signal("i1", signal.SIGSTOP)
     try:
+        with orders_flowing(accounts):
+            accounts.signal("i1", signal.SIGSTOP)
         generation = accounts.assign("i2", "i2", "i2", "i2", "i2", "i2").generation
         accounts.wait(accounts.settled, "the other instance to run all tasks")
         accounts.orders.write(300, LIVE)
@@ -409,10 +419,9 @@ def test_function_that_never_returns_to_python_fails_its_task_and_no_other(accou
 
 
 def test_killed_instance_is_reported_before_its_silence_and_its_standbys_go_on(accounts: Accounts) -> None:
-    write_until_amid_them(accounts, 3_000)
-
-    killed_at_ms = time.time_ns() // 1_000_000
-    accounts.signal("i2", signal.SIGKILL)
+    with orders_flowing(accounts):
+        killed_at_ms = time.time_ns() // 1_000_000
+        accounts.signal("i2", signal.SIGKILL)
     ended = accounts.wait_for_state("i2", InstanceState.ENDED)
     accounts.assign(*["i1"] * 6)
 

@@ -122,6 +122,15 @@ def test_input_that_an_owner_went_back_for_is_doubled(resumed: dict[TaskId, int]
     assert drill_record(APPLICATION, FAULT, "r", record=RECORD, recovery=recovery).rpo.doubled_records == doubled
 
 
+def test_task_whose_owner_had_committed_nothing_doubles_nothing() -> None:
+    fault = dataclasses.replace(FAULT, source_offsets={ONE: 38})
+    recovery = dataclasses.replace(RECOVERY, resumed_offsets={ONE: 38})
+    nothing = dataclasses.replace(FAULT, source_offsets={})
+
+    assert drill_record(APPLICATION, fault, "r", record=RECORD, recovery=recovery).rpo.doubled_records == 0
+    assert drill_record(APPLICATION, nothing, "r", record=RECORD, recovery=recovery).rpo.doubled_records is None
+
+
 def test_restore_began_as_long_ago_as_the_longest_took() -> None:
     restores = restores_of("b", {"0_1": 10, "0_0": 20}, {"0_1": 100, "0_0": 200}, {"0_1": 2.0, "0_0": 0.5})
     done = restore_record(APPLICATION, "id", "run", "b", [ONE, TWO], ended_at_ms=9_000, restores=restores)
