@@ -8,22 +8,27 @@ __all__ = ["get_provider_info"]
 
 _NAME = "Stateful Streams"
 _OPERATORS = (
+    "application_reset",
     "blackout_check",
     "changelog_replay",
     "changelog_topics",
+    "drill_readiness",
     "failover",
     "failover_report",
     "fault_injection",
     "history",
     "instance_deployment",
     "instance_stop",
+    "processing_pause",
     "promotion",
     "recovery_check",
     "repair_list",
     "slo_check",
     "standby_certification",
     "standby_snapshot",
+    "state_removal",
     "task_assignment",
+    "topic_check",
 )
 _LINKS = ("instance_log.InstanceLogLink", "spark_ui.SparkUiLink", "failover_run.FailoverRunLink")
 _SENSORS = (
@@ -31,6 +36,7 @@ _SENSORS = (
     "changelog_growth",
     "disk_space",
     "drill_age",
+    "fault_end",
     "incident_resolution",
     "instance_state",
     "predicted_rto",

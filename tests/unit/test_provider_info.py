@@ -3,6 +3,7 @@ from __future__ import annotations
 import importlib
 import json
 from importlib.resources import files
+from types import ModuleType
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
@@ -43,6 +44,14 @@ def test_connection_form_is_of_airflows_form() -> None:
 @pytest.mark.parametrize("module", modules())
 def test_named_module_exists(module: str) -> None:
     assert importlib.import_module(module).__all__
+
+
+@pytest.mark.parametrize("package", [airflow_provider.operators, airflow_provider.sensors], ids=lambda p: p.__name__)
+def test_module_of_every_operator_and_sensor_is_named(package: ModuleType) -> None:
+    key = package.__name__.rpartition(".")[2]
+    (named,) = INFO[key]
+
+    assert {getattr(package, name).__module__ for name in package.__all__} == set(named["python-modules"])
 
 
 @pytest.mark.parametrize("link", INFO["extra-links"])
