@@ -10,7 +10,7 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.blackout import blackout_at, parse_blackouts
+from airflow_provider.control.drills.blackout import blackout_at, parse_blackouts
 from airflow_provider.operators.arguments import parse_optional, parse_texts
 from airflow_provider.operators.control import ControlOperator
 
@@ -23,7 +23,7 @@ class CheckBlackoutOperator(ControlOperator):
     Args:
         application_id: the application.
         blackout: the times in which none begins, such as ``["mon-fri 08:00-18:00 Europe/Vienna", "sat,sun"]`` (see
-            `control.blackout.Blackout.parse`); as text with semicolons between them, too. None for none.
+            `control.drills.blackout.Blackout.parse`); as text with semicolons between them, too. None for none.
         kwargs: see `ControlOperator`.
 
     Raises:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from airflow.sdk import Context
 
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.history_record import HistoryKind, HistoryOutcome
+from airflow_provider.control.history.record import HistoryKind, HistoryOutcome
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.operators.deferrable_control import DeferrableControl
 
 if TYPE_CHECKING:
-    from airflow_provider.control.history_record import HistoryRecord
+    from airflow_provider.control.history.record import HistoryRecord
     from airflow_provider.control.publisher import AssignmentPublisher
 
 __all__ = ["ControlOperator"]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Context
 
 from airflow_provider.common.json_codec import to_plain
-from airflow_provider.control.disk_headroom import disk_problems
-from airflow_provider.control.drill import choose_victim, open_incidents
+from airflow_provider.control.drills.disk_headroom import disk_problems
+from airflow_provider.control.drills.drill import choose_victim, open_incidents
 from airflow_provider.control.watcher import SILENT_AFTER_S, watch_problem
 from airflow_provider.errors import InstanceError
 from airflow_provider.operators.arguments import parse_optional
@@ -26,7 +26,7 @@ class CheckDrillReadinessOperator(ControlOperator):
     """Refuses a drill of an application whose failures are not answered, or that has one that is not repaired yet.
 
     It refuses too where the disk of a standby's host could not take the stores once more, as it would have to if they
-    were bad and restored afresh (`control.disk_headroom`).
+    were bad and restored afresh (`control.drills.disk_headroom`).
 
     It listens until the application's watcher says that it watches, for ten seconds at most. That every task has its
     warm standbys is `StandbyLagSensor`'s to say.

@@ -19,7 +19,7 @@ from airflow_provider.common.json_codec import from_plain, to_plain
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.detection import detect
 from airflow_provider.control.failover_answer import FailoverAnswer
-from airflow_provider.control.history_builder import failover_record
+from airflow_provider.control.history.builder import failover_record
 from airflow_provider.control.incident import Incident, IncidentRecord
 from airflow_provider.control.incident_answer import IncidentFinder, answer_incidents, wrong_now
 from airflow_provider.control.incident_event import IncidentEvent

@@ -9,7 +9,7 @@ from typing import Any
 from airflow.sdk import Context
 
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.history_builder import failover_record
+from airflow_provider.control.history.builder import failover_record
 from airflow_provider.control.report import FailoverReport, known_recovery, recovery_of, report
 from airflow_provider.errors import InstanceError
 from airflow_provider.links.failover_run import FailoverRun, FailoverRunLink

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Context
 
 from airflow_provider.common.json_codec import to_plain
-from airflow_provider.control.drill_kind import DrillKind, parse_drill_kind
-from airflow_provider.control.drill_waits import fault_taken
-from airflow_provider.control.fault_injection import inject_fault
-from airflow_provider.control.history_builder import drill_record
-from airflow_provider.control.history_record import HistoryOutcome, HistoryRecord
-from airflow_provider.control.injected_fault import InjectedFault
+from airflow_provider.control.drills.fault_injection import inject_fault
+from airflow_provider.control.drills.injected_fault import InjectedFault
+from airflow_provider.control.drills.kind import DrillKind, parse_drill_kind
+from airflow_provider.control.drills.waits import fault_taken
+from airflow_provider.control.history.builder import drill_record
+from airflow_provider.control.history.record import HistoryOutcome, HistoryRecord
 from airflow_provider.control.instance_handle import InstanceHandle
 from airflow_provider.errors import InstanceError, StatefulStreamsError
 from airflow_provider.links.instance_log import InstanceLogLink
@@ -27,7 +27,7 @@ __all__ = ["InjectFaultOperator"]
 
 
 class InjectFaultOperator(ControlOperator):
-    """Has an instance do to itself what the kind of the drill says (`control.drill_kind`). Waits until it has.
+    """Has an instance do to itself what the kind of the drill says (`control.drills.kind`). Waits until it has.
 
     A run injects one fault, however often this is tried or cleared: the choice is noted in the assignment topic, in the
     same fenced transaction as the command, under an id made of DAG, run and task. A later try finds the note and waits

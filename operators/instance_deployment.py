@@ -18,8 +18,8 @@ from airflow_provider.control.command import Command, CommandKind
 from airflow_provider.control.conditions import InstanceEnded, InstanceRunning
 from airflow_provider.control.deployment import Deployment
 from airflow_provider.control.hand_over import publish_hand_over
-from airflow_provider.control.history_builder import upgrade_record
-from airflow_provider.control.history_record import HistoryKind
+from airflow_provider.control.history.builder import upgrade_record
+from airflow_provider.control.history.record import HistoryKind
 from airflow_provider.control.instance_handle import InstanceHandle
 from airflow_provider.control.shutdown import await_shutdown
 from airflow_provider.control.status import InstanceState, InstanceStatus

@@ -9,10 +9,10 @@ from airflow.sdk import Context, XComArg
 
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import from_plain, to_plain
-from airflow_provider.control.drill_judgement import answer_to, judge_when_measured, judged_record
-from airflow_provider.control.drill_waits import redundancy_back
-from airflow_provider.control.history_table import history_table
-from airflow_provider.control.injected_fault import InjectedFault
+from airflow_provider.control.drills.injected_fault import InjectedFault
+from airflow_provider.control.drills.judgement import answer_to, judge_when_measured, judged_record
+from airflow_provider.control.drills.waits import redundancy_back
+from airflow_provider.control.history.table import history_table
 from airflow_provider.errors import StatefulStreamsError
 from airflow_provider.links.failover_run import FailoverRun, FailoverRunLink
 from airflow_provider.operators.arguments import parse_if_given, parse_seconds, parse_whole

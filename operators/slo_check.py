@@ -9,12 +9,12 @@ from typing import Any, Final
 from airflow.sdk import Context
 
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.drill_age import drill_overdue
-from airflow_provider.control.forecast_findings import forecast_findings
-from airflow_provider.control.history_record import HistoryRecord
-from airflow_provider.control.metrics_forecasts import MetricsForecasts, metrics_forecasts
-from airflow_provider.control.predicted_rto import predict_rto
-from airflow_provider.control.rto_basis import rto_basis
+from airflow_provider.control.drills.age import drill_overdue
+from airflow_provider.control.forecasts.findings import forecast_findings
+from airflow_provider.control.forecasts.of_metrics import MetricsForecasts, metrics_forecasts
+from airflow_provider.control.history.record import HistoryRecord
+from airflow_provider.control.prediction.predicted_rto import predict_rto
+from airflow_provider.control.prediction.rto_basis import rto_basis
 from airflow_provider.control.slo import Slo, missed_promises
 from airflow_provider.control.view import ControlView
 from airflow_provider.control.watcher import SILENT_AFTER_S, watch_problem
@@ -36,10 +36,11 @@ class CheckSloOperator(ControlOperator):
     open, and failures are watched for. It listens until each instance has sent a heartbeat, for ``instance_timeout_s``
     at most, and until the watcher has, for ten seconds at most.
 
-    What a failure of each task's active instance would cost now (see `airflow_provider.control.predicted_rto`) is
-    logged, and is a missed promise where it is beyond `max_rto_s` by what failovers on record took. So is what the
-    application's metrics say of its future (see `airflow_provider.control.metrics_forecasts`): it is logged, and a
-    missed promise where one of the three limits for it is set. Too few records miss no promise.
+    What a failure of each task's active instance would cost now (see
+    `airflow_provider.control.prediction.predicted_rto`) is logged, and is a missed promise where it is beyond
+    `max_rto_s` by what failovers on record took. So is what the application's metrics say of its future (see
+    `airflow_provider.control.forecasts.of_metrics`): it is logged, and a missed promise where one of the three limits
+    for it is set. Too few records miss no promise.
 
     Args:
         application_id: the application.

@@ -12,11 +12,11 @@ from airflow_provider.cli.standby_rows import certified, standby_rows, standby_t
 from airflow_provider.cli.table import table
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.history_record import HistoryRecord
+from airflow_provider.control.history.record import HistoryRecord
 from airflow_provider.control.incident import IncidentRecord
 from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.measured_rto import measured_rto_ms
-from airflow_provider.control.predicted_rto import PredictedRto, predict_rto
+from airflow_provider.control.prediction.measured_rto import measured_rto_ms
+from airflow_provider.control.prediction.predicted_rto import PredictedRto, predict_rto
 from airflow_provider.control.status import InstanceState, InstanceStatus, Role, TaskState, TaskStatus
 from airflow_provider.control.view import ControlView
 from airflow_provider.control.watcher import watched_by

@@ -14,20 +14,20 @@ from airflow_provider.cli.drill_answer import DrillAnswer
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.waiting import await_condition, say, say_waiting
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.blackout import blackout_at, parse_blackouts
-from airflow_provider.control.commit_reader import read_commits
 from airflow_provider.control.condition_wait import wait_for
 from airflow_provider.control.conditions import Condition, Outcome, StandbysWarm
-from airflow_provider.control.disk_headroom import disk_problems
-from airflow_provider.control.drill import choose_victim
-from airflow_provider.control.drill_judgement import judge_when_measured, judged_record
-from airflow_provider.control.drill_kind import DRILLS, DrillKind
-from airflow_provider.control.drill_waits import fault_over, fault_taken, redundancy_back
-from airflow_provider.control.fault_injection import inject_fault
-from airflow_provider.control.history_builder import drill_record
-from airflow_provider.control.history_record import HistoryOutcome, HistoryRecord, RtoParts, history_plain
-from airflow_provider.control.history_topic import read_history, write_history
-from airflow_provider.control.injected_fault import InjectedFault
+from airflow_provider.control.drills.blackout import blackout_at, parse_blackouts
+from airflow_provider.control.drills.commit_reader import read_commits
+from airflow_provider.control.drills.disk_headroom import disk_problems
+from airflow_provider.control.drills.drill import choose_victim
+from airflow_provider.control.drills.fault_injection import inject_fault
+from airflow_provider.control.drills.injected_fault import InjectedFault
+from airflow_provider.control.drills.judgement import judge_when_measured, judged_record
+from airflow_provider.control.drills.kind import DRILLS, DrillKind
+from airflow_provider.control.drills.waits import fault_over, fault_taken, redundancy_back
+from airflow_provider.control.history.builder import drill_record
+from airflow_provider.control.history.record import HistoryOutcome, HistoryRecord, RtoParts, history_plain
+from airflow_provider.control.history.topic import read_history, write_history
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.publication import publish_by
 from airflow_provider.control.reader import ControlReader

@@ -15,11 +15,11 @@ from airflow_provider.cli.waiting import await_condition
 from airflow_provider.common.clock import now_ms
 from airflow_provider.control.conditions import InstanceInState, StandbysWarm
 from airflow_provider.control.deployment import Deployment
-from airflow_provider.control.drill_judgement import answer_to
-from airflow_provider.control.drill_kind import Victim
-from airflow_provider.control.history_builder import failover_record
+from airflow_provider.control.drills.injected_fault import InjectedFault
+from airflow_provider.control.drills.judgement import answer_to
+from airflow_provider.control.drills.kind import Victim
+from airflow_provider.control.history.builder import failover_record
 from airflow_provider.control.incident_answer import IncidentFinder
-from airflow_provider.control.injected_fault import InjectedFault
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.report import recovery_of

@@ -12,9 +12,9 @@ from typing import Final
 from airflow_provider.cli.cluster import add_application_options, cluster_of
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.history_record import HistoryKind, HistoryRecord, history_plain
-from airflow_provider.control.history_table import history_table
-from airflow_provider.control.history_topic import read_history, write_history
+from airflow_provider.control.history.record import HistoryKind, HistoryRecord, history_plain
+from airflow_provider.control.history.table import history_table
+from airflow_provider.control.history.topic import read_history, write_history
 from airflow_provider.errors import StatefulStreamsError
 from airflow_provider.kafka.connection import KafkaConnection
 

@@ -14,8 +14,8 @@ from airflow_provider.cli.instances_expected import expected_instances
 from airflow_provider.cli.status_watch import watch
 from airflow_provider.cli.waiting import say
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.history_record import HistoryRecord
-from airflow_provider.control.history_topic import read_history
+from airflow_provider.control.history.record import HistoryRecord
+from airflow_provider.control.history.topic import read_history
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.watcher import SILENT_AFTER_S
 from airflow_provider.errors import BrokerUnreachableError, TopicMissingError

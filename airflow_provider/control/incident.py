@@ -8,7 +8,7 @@ from typing import Final
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.decision import Decision
-from airflow_provider.control.task_restore import TaskRestore
+from airflow_provider.control.history.task_restore import TaskRestore
 
 __all__ = ["Incident", "IncidentKind", "IncidentRecord", "Recovery"]
 

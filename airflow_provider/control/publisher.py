@@ -9,8 +9,8 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.command import Command
 from airflow_provider.control.deployment import Deployment
+from airflow_provider.control.drills.injected_fault import InjectedFault
 from airflow_provider.control.incident import IncidentRecord
-from airflow_provider.control.injected_fault import InjectedFault
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.records import claim_key, to_key, to_value
 from airflow_provider.control.status import InstanceStatus

@@ -33,8 +33,8 @@ from airflow_provider.common.json_codec import from_json, to_json
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.command import Command
 from airflow_provider.control.deployment import Deployment
+from airflow_provider.control.drills.injected_fault import InjectedFault
 from airflow_provider.control.incident import IncidentRecord
-from airflow_provider.control.injected_fault import InjectedFault
 from airflow_provider.control.status import InstanceStatus
 from airflow_provider.control.view import ControlView
 from airflow_provider.control.watcher import Watcher

@@ -7,9 +7,9 @@ from typing import Any
 
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.history.task_restore import TaskRestore
 from airflow_provider.control.incident import IncidentRecord, Recovery
 from airflow_provider.control.status import Role, TaskStatus
-from airflow_provider.control.task_restore import TaskRestore
 from airflow_provider.control.view import ControlView
 
 __all__ = ["FailoverReport", "known_recovery", "recovery_of", "report"]

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from airflow_provider.control.detection import detect
-from airflow_provider.control.drill import open_incidents
+from airflow_provider.control.drills.drill import open_incidents
 from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.predicted_rto import PredictedRto
+from airflow_provider.control.prediction.predicted_rto import PredictedRto
 from airflow_provider.control.status import InstanceStatus, TaskState, TaskStatus
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import ConfigurationError

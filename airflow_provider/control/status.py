@@ -8,7 +8,7 @@ from enum import Enum
 
 from airflow_provider.common.error_text import bounded, error_text
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.task_restore import TaskRestore
+from airflow_provider.control.history.task_restore import TaskRestore
 from airflow_provider.control.task_state import Role, TaskState
 
 __all__ = [

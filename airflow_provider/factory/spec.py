@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final
 
-from airflow_provider.control.blackout import parse_blackouts
-from airflow_provider.control.drill_kind import DrillKind
+from airflow_provider.control.drills.blackout import parse_blackouts
+from airflow_provider.control.drills.kind import DrillKind
 from airflow_provider.control.slo import Slo
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
@@ -53,11 +53,11 @@ class Drill:
     """A failure that is rehearsed.
 
     Args:
-        kind: one of `DRILL_KINDS`; `airflow_provider.control.drill_kind` says what each does.
+        kind: one of `DRILL_KINDS`; `airflow_provider.control.drills.kind` says what each does.
         schedule: as of every DAG; None for one that is started by hand only.
         instance: the one that fails; None takes the one with the most active tasks.
         blackout: times in which none begins, such as ``["mon-fri 08:00-18:00 Europe/Vienna", "sat,sun"]``, or one text
-            (`control.blackout.Blackout.parse`): a run then is skipped.
+            (`control.drills.blackout.Blackout.parse`): a run then is skipped.
 
     Raises:
         ConfigurationError: there is no such kind, or a time cannot be read.

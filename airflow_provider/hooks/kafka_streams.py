@@ -18,9 +18,9 @@ from airflow_provider.kafka.names import changelog_topic
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
-    from airflow_provider.control.commit_chain import Commit
-    from airflow_provider.control.history_record import HistoryKind, HistoryRecord
-    from airflow_provider.control.metrics_record import MetricsRecord
+    from airflow_provider.control.drills.commit_chain import Commit
+    from airflow_provider.control.history.record import HistoryKind, HistoryRecord
+    from airflow_provider.control.metrics.record import MetricsRecord
     from airflow_provider.control.reader import ControlReader
     from airflow_provider.control.records import Value
     from airflow_provider.control.view import ControlView
@@ -143,20 +143,20 @@ class KafkaStreamsHook(BaseHook):
             writer.close()
 
     def write_history(self, application_id: str, *records: HistoryRecord, timeout_s: float = 10.0) -> None:
-        """Store records of drills, failovers, restores and upgrades; see `control.history_topic.write_history`.
+        """Store records of drills, failovers, restores and upgrades; see `control.history.topic.write_history`.
 
         Raises:
             TopicMissingError: the application has no history topic.
             BrokerUnreachableError: they were not stored in time.
         """
-        from airflow_provider.control.history_topic import write_history
+        from airflow_provider.control.history.topic import write_history
 
         write_history(self.connection, application_id, *records, timeout_s=timeout_s)
 
     def read_history(
         self, application_id: str, since: int | None = None, kind: HistoryKind | None = None
     ) -> tuple[HistoryRecord, ...]:
-        """What an application went through, the oldest first; see `control.history_topic.read_history`.
+        """What an application went through, the oldest first; see `control.history.topic.read_history`.
 
         Args:
             application_id: the application.
@@ -167,12 +167,12 @@ class KafkaStreamsHook(BaseHook):
             TopicMissingError: the application has no history topic.
             BrokerUnreachableError: its end was not reached in time.
         """
-        from airflow_provider.control.history_topic import read_history
+        from airflow_provider.control.history.topic import read_history
 
         return read_history(self.connection, application_id, since, kind)
 
     def read_metrics(self, application_id: str, since: int | None = None) -> tuple[MetricsRecord, ...]:
-        """The figures of all instances, the oldest first; see `control.metrics_topic.read_metrics`.
+        """The figures of all instances, the oldest first; see `control.metrics.topic.read_metrics`.
 
         Args:
             application_id: the application.
@@ -182,19 +182,19 @@ class KafkaStreamsHook(BaseHook):
             TopicMissingError: the application has no metrics topic.
             BrokerUnreachableError: its end was not reached in time.
         """
-        from airflow_provider.control.metrics_topic import read_metrics
+        from airflow_provider.control.metrics.topic import read_metrics
 
         return read_metrics(self.connection, application_id, since)
 
     def read_commits(
         self, application_id: str, store: str, positions: Mapping[TaskId, int]
     ) -> dict[TaskId, list[Commit]]:
-        """The commits of each task in a changelog since a position; see `control.commit_reader.read_commits`.
+        """The commits of each task in a changelog since a position; see `control.drills.commit_reader.read_commits`.
 
         Raises:
             BrokerUnreachableError: its end was not reached in time.
         """
-        from airflow_provider.control.commit_reader import read_commits
+        from airflow_provider.control.drills.commit_reader import read_commits
 
         return read_commits(self.connection, application_id, store, positions)
 

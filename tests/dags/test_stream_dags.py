@@ -12,8 +12,8 @@ from typing import Any, cast
 import pytest
 
 from airflow_provider.control.decision import Action
-from airflow_provider.control.history_record import HistoryKind, HistoryOutcome, HistoryRecord
-from airflow_provider.control.history_topic import read_history
+from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord
+from airflow_provider.control.history.topic import read_history
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import InstanceState
 from airflow_provider.control.view import ControlView

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from airflow_provider.common.json_codec import to_plain
-from airflow_provider.control.history_record import HistoryKind, HistoryOutcome, history_plain
-from airflow_provider.control.metrics_record import metrics_plain
+from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, history_plain
+from airflow_provider.control.metrics.record import metrics_plain
 from airflow_provider.control.status import FaultStatus, InstanceState, RestorePhase, Role, TaskState
 from tests.builders import active, instance
 from tests.docs.commands import ROOT
-from tests.unit.control.test_history_record import DRILL
-from tests.unit.control.test_metrics_record import RECORD
+from tests.unit.control.history.test_record import DRILL
+from tests.unit.control.metrics.test_record import RECORD
 
 TEXT = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
 HEARTBEAT: Mapping[str, Any] = to_plain(instance("a", active(0, error="it failed"), fault=FaultStatus(id="f")))

@@ -11,7 +11,7 @@ from typing import Protocol
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.folder_size import folder_bytes
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.metrics_record import MetricsRecord, metrics_record
+from airflow_provider.control.metrics.record import MetricsRecord, metrics_record
 from airflow_provider.control.status import InstanceStatus
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.directory import StateDirectory

@@ -12,6 +12,7 @@ from pathlib import Path
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.command import Command, CommandKind
+from airflow_provider.control.history.task_restore import TaskRestore
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import (
     CertificateStatus,
@@ -28,7 +29,6 @@ from airflow_provider.control.status import (
     TaskState,
     TaskStatus,
 )
-from airflow_provider.control.task_restore import TaskRestore
 from airflow_provider.control.writer import ControlWriter
 from airflow_provider.launch.instance_settings import INSTANCE_FILE_VARIABLE, InstanceSettings
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from airflow_provider.control.history_record import HistoryOutcome
-from airflow_provider.control.history_topic import read_history
+from airflow_provider.control.history.record import HistoryOutcome
+from airflow_provider.control.history.topic import read_history
 from airflow_provider.control.status import InstanceState
 from airflow_provider.errors import InstanceError, TopicMissingError
 from airflow_provider.kafka.names import history_topic

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.metrics_record import metrics_value
+from airflow_provider.control.metrics.record import metrics_value
 from airflow_provider.errors import DeadlineError, InstanceError, TopicMissingError
 from airflow_provider.kafka.names import metrics_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
@@ -17,7 +17,7 @@ from airflow_provider.operators.slo_check import CheckSloOperator
 from airflow_provider.sensors.changelog_growth import ChangelogGrowthSensor
 from tests.integration.airflow.running import context, run
 from tests.integration.launch.application import Application
-from tests.unit.control.test_metrics_forecasts import NOW_MS, day
+from tests.unit.control.forecasts.test_of_metrics import NOW_MS, day
 from tests.watched import watched
 
 MINUTES = 300

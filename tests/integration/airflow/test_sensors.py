@@ -16,7 +16,7 @@ from airflow.sdk.exceptions import (
 )
 
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.history_topic import write_history
+from airflow_provider.control.history.topic import write_history
 from airflow_provider.control.status import InstanceState, InstanceStatus
 from airflow_provider.errors import DeadlineError, InstanceError, TopicMissingError
 from airflow_provider.sensors.certified_standbys import CertifiedStandbysSensor
@@ -31,7 +31,7 @@ from tests.builders import active, assigned, standby
 from tests.integration.airflow.conftest import Deploy, make_pair
 from tests.integration.airflow.running import context, run
 from tests.integration.launch.application import Application
-from tests.unit.control.test_drill_age import PASSED
+from tests.unit.control.drills.test_age import PASSED
 
 IN_A_WORKER: dict[str, Any] = {"deferrable": False, "poke_interval": 0.1}
 

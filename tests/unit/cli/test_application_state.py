@@ -5,13 +5,13 @@ import json
 
 from airflow_provider.cli.application_state import ApplicationState
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.history_record import RtoParts
+from airflow_provider.control.history.record import RtoParts
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.status import InstanceState, RestorePhase, TaskState
 from airflow_provider.control.view import ControlView
 from airflow_provider.control.watcher import Watcher
 from tests.builders import APPLICATION, active, assigned, instance, promoted, standby
-from tests.unit.control.test_phase_times import failover
+from tests.unit.control.prediction.test_phase_times import failover
 
 
 def whole() -> ControlView:

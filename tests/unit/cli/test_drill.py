@@ -4,7 +4,7 @@ import pytest
 
 from airflow_provider.cli.drill import drill_text, exit_status_of
 from airflow_provider.cli.exit_status import ExitStatus
-from airflow_provider.control.history_record import HistoryKind, HistoryOutcome, HistoryRecord, RtoParts
+from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord, RtoParts
 
 
 def drill(outcome: HistoryOutcome, reason: str | None = None) -> HistoryRecord:

@@ -8,10 +8,10 @@ import pytest
 from airflow_provider.control import condition_records
 from airflow_provider.control.condition_records import ConditionRecords
 from airflow_provider.control.conditions import Needs
-from airflow_provider.control.history_record import HistoryRecord
+from airflow_provider.control.history.record import HistoryRecord
 from airflow_provider.errors import TopicMissingError
 from tests.builders import APPLICATION
-from tests.unit.control.test_drill_age import PASSED
+from tests.unit.control.drills.test_age import PASSED
 
 NOWHERE: Any = None
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.changelog_growth import ChangelogGrowth
 from airflow_provider.control.conditions import (
     ChangelogGrowthWithin,
     Condition,
@@ -20,7 +19,8 @@ from airflow_provider.control.conditions import (
     SourceLagWithin,
     StandbysWarm,
 )
-from airflow_provider.control.history_record import HistoryOutcome
+from airflow_provider.control.forecasts.changelog_growth import ChangelogGrowth
+from airflow_provider.control.history.record import HistoryOutcome
 from airflow_provider.control.status import (
     CertificateStatus,
     DiskStatus,
@@ -31,7 +31,7 @@ from airflow_provider.control.status import (
     TaskStatus,
 )
 from tests.builders import active, assigned, instance, seen, standby
-from tests.unit.control.test_drill_age import DAY_MS, PASSED
+from tests.unit.control.drills.test_age import DAY_MS, PASSED
 
 PAIR = assigned("a b", "b a")
 T0, T1 = TaskId(0, 0), TaskId(0, 1)

@@ -10,10 +10,10 @@ import pytest
 from airflow_provider.common.json_codec import from_plain, to_plain
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.conditions import Outcome, WaitResult
+from airflow_provider.control.drills.injected_fault import InjectedFault
 from airflow_provider.control.failover_answer import FailoverAnswer
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.incident_event import IncidentEvent
-from airflow_provider.control.injected_fault import InjectedFault
 from airflow_provider.control.instance_handle import InstanceHandle
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.repair import Repair

@@ -41,7 +41,7 @@ from airflow_provider.sensors.incident_resolution import IncidentResolutionSenso
 from airflow_provider.sensors.instance_state import InstanceStateSensor
 from airflow_provider.sensors.standby_lag import StandbyLagSensor
 from airflow_provider.sensors.task_state import TaskStateSensor
-from tests.unit.control.test_drill_judgement import FAULT
+from tests.unit.control.drills.test_judgement import FAULT
 
 ARGUMENTS: dict[type[ControlOperator | ControlSensor], dict[str, Any]] = {
     AssignTasksOperator: {},

@@ -10,7 +10,7 @@ import pytest
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.detection import detect
-from airflow_provider.control.history_record import HistoryOutcome, HistoryRecord
+from airflow_provider.control.history.record import HistoryOutcome, HistoryRecord
 from airflow_provider.control.incident import IncidentRecord
 from airflow_provider.control.incident_event import IncidentEvent
 from airflow_provider.control.liveness import Timeouts

@@ -10,10 +10,10 @@ import pytest
 
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.commit_chain import Commit
-from airflow_provider.control.history_record import HistoryKind, HistoryOutcome, HistoryRecord
+from airflow_provider.control.drills.commit_chain import Commit
+from airflow_provider.control.drills.injected_fault import InjectedFault
+from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
-from airflow_provider.control.injected_fault import InjectedFault
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import BrokerUnreachableError, DeadlineError, InstanceError, StateError
 from airflow_provider.links.failover_run import FailoverRun

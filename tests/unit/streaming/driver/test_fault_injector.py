@@ -12,8 +12,8 @@ import pytest
 from airflow_provider.common.json_codec import from_json, to_json
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.command import Command, CommandKind
+from airflow_provider.control.history.task_restore import TaskRestore
 from airflow_provider.control.status import FaultStatus
-from airflow_provider.control.task_restore import TaskRestore
 from airflow_provider.streaming.driver import fault_injector
 from airflow_provider.streaming.driver.disturbances import Disturbances
 from airflow_provider.streaming.driver.fault_injector import FaultInjector

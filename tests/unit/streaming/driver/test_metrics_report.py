@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.metrics_record import MetricsRecord
+from airflow_provider.control.metrics.record import MetricsRecord
 from airflow_provider.control.status import InstanceStatus
 from airflow_provider.errors import TopicMissingError
 from airflow_provider.streaming.driver.metrics_report import MetricsReport

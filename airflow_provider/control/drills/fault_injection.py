@@ -1,0 +1,168 @@
+"""Injecting a drill's fault, once."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+from airflow_provider.common.clock import now_ms
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.assignment import Assignment
+from airflow_provider.control.command import Command
+from airflow_provider.control.drills.drill import (
+    changelog_positions,
+    choose_task,
+    choose_victim,
+    source_offsets,
+    standbys_certified,
+)
+from airflow_provider.control.drills.injected_fault import InjectedFault
+from airflow_provider.control.drills.kind import DRILLS, DrillKind, Victim
+from airflow_provider.control.drills.rto_headroom import rto_problem
+from airflow_provider.control.history.record import HistoryRecord
+from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.prediction.predicted_rto import PredictedRto, predict_rto, worst_rto_ms
+from airflow_provider.control.status import Role
+from airflow_provider.control.view import ControlView
+from airflow_provider.errors import InstanceError
+
+if TYPE_CHECKING:
+    from airflow_provider.control.publisher import AssignmentPublisher
+
+__all__ = ["inject_fault", "plan_fault"]
+
+
+def inject_fault(
+    publisher: AssignmentPublisher,
+    fault_id: str,
+    instance: str | None,
+    timeouts: Timeouts,
+    history: Sequence[HistoryRecord],
+    kind: DrillKind = DrillKind.CRASH,
+    max_rto_s: float | None = None,
+) -> InjectedFault:
+    """Have instances do it to themselves; what was the case is noted in the same transaction as the commands.
+
+    Args:
+        publisher: has read the newest state.
+        fault_id: where a fault of this id is noted already, nothing is done.
+        instance: which is to fail; None takes the one with the most tasks.
+        timeouts: by which instances are found to live.
+        history: of the application, by which the RTO is predicted.
+        kind: of the drill.
+        max_rto_s: what is promised; None where nothing is.
+
+    Raises:
+        AssignmentError: nothing is assigned yet.
+        InstanceError: no instance lives, the named one does not, or it holds no task that could be hit; or the failover
+            is predicted to take longer than promised.
+        FencedError: a newer publisher exists. Nothing was written.
+    """
+    noted = publisher.view.faults.get(fault_id)
+    if noted is not None:
+        return noted
+    fault = plan_fault(publisher.view, fault_id, instance, timeouts, history, kind, now_ms(), max_rto_s)
+    publisher.publish(None, fault, *commands_of(fault))
+    return fault
+
+
+def plan_fault(
+    view: ControlView,
+    fault_id: str,
+    instance: str | None,
+    timeouts: Timeouts,
+    history: Sequence[HistoryRecord],
+    kind: DrillKind,
+    at_ms: int,
+    max_rto_s: float | None = None,
+) -> InjectedFault:
+    """Whom a drill hits, and what was the case before: a pure function.
+
+    Args:
+        view: the newest.
+        fault_id: of the fault.
+        instance: which is to fail; None takes the one with the most tasks.
+        timeouts: by which instances are found to live.
+        history: of the application, by which the RTO is predicted.
+        kind: of the drill.
+        at_ms: epoch ms.
+        max_rto_s: what is promised; None where nothing is.
+
+    Raises:
+        AssignmentError: nothing is assigned yet.
+        InstanceError: as `inject_fault`.
+    """
+    spec, healthy = DRILLS[kind], view.healthy(timeouts)
+    assignment = view.assignment
+    role = _role(spec.victim, assignment)
+    hit = choose_victim(view, healthy, instance, role)
+    if spec.victim is Victim.INSTANCE:
+        tasks = assignment.active_on(hit) if assignment else ()
+    else:
+        tasks = (choose_task(view, hit, role),)
+    backing = assignment.tasks[tasks[0]].standbys if assignment and tasks else ()
+    if spec.victim in (Victim.ACTIVE, Victim.COPIES) and not backing:
+        raise InstanceError(
+            f"Task {tasks[0]} of {view.application_id!r} has no standby, and would be restored in place, without a "
+            "failover: assign standbys before this drill."
+        )
+    standbys = backing if spec.victim is Victim.COPIES else ()
+    copies = {name: view.statuses[name].incarnation for name in standbys if name in healthy}
+    predicted: list[PredictedRto] = []
+    if spec.cause is not None:
+        found = predict_rto(_without_copies(view, tasks, copies), history, healthy, timeouts, spec.cause)
+        predicted = [found[task_id] for task_id in tasks if task_id in found]
+    if (problem := rto_problem(predicted, max_rto_s)) is not None:
+        raise InstanceError(f"A drill {kind.value} of {view.application_id!r} would break its promise: {problem}")
+    return InjectedFault(
+        id=fault_id,
+        kind=kind,
+        instance=hit,
+        incarnation=view.statuses[hit].incarnation,
+        generation=assignment.generation if assignment else 0,
+        tasks=tasks,
+        copies=copies,
+        source_offsets=source_offsets(view),
+        positions=changelog_positions(view),
+        certified=standbys_certified(view),
+        injected_at_ms=at_ms,
+        predicted_rto_ms=worst_rto_ms(predicted),
+    )
+
+
+def _role(victim: Victim, assignment: Assignment | None) -> Role:
+    """As which the instance that is hit is to hold the task."""
+    backed = assignment is not None and any(task.standbys for task in assignment.tasks.values())
+    return Role.STANDBY if victim is Victim.STANDBY or (victim is Victim.COPY and backed) else Role.ACTIVE
+
+
+def commands_of(fault: InjectedFault) -> list[Command]:
+    """What each instance is asked.
+
+    Args:
+        fault: as it is planned.
+    """
+    spec = fault.spec
+    of_stores = spec.victim is not Victim.INSTANCE
+    return [
+        Command(
+            id=fault.id,
+            kind=spec.command,
+            instance=name,
+            incarnation=incarnation,
+            tasks=fault.tasks,
+            generation=fault.generation if of_stores else None,
+        )
+        for name, incarnation in fault.processes.items()
+    ]
+
+
+def _without_copies(view: ControlView, tasks: Collection[TaskId], copies: Collection[str]) -> ControlView:
+    """As it is once these copies are gone."""
+    left = {
+        name: dataclasses.replace(status, tasks=tuple(task for task in status.tasks if task.task not in tasks))
+        for name, status in view.statuses.items()
+        if name in copies
+    }
+    return dataclasses.replace(view, statuses={**view.statuses, **left})

@@ -1,0 +1,292 @@
+"""What came out of a drill: pure functions of what the control topics hold after it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.drills.commit_chain import Commit, check_chain, check_resumed_exactly
+from airflow_provider.control.drills.drill import check_progress, check_resumption, source_offsets
+from airflow_provider.control.drills.injected_fault import InjectedFault
+from airflow_provider.control.drills.kind import Measure
+from airflow_provider.control.history.builder import drill_record
+from airflow_provider.control.history.record import HistoryOutcome, HistoryRecord
+from airflow_provider.control.history.task_restore import TaskRestore
+from airflow_provider.control.incident import IncidentRecord
+from airflow_provider.control.report import FailoverReport, known_recovery, recovery_of, report
+from airflow_provider.control.status import FaultStatus
+from airflow_provider.control.view import ControlView
+from airflow_provider.errors import InstanceError, StateError, StatefulStreamsError, StoreDivergedError
+
+__all__ = [
+    "JudgedDrill",
+    "NotMeasuredError",
+    "answer_to",
+    "judge_drill",
+    "judge_when_measured",
+    "judged_record",
+    "reported_end",
+    "restores_after",
+]
+
+
+_LOOK_S: Final = 0.5
+
+
+class NotMeasuredError(InstanceError):
+    """A drill that broke nothing and measured nothing: it is skipped, neither passed nor failed."""
+
+
+class NotMeasuredYetError(InstanceError):
+    """A next owner has not committed, although its source may hold records: it may still."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedDrill:
+    """A drill that is passed.
+
+    Args:
+        failover: what the failover cost; None where nothing had to be answered.
+        progress: input records by task since the fault.
+        restores: the copies that were restored, where nothing had to be answered.
+    """
+
+    failover: FailoverReport | None
+    progress: Mapping[TaskId, int]
+    restores: tuple[TaskRestore, ...] = ()
+
+
+def judge_drill(
+    view: ControlView,
+    fault: InjectedFault,
+    max_rto_s: float | None,
+    commits: Mapping[TaskId, Sequence[Commit]] | None = None,
+) -> JudgedDrill:
+    """Whether the fault broke nothing that it must not break.
+
+    Args:
+        view: as of now, when every task has its warm standbys again.
+        fault: what was injected.
+        max_rto_s: seconds that the failover may have taken; None sets no limit.
+        commits: by task, what its changelog holds of them since the fault; None where it was not read.
+
+    Raises:
+        StateError: an owner did not go on at the last commit, one wrote after its successor, records were counted
+            twice, or a task's source offset went back.
+        NotMeasuredError: no task that was hit had input, or nothing had to be restored.
+        InstanceError: the failure has no record, a task with input has not committed, or it took longer than promised;
+            there was a failure where none was to follow.
+    """
+    for task_id, found in sorted((commits or {}).items()):
+        check_chain(task_id, found)
+    if fault.spec.cause is None:
+        return _judge_unanswered(view, fault)
+    return _judge_answered(view, fault, max_rto_s, commits or {})
+
+
+def judge_when_measured(
+    read: Callable[[], ControlView],
+    fault: InjectedFault,
+    max_rto_s: float | None,
+    commits: Mapping[TaskId, Sequence[Commit]] | None = None,
+    timeout_s: float = 60.0,
+) -> JudgedDrill:
+    """As `judge_drill`, once the next owners have committed: where nothing had to be replaced, all is whole before.
+
+    Args:
+        read: gives the newest view.
+        fault: what was injected.
+        max_rto_s: see `judge_drill`.
+        commits: see `judge_drill`.
+        timeout_s: how long to wait for a commit.
+
+    Raises:
+        StatefulStreamsError: as `judge_drill`.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            return judge_drill(read(), fault, max_rto_s, commits)
+        except NotMeasuredYetError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_LOOK_S)
+
+
+def _judge_answered(
+    view: ControlView, fault: InjectedFault, max_rto_s: float | None, commits: Mapping[TaskId, Sequence[Commit]]
+) -> JudgedDrill:
+    record = answer_to(fault, view)
+    if record is None:
+        raise InstanceError(
+            f"The failure of {fault.instance} has no record in {view.application_id!r}: it was not answered. "
+            " Is the failover DAG unpaused, and does its watcher follow this application?"
+        )
+    expected, error_kind = fault.spec.error_kind, record.incident.error_kind
+    if expected is not None and error_kind != expected:
+        raise InstanceError(
+            f"The drill's {fault.kind.value} was to be found as {expected}, and {record.incident.evidence!r} was found "
+            f"({error_kind or record.incident.kind.value}): look at the log of {fault.instance}."
+        )
+    found = report(record, view)
+    moved = {task: offset for task, offset in fault.source_offsets.items() if task in fault.tasks}
+    resumed = (record.recovery or recovery_of(record, view)).resumed_offsets
+    check_resumption(moved, resumed)
+    check_resumed_exactly(commits, record.generation, resumed)
+    progress = check_progress(fault.source_offsets, source_offsets(view))
+    if found.rto_ms is None:
+        raise _not_measured(fault, found)
+    if max_rto_s is not None and found.rto_ms > 1000 * max_rto_s:
+        raise InstanceError(
+            f"Recovered, but later than promised: {found.rto_ms / 1000:.1f} s from the failure to the last task's "
+            f"first commit, {max_rto_s:g} s are promised.\n{found}"
+        )
+    return JudgedDrill(failover=found, progress=progress)
+
+
+def _judge_unanswered(view: ControlView, fault: InjectedFault) -> JudgedDrill:
+    progress = check_progress(fault.source_offsets, source_offsets(view))
+    since = [
+        record.incident
+        for record in view.incidents.values()
+        if record.incident.generation >= fault.generation and record.decided_at_ms >= fault.injected_at_ms
+    ]
+    if since:
+        lines = "; ".join(f"{incident.kind.value} of {incident.instance}: {incident.evidence}" for incident in since)
+        raise InstanceError(
+            f"A {fault.kind.value} on {fault.instance} was to disturb nothing, and failures followed ({lines}): look "
+            "at that instance's log."
+        )
+    reported = reported_end(fault, view)
+    if fault.spec.reports and reported is None:
+        raise InstanceError(
+            f"{fault.instance} does not report how the {fault.kind.value} ended: it was replaced, or another drill "
+            "began on it. Drill again."
+        )
+    if reported is not None and reported.failure is not None:
+        kind, message = reported.failure.kind, reported.failure.message
+        raise (StateError if kind == StoreDivergedError.__name__ else InstanceError)(f"{kind}: {message}")
+    restores = restores_after(fault, view)
+    unmeasured = None if reported is None else reported.unmeasured
+    if (unmeasured := unmeasured or _nothing_measured(fault, progress, restores)) is not None:
+        raise NotMeasuredError(
+            f"Nothing was measured of task {', '.join(map(str, fault.tasks))} ({unmeasured}), so this drill is not "
+            "passed. Drill once the application has processed something."
+        )
+    return JudgedDrill(failover=None, progress=progress, restores=restores)
+
+
+def _nothing_measured(
+    fault: InjectedFault, progress: Mapping[TaskId, int], restores: Sequence[TaskRestore]
+) -> str | None:
+    match fault.spec.measures:
+        case Measure.RESTORE if not any(restore.records for restore in restores):
+            return "its changelog holds nothing"
+        case Measure.PROGRESS if not any(progress.get(task_id) for task_id in fault.tasks):
+            return "it had no input"
+    return None
+
+
+def reported_end(fault: InjectedFault, view: ControlView) -> FaultStatus | None:
+    """What the instance reports of a fault that lasted for a while; None where it does not, or not any more.
+
+    Args:
+        fault: what was injected.
+        view: as of now.
+    """
+    status = view.statuses.get(fault.instance)
+    found = None if status is None else status.fault
+    return found if fault.spec.reports and found is not None and (found.id, found.over) == (fault.id, True) else None
+
+
+def restores_after(fault: InjectedFault, view: ControlView) -> tuple[TaskRestore, ...]:
+    """What was restored of the copies that were hit, where nothing had to be answered.
+
+    Args:
+        fault: what was injected.
+        view: as of now.
+    """
+    if fault.spec.reports:
+        reported = reported_end(fault, view)
+        return () if reported is None else reported.restores
+    status = view.statuses.get(fault.instance)
+    copies = [status.task(task_id) for task_id in fault.tasks] if status is not None else []
+    return tuple(
+        TaskRestore(
+            task=copy.task,
+            instance=fault.instance,
+            records=copy.restore.records,
+            bytes=copy.restore.bytes,
+            took_s=copy.restore.took_s,
+        )
+        for copy in copies
+        if copy is not None and copy.fault == fault.id
+    )
+
+
+def judged_record(
+    view: ControlView,
+    fault: InjectedFault,
+    by: str,
+    error: StatefulStreamsError | None,
+    max_rto_s: float | None,
+    ended_at_ms: int,
+) -> HistoryRecord:
+    """What the history keeps of a drill; one in which nothing was measured is skipped, not failed.
+
+    Args:
+        view: as of now.
+        fault: what was injected.
+        by: the run.
+        error: why it is not passed; None where it is.
+        max_rto_s: the promised RTO in seconds; None where none is.
+        ended_at_ms: when it was judged, epoch ms.
+    """
+    outcome = HistoryOutcome.PASSED
+    if error is not None:
+        outcome = HistoryOutcome.SKIPPED if isinstance(error, NotMeasuredError) else HistoryOutcome.FAILED
+    answered = fault.spec.cause is not None
+    record = answer_to(fault, view) if answered else None
+    return drill_record(
+        view.application_id,
+        fault,
+        by,
+        outcome=outcome,
+        reason=None if error is None else str(error),
+        ended_at_ms=ended_at_ms,
+        record=record,
+        recovery=known_recovery(record, view) if record else None,
+        restores=() if answered else restores_after(fault, view),
+        slo_rto_s=max_rto_s,
+    )
+
+
+def answer_to(fault: InjectedFault, view: ControlView) -> IncidentRecord | None:
+    """What was done about a fault; None where nothing was.
+
+    A process that lives on may have had incidents before, and others after: of those that were found since, the first.
+    """
+    records = [
+        record
+        for record in view.incidents.values()
+        if (record.incident.instance, record.incident.incarnation) == (fault.instance, fault.incarnation)
+        and record.incident.generation >= fault.generation
+    ]
+    return min(records, key=lambda record: record.decided_at_ms, default=None)
+
+
+def _not_measured(fault: InjectedFault, found: FailoverReport) -> InstanceError:
+    idle = set(found.without_input)
+    if open_tasks := [str(task) for task in fault.tasks if task not in idle]:
+        return NotMeasuredYetError(
+            f"Not measured: of {fault.instance}'s tasks, one of {', '.join(open_tasks)} has not committed since the "
+            "failure although its source may hold records, or was moved again before it did. So this drill is not "
+            "passed. Look at their status, then drill again."
+        )
+    return NotMeasuredError(
+        f"Nothing was measured: none of {fault.instance}'s tasks has had input since its failure, so this drill is not "
+        "passed. Drill while the source has records."
+    )

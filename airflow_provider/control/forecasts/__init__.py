@@ -1,0 +1,1 @@
+"""When a figure reaches a limit, by the metrics."""

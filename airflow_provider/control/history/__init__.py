@@ -1,0 +1,1 @@
+"""What became of an application: failovers, drills, restores and upgrades, for years."""

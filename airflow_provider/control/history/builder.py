@@ -1,0 +1,209 @@
+"""Makes the records of the history from what the operators know: pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.drills.injected_fault import InjectedFault
+from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord, Rpo, RtoParts
+from airflow_provider.control.history.task_restore import TaskRestore
+from airflow_provider.control.incident import IncidentKind, IncidentRecord, Recovery
+
+__all__ = ["drill_record", "failover_record", "restore_record", "restores_of", "upgrade_record"]
+
+
+def failover_record(
+    record: IncidentRecord, recovery: Recovery | None = None, slo_rto_s: float | None = None
+) -> HistoryRecord:
+    """An incident that was answered: open until it is resolved.
+
+    Args:
+        record: what was done about it.
+        recovery: what the next owners did; None while that is not known.
+        slo_rto_s: the promised RTO in seconds; None where none is, or it is not known.
+    """
+    incident = record.incident
+    # A person may move everything off the same process again and again: each answer is another event.
+    id_ = f"{incident.id}/{record.generation}" if incident.kind is IncidentKind.MANUAL else incident.id
+    return HistoryRecord(
+        application_id=incident.application_id,
+        kind=HistoryKind.FAILOVER,
+        id=id_,
+        cause=incident.kind.value,
+        at_ms=_began_ms(record) or record.decided_at_ms,
+        ended_at_ms=record.resolved_at_ms,
+        by=record.answered_by,
+        outcome=HistoryOutcome.OPEN if record.resolved_at_ms is None else HistoryOutcome.PASSED,
+        instances=(incident.instance,) if incident.instance else (),
+        tasks=incident.tasks,
+        decisions=record.plan,
+        evidence=incident.evidence,
+        rto=_parts(record, recovery),
+        rpo=Rpo(lost_records=recovery.lost_records if recovery else None),
+        restores=recovery.restores if recovery else (),
+        slo_rto_s=slo_rto_s,
+    )
+
+
+def drill_record(
+    application_id: str,
+    fault: InjectedFault,
+    by: str,
+    *,
+    outcome: HistoryOutcome = HistoryOutcome.OPEN,
+    reason: str | None = None,
+    ended_at_ms: int | None = None,
+    record: IncidentRecord | None = None,
+    recovery: Recovery | None = None,
+    restores: Sequence[TaskRestore] = (),
+    slo_rto_s: float | None = None,
+) -> HistoryRecord:
+    """A failure that was rehearsed.
+
+    Args:
+        application_id: the application.
+        fault: what was injected.
+        by: the run.
+        outcome: how it ended.
+        reason: why it failed or was skipped; None otherwise.
+        ended_at_ms: when it was judged, epoch ms; None while it is open.
+        record: of the failover that answered the fault; None where there is none yet.
+        recovery: what the next owners did; None while that is not known.
+        restores: the copies that were restored, where nothing had to be answered.
+        slo_rto_s: the promised RTO in seconds; None where none is.
+    """
+    return HistoryRecord(
+        application_id=application_id,
+        kind=HistoryKind.DRILL,
+        id=fault.id,
+        cause=fault.kind.value,
+        at_ms=fault.injected_at_ms,
+        ended_at_ms=ended_at_ms,
+        by=by,
+        outcome=outcome,
+        reason=reason,
+        instances=tuple(fault.processes),
+        tasks=fault.tasks,
+        decisions=record.plan if record else (),
+        evidence=record.incident.evidence if record else "",
+        rto=_parts(record, recovery) if record else RtoParts(),
+        rpo=_rpo_of_drill(fault, recovery) if recovery else Rpo(),
+        restores=recovery.restores if recovery else tuple(restores),
+        slo_rto_s=slo_rto_s,
+        predicted_rto_ms=fault.predicted_rto_ms,
+    )
+
+
+def restore_record(
+    application_id: str,
+    id: str,
+    by: str,
+    instance: str,
+    tasks: Sequence[TaskId],
+    *,
+    ended_at_ms: int,
+    restores: Sequence[TaskRestore] = (),
+    reason: str | None = None,
+) -> HistoryRecord:
+    """A replay of changelogs that was asked for.
+
+    Args:
+        application_id: the application.
+        id: of the task of the run that asked, the same for its tries.
+        by: the run.
+        instance: whose copies were restored.
+        tasks: those that were to be restored.
+        ended_at_ms: when they were whole, or it failed, epoch ms.
+        restores: of each task that was restored.
+        reason: why it failed; None where it did not.
+    """
+    took_s = max((restore.took_s for restore in restores), default=0.0)
+    return HistoryRecord(
+        application_id=application_id,
+        kind=HistoryKind.RESTORE,
+        id=id,
+        cause="replay",
+        at_ms=ended_at_ms - round(1000 * took_s),
+        ended_at_ms=ended_at_ms,
+        by=by,
+        outcome=HistoryOutcome.PASSED if reason is None else HistoryOutcome.FAILED,
+        reason=reason,
+        instances=(instance,),
+        tasks=tuple(tasks),
+        restores=tuple(restores),
+    )
+
+
+def restores_of(
+    instance: str, records: Mapping[str, int], sizes: Mapping[str, int], seconds: Mapping[str, float]
+) -> tuple[TaskRestore, ...]:
+    """The restores that `conditions.TasksReplayed` found.
+
+    Args:
+        instance: where.
+        records: by task, changelog records.
+        sizes: by task, bytes.
+        seconds: by task.
+    """
+    return tuple(
+        TaskRestore(task=TaskId.parse(task), instance=instance, records=count, bytes=sizes[task], took_s=seconds[task])
+        for task, count in sorted(records.items())
+    )
+
+
+def upgrade_record(
+    application_id: str, id: str, by: str, instance: str, changed: Sequence[str], at_ms: int
+) -> HistoryRecord:
+    """An instance that is restarted because it was deployed otherwise: open until it runs again.
+
+    Args:
+        application_id: the application.
+        id: of the task of the run that restarts it, the same for its tries.
+        by: the run.
+        instance: its name.
+        changed: what differed.
+        at_ms: when it was asked to stop, epoch ms.
+    """
+    return HistoryRecord(
+        application_id=application_id,
+        kind=HistoryKind.UPGRADE,
+        id=id,
+        cause="changed",
+        at_ms=at_ms,
+        by=by,
+        instances=(instance,),
+        evidence=f"deployed otherwise: {', '.join(changed)}",
+    )
+
+
+def _began_ms(record: IncidentRecord) -> int | None:
+    return record.failed_at_ms or record.detected_at_ms
+
+
+def _parts(record: IncidentRecord, recovery: Recovery | None) -> RtoParts:
+    owned = recovery.owned_at_ms if recovery else None
+    committed = recovery.first_commit_at_ms if recovery else None
+    return RtoParts(
+        detected_ms=_between(record.failed_at_ms, record.detected_at_ms),
+        decided_ms=_between(record.detected_at_ms, record.decided_at_ms),
+        owned_ms=_between(record.decided_at_ms, owned),
+        first_output_ms=_between(owned, committed),
+        total_ms=_between(_began_ms(record), committed),
+    )
+
+
+def _between(start_ms: int | None, end_ms: int | None) -> int | None:
+    # An instance that never sent a heartbeat has 0 as the time of its last one.
+    return end_ms - start_ms if start_ms and end_ms is not None else None
+
+
+def _rpo_of_drill(fault: InjectedFault, recovery: Recovery) -> Rpo:
+    """Of the tasks that were moved; what was committed after the last heartbeat can only make it better.
+
+    Where a task's owner had committed nothing, there is nothing that its next owner could process twice.
+    """
+    moved = {task: offset for task, offset in fault.source_offsets.items() if task in fault.tasks}
+    known = moved.keys() <= recovery.resumed_offsets.keys()
+    doubled = sum(max(0, offset - recovery.resumed_offsets[task]) for task, offset in moved.items()) if known else None
+    return Rpo(lost_records=recovery.lost_records, doubled_records=doubled if moved else None)

@@ -1,0 +1,70 @@
+"""The history of an application as a table for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from airflow_provider.control.history.record import HistoryRecord
+
+__all__ = ["history_table"]
+
+_COLUMNS = (
+    "began (UTC)", "kind", "cause", "outcome", "instances", "tasks", "RTO", "detected", "decided", "owned", "output",
+    "predicted", "lost", "doubled", "restored", "records/s", "SLO", "by",
+)  # fmt: skip
+_SLO = {None: "-", True: "met", False: "missed"}
+
+
+def history_table(records: Sequence[HistoryRecord]) -> str:
+    """A line for each record in the order given, and below it why it failed or was skipped.
+
+    The four columns after the RTO are its parts: from the failure until it was detected, from there until the next
+    generation was published, until the last task was owned, until it committed. ``lost`` and ``doubled`` are input
+    records, ``restored`` changelog records; ``-`` is not known.
+    """
+    if not records:
+        return "no history"
+    rows = [_row(record) for record in records]
+    widths = [max(map(len, column)) for column in zip(_COLUMNS, *rows, strict=True)]
+    lines = [_line(_COLUMNS, widths)]
+    for record, row in zip(records, rows, strict=True):
+        lines.append(_line(row, widths))
+        if record.reason is not None:
+            lines.append(f"    {' '.join(record.reason.split())}")
+    return "\n".join(lines)
+
+
+def _row(record: HistoryRecord) -> Sequence[str]:
+    rto, error = record.rto, record.prediction_error_percent
+    predicted = _seconds(record.predicted_rto_ms) + ("" if error is None else f" ({error:+.0f} %)")
+    rate = record.restored_records_per_s
+    return (
+        datetime.fromtimestamp(record.at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S"),
+        record.kind.value,
+        record.cause,
+        record.outcome.value,
+        ",".join(record.instances) or "-",
+        str(len(record.tasks)),
+        _seconds(rto.total_ms),
+        *map(_seconds, (rto.detected_ms, rto.decided_ms, rto.owned_ms, rto.first_output_ms)),
+        predicted,
+        _number(record.rpo.lost_records),
+        _number(record.rpo.doubled_records),
+        _number(record.restored_records),
+        "-" if rate is None else f"{rate:,.0f}",
+        _SLO[record.slo_met],
+        record.by,
+    )
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+
+def _seconds(ms: int | None) -> str:
+    return "-" if ms is None else f"{ms / 1000:.2f} s"
+
+
+def _number(number: int | None) -> str:
+    return "-" if number is None else f"{number:,}"

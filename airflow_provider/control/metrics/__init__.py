@@ -1,0 +1,1 @@
+"""What each instance says of itself once a minute, for a week."""

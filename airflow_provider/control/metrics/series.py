@@ -1,0 +1,105 @@
+"""Single figures over time, taken from an application's metrics: pure functions."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.forecasts.trend import Point
+from airflow_provider.control.metrics.record import MetricsRecord, TaskMetrics
+from airflow_provider.control.status import Role
+
+__all__ = ["changelog_series", "disk_series", "sampled", "store_series"]
+
+_SAMPLES: Final = 1000
+_NEWEST: Final = 60
+
+
+def sampled(records: Iterable[MetricsRecord]) -> Sequence[MetricsRecord]:
+    """About a thousand records of each instance, evenly over their time: a week's tell no more, at ten times the cost.
+
+    The newest of each instance are all kept, and so are those during a restore, of which there are few.
+
+    Args:
+        records: of the application.
+    """
+    by_instance: defaultdict[str, list[MetricsRecord]] = defaultdict(list)
+    for record in _in_order(records):
+        by_instance[record.instance].append(record)
+    kept: list[MetricsRecord] = []
+    for held in by_instance.values():
+        step = -(-len(held) // _SAMPLES)
+        kept += [
+            record
+            for left, record in zip(range(len(held) - 1, -1, -1), held, strict=True)
+            if left < _NEWEST or left % step == 0 or any(task.restoring for task in record.tasks)
+        ]
+    return _in_order(kept)
+
+
+def disk_series(records: Iterable[MetricsRecord]) -> Mapping[str, Sequence[Point]]:
+    """By instance, what its disk had left, in bytes, the oldest first.
+
+    A process, a host and the set of its tasks make a run: with each of them the free space may jump. What is written
+    while a store is restored is no growth, and left out.
+
+    Args:
+        records: of the application.
+    """
+    points: dict[str, list[Point]] = {}
+    for record in _in_order(records):
+        series = points.setdefault(record.instance, [])
+        if record.disk_free_bytes is not None and not any(task.restoring for task in record.tasks):
+            run = (record.incarnation, record.host, frozenset(task.task for task in record.tasks))
+            series.append(Point(record.at_ms, record.disk_free_bytes, run))
+    return points
+
+
+def store_series(records: Iterable[MetricsRecord]) -> Mapping[TaskId, Sequence[Point]]:
+    """By task, what the store of its active takes on disk, in bytes, the oldest first.
+
+    Each owner makes a run, because what RocksDB has compacted differs.
+
+    Args:
+        records: of the application.
+    """
+    points: defaultdict[TaskId, list[Point]] = defaultdict(list)
+    for record, task in _of_owners(records):
+        if task.store_bytes is not None and not task.restoring:
+            run = (record.instance, record.incarnation, task.generation)
+            points[task.task].append(Point(record.at_ms, task.store_bytes, run))
+    return points
+
+
+def changelog_series(records: Iterable[MetricsRecord]) -> Mapping[TaskId, Sequence[Point]]:
+    """By task, the end of its changelog, in offsets, the oldest first: one run over all owners, since it is one log.
+
+    What lies before a changelog that was created anew, which begins at 0 again, is left out.
+
+    Args:
+        records: of the application.
+    """
+    points: defaultdict[TaskId, list[Point]] = defaultdict(list)
+    for record, task in _of_owners(records):
+        series = points[task.task]
+        if task.changelog_end is not None:
+            if series and task.changelog_end < series[-1].value:
+                series.clear()
+            series.append(Point(record.at_ms, task.changelog_end))
+    return points
+
+
+def _of_owners(records: Iterable[MetricsRecord]) -> Iterator[tuple[MetricsRecord, TaskMetrics]]:
+    """What actives said; not what an earlier one says after the next has begun."""
+    newest: defaultdict[TaskId, int] = defaultdict(int)
+    for record in _in_order(records):
+        for task in record.tasks:
+            if task.role is Role.ACTIVE and task.generation >= newest[task.task]:
+                newest[task.task] = task.generation
+                yield record, task
+
+
+def _in_order(records: Iterable[MetricsRecord]) -> Sequence[MetricsRecord]:
+    return sorted(records, key=lambda record: record.at_ms)

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import dataclasses
+
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.history.record import HistoryKind, HistoryRecord, RtoParts
+from airflow_provider.control.history.task_restore import TaskRestore
+from airflow_provider.control.incident import IncidentKind
+from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.prediction.phase_times import PhaseTimes, phase_times
+from tests.builders import APPLICATION
+
+
+def failover(
+    detected_ms: int | None = 10, kind: IncidentKind = IncidentKind.INSTANCE_ENDED, restore_s: float = 0.0
+) -> HistoryRecord:
+    return HistoryRecord(
+        application_id=APPLICATION,
+        kind=HistoryKind.FAILOVER,
+        id="i",
+        cause=kind.value,
+        at_ms=1,
+        by="run",
+        rto=RtoParts(detected_ms=detected_ms, decided_ms=2_000, owned_ms=300, first_output_ms=1_000, total_ms=3_310),
+        restores=(TaskRestore(task=TaskId(0, 0), instance="b", records=5, bytes=50, took_s=restore_s),),
+    )
+
+
+def test_application_without_failovers_has_documented_defaults() -> None:
+    assert phase_times([], Timeouts(instance_s=3.0)) == PhaseTimes(
+        detected_ms=3_000, decided_ms=3_000, owned_ms=500, first_output_ms=1_000, failovers=0
+    )
+    assert phase_times([], Timeouts(), IncidentKind.INSTANCE_ENDED).detected_ms == 100
+    assert phase_times([], Timeouts(), IncidentKind.TASK_FAILED).detected_ms == 100
+
+
+def test_ninetieth_percentile_counts() -> None:
+    history = [failover(detected_ms=number) for number in range(1, 11)]
+
+    found = phase_times(history, Timeouts())
+
+    assert (found.detected_ms, found.decided_ms, found.owned_ms, found.failovers) == (9, 2_000, 300, 10)
+
+
+def test_only_the_newest_fifty_count() -> None:
+    history = [*(failover(detected_ms=9_999) for _ in range(30)), *(failover(detected_ms=7) for _ in range(50))]
+
+    assert phase_times(history, Timeouts()).detected_ms == 7
+
+
+def test_what_was_restored_is_not_of_the_first_output() -> None:
+    assert phase_times([failover(restore_s=0.4)], Timeouts()).first_output_ms == 600
+    assert phase_times([failover(restore_s=4.0)], Timeouts()).first_output_ms == 0
+
+
+def test_failovers_of_the_same_cause_count_where_there_are_some() -> None:
+    history = [failover(detected_ms=20), failover(detected_ms=6_000, kind=IncidentKind.HEARTBEAT_MISSED)]
+
+    assert phase_times(history, Timeouts()).detected_ms == 6_000
+    assert phase_times(history, Timeouts(), IncidentKind.INSTANCE_ENDED).detected_ms == 20
+    assert phase_times(history[1:], Timeouts(), IncidentKind.INSTANCE_ENDED).detected_ms == 6_000
+
+
+def test_moves_by_hand_failed_tasks_and_drills_say_nothing_of_a_lost_instance() -> None:
+    drill = dataclasses.replace(failover(), kind=HistoryKind.DRILL, cause="crash")
+    others = [failover(kind=kind) for kind in (IncidentKind.MANUAL, IncidentKind.TASK_FAILED)]
+
+    assert phase_times([drill, *others, dataclasses.replace(failover(), cause="newer")], Timeouts()).failovers == 0
+
+
+def test_part_that_was_not_measured_or_is_below_zero_by_the_clocks_does_no_harm() -> None:
+    assert phase_times([failover(detected_ms=None)], Timeouts()).detected_ms == 5_000
+    assert phase_times([failover(detected_ms=-40)], Timeouts()).detected_ms == 0
+
+
+def test_failed_tasks_count_for_failed_tasks_alone() -> None:
+    history = [failover(detected_ms=20), failover(detected_ms=900, kind=IncidentKind.TASK_FAILED)]
+
+    assert phase_times(history, Timeouts()).detected_ms == 20
+    assert phase_times(history, Timeouts(), IncidentKind.TASK_FAILED).detected_ms == 900

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.assignment import Assignment
+from airflow_provider.control.history.record import HistoryRecord
+from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.prediction.predicted_rto import PredictedRto, predict_rto, worst_rto_ms
+from airflow_provider.control.slo import Slo, missed_promises
+from airflow_provider.control.status import DiskStatus, InstanceStatus, RestorePhase
+from airflow_provider.control.view import ControlView
+from tests.builders import active, assigned, instance, standby, view_of
+from tests.unit.control.prediction.test_phase_times import failover
+from tests.unit.control.prediction.test_restore_rate import restored
+
+FIXED_MS = 10 + 2_000 + 300 + 1_000
+HISTORY = [failover(), restored("b"), restored("c", took_s=1.0)]
+
+
+def predicted(
+    assignment: Assignment, *statuses: InstanceStatus, history: list[HistoryRecord] | None = None
+) -> PredictedRto:
+    view = view_of(assignment, *statuses)
+    found = predict_rto(view, HISTORY if history is None else history, view.healthy(Timeouts()))
+    return found[TaskId(0, 0)]
+
+
+A = instance("a", active(0, end=500_000))
+
+
+def test_warm_standby_costs_its_lag_at_the_rate_of_its_instance() -> None:
+    found = predicted(assigned("a b"), A, instance("b", standby(0, lag_records=5_000)))
+
+    assert (found.to, found.warm, found.records, found.restore_ms) == ("b", True, 5_000, 500)
+    assert found.total_ms == FIXED_MS + 500
+    assert str(found) == (
+        "task 0_0 from a to b, a warm standby: 3.8 s (detected 0.0 s, decided 2.0 s, owned 0.3 s, restored 0.5 s, "
+        "first output 1.0 s; 5,000 records at 10,000/s; p90 of 1 failover(s))"
+    )
+
+
+def test_best_standby_is_meant_as_in_a_failover() -> None:
+    statuses = instance("b", standby(0, lag_records=900)), instance("c", standby(0, lag_records=100))
+
+    assert predicted(assigned("a b c"), A, *statuses).to == "c"
+
+
+def test_copy_that_is_still_restored_costs_what_is_left() -> None:
+    cold = standby(0, lag_records=20_000, restore_phase=RestorePhase.CHANGELOG)
+
+    found = predicted(assigned("a b"), A, instance("b", cold))
+
+    assert (found.warm, found.restore_ms) == (False, 2_000)
+
+
+def test_task_without_a_copy_costs_the_whole_changelog() -> None:
+    found = predicted(assigned("a b"), A, instance("b"))
+
+    assert (found.to, found.warm, found.records, found.restore_ms) == ("b", False, 500_000, 50_000)
+
+
+def test_changelog_that_was_compacted_costs_what_the_store_holds() -> None:
+    a = dataclasses.replace(instance("a", active(0, end=500_000_000), active(1)), disk=DiskStatus("/s", 4_000_000))
+
+    # Half of 4 MB at 100 kB/s.
+    assert predicted(assigned("a b", "a b"), a, instance("b")).restore_ms == 20_000
+
+
+def test_where_no_other_instance_lives_nothing_is_predicted() -> None:
+    found = predicted(assigned("a b"), A)
+
+    assert (found.to, found.total_ms) == (None, None)
+    assert str(found) == "task 0_0: no other instance could take it over from a"
+
+
+def test_changelog_of_unknown_length_has_no_prediction() -> None:
+    found = predicted(assigned("a b"), instance("a", active(0)), instance("b"))
+
+    assert (found.to, found.total_ms) == ("b", None)
+    assert "an unknown number of records" in str(found)
+
+
+def test_without_history_there_are_defaults_and_they_are_called_so() -> None:
+    found = predicted(assigned("a b"), A, instance("b", standby(0, lag_records=50_000)), history=[])
+
+    assert found.total_ms == 5_000 + 3_000 + 500 + 1_000 + 500
+    assert "at 100,000/s by default; by default, no failover is on record" in str(found)
+
+
+def test_task_without_an_active_and_application_without_an_assignment_have_none() -> None:
+    assert predict_rto(view_of(assigned("- b"), instance("b")), [], ["b"]) == {}
+    assert predict_rto(view_of(None), [], []) == {}
+
+
+def test_last_task_counts_and_one_that_is_not_known_leaves_it_open() -> None:
+    near = predicted(assigned("a b"), A, instance("b", standby(0)))
+    far = predicted(assigned("a b"), A, instance("b"))
+    unknown = predicted(assigned("a b"), A)
+
+    assert worst_rto_ms([near, far]) == far.total_ms
+    assert worst_rto_ms([near, unknown]) is None
+    assert worst_rto_ms([]) is None
+
+
+@pytest.mark.parametrize(
+    ("history", "rto_s", "missed"),
+    [
+        pytest.param(HISTORY, 3.0, True, id="beyond"),
+        pytest.param(HISTORY, 4.0, False, id="within"),
+        pytest.param(HISTORY, None, False, id="nothing-promised"),
+        pytest.param([], 3.0, False, id="by-defaults-alone"),
+    ],
+)
+def test_prediction_beyond_the_slo_is_a_missed_promise(
+    history: list[HistoryRecord], rto_s: float | None, missed: bool
+) -> None:
+    view: ControlView = view_of(assigned("a b"), A, instance("b", standby(0)))
+    found = predict_rto(view, history, ["a", "b"]).values()
+
+    lines = missed_promises(view, Slo(rto_s=rto_s), 1, {"a": 0.0, "b": 0.0}, Timeouts(), found)
+
+    assert [line.startswith("a failure now would take longer than the 3 s") for line in lines] == [True] * missed
