@@ -10,6 +10,7 @@ import pyarrow as pa
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.operations.json_decoder import JsonDecoder
+from airflow_provider.streaming.operations.misread_values import MisreadValues
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.planner.job_spec import InputSpec, JobSpec, StoreSpec
 from airflow_provider.streaming.planner.row_types import RowTypes
@@ -99,6 +100,7 @@ def compile_job(job: StatefulJob, topics: TopicFacts) -> CompiledJob:
             filters=filters,
             decoder=decoder,
             json=job.schema is not None,
+            misread=MisreadValues.of(job.schema),
             num_partitions=topics.source_partitions if _is_checked(job, topics) else None,
         ),
         operation=job.operation,

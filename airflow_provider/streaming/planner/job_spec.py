@@ -13,6 +13,7 @@ from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming.error_policy import ErrorPolicy
 from airflow_provider.streaming.operations.json_decoder import JsonDecoder
+from airflow_provider.streaming.operations.misread_values import MisreadValues
 from airflow_provider.streaming.operations.operation import Operation
 
 __all__ = ["InputSpec", "JobSpec", "StoreSpec"]
@@ -28,6 +29,7 @@ class InputSpec:
         filters: names of the counting filters, in order.
         decoder: decodes the values in the worker; None when Spark has decoded them.
         json: whether the values have to be JSON, which the worker decides, whether Spark decodes them or the worker.
+        misread: finds what Spark would take for something else than was written, where Spark decodes the values.
         num_partitions: of the source, over which its producers spread the groups; None where nothing has to be checked.
     """
 
@@ -36,6 +38,7 @@ class InputSpec:
     filters: tuple[str, ...] = ()
     decoder: JsonDecoder | None = None
     json: bool = False
+    misread: MisreadValues = field(default_factory=MisreadValues)
     num_partitions: int | None = None
 
 

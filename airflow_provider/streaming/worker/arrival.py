@@ -146,7 +146,7 @@ def _decoded(decoder: JsonDecoder, job: JobSpec, rows: pa.Table) -> pa.Table:
 
 def _checked(job: JobSpec, rows: pa.Table) -> pa.Table:
     """What Spark decoded, less what it should not have: a value that is not JSON, a text that is not UTF-8."""
-    bad = not_json(rows.column("__value")) if job.input.json else {}
+    bad = job.input.misread.find(rows.column("__value")) | not_json(rows.column("__value")) if job.input.json else {}
     unreadable: dict[int, str] = {}
     for name in rows.schema.names:
         for at, reason in not_text(rows.column(name)).items():

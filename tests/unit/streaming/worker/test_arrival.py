@@ -13,6 +13,7 @@ from airflow_provider.streaming.error_policy import ErrorPolicy, OnError
 from airflow_provider.streaming.functions import count
 from airflow_provider.streaming.operations.aggregate import Aggregation
 from airflow_provider.streaming.operations.json_decoder import JsonDecoder
+from airflow_provider.streaming.operations.misread_values import MisreadValues
 from airflow_provider.streaming.planner.job_spec import InputSpec, JobSpec, StoreSpec
 from airflow_provider.streaming.worker.arrival import ROUND_COLUMN, RowMeter, prefetch, rows_by_partition
 from tests.waiting import wait_until
@@ -154,6 +155,16 @@ def test_value_that_spark_took_and_that_is_no_json_is_corrupt_and_not_filtered()
     assert [why is None for why in rows.column("__corrupt").to_pylist()] == [True, False, False, True, False]
     assert rows.column("__corrupt")[4].as_py() == "of no schema"
     assert "__value" not in rows.column_names
+
+
+def test_value_that_spark_misread_is_corrupt_and_not_filtered() -> None:
+    misread = InputSpec(topic="in", key_name="k", json=True, misread=MisreadValues(decimals=("a",)))
+    came = decoded_by_spark(b'{"a":"1.5"}', b'{"a":"1,5"}', filtered=[0, 0])
+
+    ((_, rows),) = rows_by_partition(dataclasses.replace(spec(), input=misread), [came])
+
+    assert rows.column("__filtered").to_pylist() == [0, None]
+    assert [why is None for why in rows.column("__corrupt").to_pylist()] == [True, False]
 
 
 def test_text_that_is_no_utf_8_is_corrupt_unless_a_filter_dropped_it() -> None:
