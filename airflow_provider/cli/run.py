@@ -15,8 +15,8 @@ from airflow_provider.cli.cluster import add_cluster_options, cluster_of
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.instance_start import await_running, start_deployment
 from airflow_provider.cli.instance_stop import stop_instance
-from airflow_provider.cli.interruption import interruptible
 from airflow_provider.cli.log_follower import LogFollower
+from airflow_provider.common.interruption import interruptible
 from airflow_provider.control.deployment import Deployment
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.reader import ControlReader

@@ -13,7 +13,7 @@ from typing import Final
 
 from airflow_provider.cli.application_state import ApplicationState
 from airflow_provider.cli.instances_expected import expected_instances
-from airflow_provider.cli.interruption import interruptible
+from airflow_provider.common.interruption import interruptible
 from airflow_provider.control.history.record import HistoryRecord
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.reader import ControlReader

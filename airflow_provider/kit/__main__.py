@@ -19,6 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from airflow_provider.common.interruption import interruptible
 from airflow_provider.errors import StatefulStreamsError, TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
@@ -116,8 +117,9 @@ def _consume(asked: argparse.Namespace) -> int:
         timeout_s=asked.timeout,
     )
     try:
-        for record in islice(records, asked.count):
-            print(record.to_line(), flush=True)
+        with interruptible(signal.SIGINT):
+            for record in islice(records, asked.count):
+                print(record.to_line(), flush=True)
     except KeyboardInterrupt:
         return 0
     except BrokenPipeError:  # the reader of the lines has ended, as `head` does
