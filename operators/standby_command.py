@@ -1,0 +1,77 @@
+"""Operators that have instances do something with the stores of their standbys now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from airflow.sdk import Context
+
+from airflow_provider.common.clock import now_ms
+from airflow_provider.control.command import CommandKind
+from airflow_provider.control.standby_command import done, standby_commands
+from airflow_provider.control.tasks import parse_tasks
+from airflow_provider.operators.arguments import parse_names, parse_optional
+from airflow_provider.operators.control import ControlOperator
+
+__all__ = ["StandbyCommandOperator"]
+
+
+class StandbyCommandOperator(ControlOperator):
+    """Gives each instance that holds such a standby one command, and waits for all. Each try asks again.
+
+    Args:
+        application_id: the application.
+        instances: only the standbys of these; None for all that run.
+        tasks: only these, such as ``0_3``; None for all.
+        timeout_s: how long it may take, in seconds.
+        kwargs: see `ControlOperator`.
+
+    Returns:
+        By instance and task, the changelog offset at which it was done.
+
+    Raises:
+        InstanceError: no such instance holds such a standby, or one refuses, ended or was replaced.
+        DeadlineError: it was not done in time.
+        TopicMissingError: the application has no control topics.
+        BrokerUnreachableError: no broker answered.
+    """
+
+    template_fields: Sequence[str] = (*ControlOperator.template_fields, "instances", "tasks")
+    kind: ClassVar[CommandKind]
+
+    def __init__(
+        self,
+        *,
+        application_id: str,
+        instances: Sequence[str] | str | None = None,
+        tasks: Sequence[str] | str | None = None,
+        timeout_s: float | str | None = 600.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(application_id=application_id, timeout_s=timeout_s, **kwargs)
+        self.instances = instances
+        self.tasks = tasks
+
+    def execute(self, context: Context) -> Any:
+        """Command, and wait for all."""
+        named, tasks = parse_optional(self.instances), parse_optional(self.tasks)
+        view = self.hook.read(self.application_id)
+        commands = standby_commands(
+            view,
+            self.kind,
+            f"{self.task_of_run(context)}/{now_ms()}",
+            None if named is None else parse_names("instances", named),
+            () if tasks is None else parse_tasks(tasks),
+        )
+        self.hook.write(self.application_id, *commands)
+        return self.wait_for(done(view, commands))
+
+    def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, dict[str, int]]:
+        """Return where each was done."""
+        results = super().execute_complete(context, event)["results"]
+        return {result["instance"]: result["positions"] for result in self.checked(results)}
+
+    def checked(self, results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The results, where none of them is a failure of what was asked for."""
+        return results
