@@ -19,6 +19,7 @@ from airflow_provider.control.drills.drill import (
 )
 from airflow_provider.control.drills.injected_fault import InjectedFault
 from airflow_provider.control.drills.kind import DRILLS, DrillKind, Victim
+from airflow_provider.control.drills.output_cut import OutputCut
 from airflow_provider.control.drills.rto_headroom import rto_problem
 from airflow_provider.control.history.record import HistoryRecord
 from airflow_provider.control.liveness import Timeouts
@@ -41,6 +42,7 @@ def inject_fault(
     history: Sequence[HistoryRecord],
     kind: DrillKind = DrillKind.CRASH,
     max_rto_s: float | None = None,
+    outputs: OutputCut | None = None,
 ) -> InjectedFault:
     """Have instances do it to themselves; what was the case is noted in the same transaction as the commands.
 
@@ -52,6 +54,7 @@ def inject_fault(
         history: of the application, by which the RTO is predicted.
         kind: of the drill.
         max_rto_s: what is promised; None where nothing is.
+        outputs: what had been written just before; None where outputs are not to be counted.
 
     Raises:
         AssignmentError: nothing is assigned yet.
@@ -62,7 +65,7 @@ def inject_fault(
     noted = publisher.view.faults.get(fault_id)
     if noted is not None:
         return noted
-    fault = plan_fault(publisher.view, fault_id, instance, timeouts, history, kind, now_ms(), max_rto_s)
+    fault = plan_fault(publisher.view, fault_id, instance, timeouts, history, kind, now_ms(), max_rto_s, outputs)
     publisher.publish(None, fault, *commands_of(fault))
     return fault
 
@@ -76,6 +79,7 @@ def plan_fault(
     kind: DrillKind,
     at_ms: int,
     max_rto_s: float | None = None,
+    outputs: OutputCut | None = None,
 ) -> InjectedFault:
     """Whom a drill hits, and what was the case before: a pure function.
 
@@ -88,6 +92,7 @@ def plan_fault(
         kind: of the drill.
         at_ms: epoch ms.
         max_rto_s: what is promised; None where nothing is.
+        outputs: what had been written just before; None where outputs are not to be counted.
 
     Raises:
         AssignmentError: nothing is assigned yet.
@@ -128,6 +133,7 @@ def plan_fault(
         certified=standbys_certified(view),
         injected_at_ms=at_ms,
         predicted_rto_ms=worst_rto_ms(predicted),
+        outputs=outputs,
     )
 
 
