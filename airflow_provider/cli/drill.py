@@ -21,7 +21,7 @@ from airflow_provider.control.drills.blackout import blackout_at, parse_blackout
 from airflow_provider.control.drills.commit_chain import Commit
 from airflow_provider.control.drills.commit_reader import read_commits
 from airflow_provider.control.drills.disk_headroom import disk_problems
-from airflow_provider.control.drills.drill import choose_victim
+from airflow_provider.control.drills.drill import choose_hit
 from airflow_provider.control.drills.fault_injection import inject_fault
 from airflow_provider.control.drills.injected_fault import InjectedFault
 from airflow_provider.control.drills.judgement import judge_when_measured, judged_record
@@ -171,7 +171,9 @@ class _Drill:
         if unresolved:
             return f"incidents are open: {', '.join(unresolved)}"
         try:
-            return "; ".join(disk_problems(view, choose_victim(view, view.healthy(Timeouts()), self._asked.instance)))
+            healthy = view.healthy(Timeouts())
+            hit = choose_hit(view, self._kind, self._asked.instance, healthy)
+            return "; ".join(disk_problems(view, self._kind, hit, healthy))
         except (InstanceError, AssignmentError) as refusal:
             return str(refusal)
 

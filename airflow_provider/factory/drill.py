@@ -84,7 +84,7 @@ def drill_tasks(
     allowed = CheckBlackoutOperator(task_id="check_blackout", blackout="{{ params.blackout | tojson }}", **application)
     ready = StandbyLagSensor(task_id="be_ready", timeout_s="{{ params.ready_timeout_s }}", **standbys, **application)
     victim = {"instance": "{{ params.instance or '' }}", **application}
-    watched = CheckDrillReadinessOperator(task_id="check_watch", failover_dag_id=failover_dag_id, **victim)
+    watched = CheckDrillReadinessOperator(task_id="check_watch", failover_dag_id=failover_dag_id, kind=kind, **victim)
     fault = InjectFaultOperator(
         task_id="inject_fault", kind=kind, max_rto_s=max_rto_s, store=store, shared_sink=shared_sink, **victim
     )

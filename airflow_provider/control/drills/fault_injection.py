@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.command import Command
 from airflow_provider.control.drills.drill import (
     changelog_positions,
-    choose_task,
-    choose_victim,
+    choose_hit,
     source_offsets,
     standbys_certified,
 )
@@ -24,7 +22,6 @@ from airflow_provider.control.drills.rto_headroom import rto_problem
 from airflow_provider.control.history.record import HistoryRecord
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.prediction.predicted_rto import PredictedRto, predict_rto, worst_rto_ms
-from airflow_provider.control.status import Role
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import InstanceError
 
@@ -99,21 +96,8 @@ def plan_fault(
         InstanceError: as `inject_fault`.
     """
     spec, healthy = DRILLS[kind], view.healthy(timeouts)
-    assignment = view.assignment
-    role = _role(spec.victim, assignment)
-    hit = choose_victim(view, healthy, instance, role)
-    if spec.victim is Victim.INSTANCE:
-        tasks = assignment.active_on(hit) if assignment else ()
-    else:
-        tasks = (choose_task(view, hit, role),)
-    backing = assignment.tasks[tasks[0]].standbys if assignment and tasks else ()
-    if spec.victim in (Victim.ACTIVE, Victim.COPIES) and not backing:
-        raise InstanceError(
-            f"Task {tasks[0]} of {view.application_id!r} has no standby, and would be restored in place, without a "
-            "failover: assign standbys before this drill."
-        )
-    standbys = backing if spec.victim is Victim.COPIES else ()
-    copies = {name: view.statuses[name].incarnation for name in standbys if name in healthy}
+    assignment, hit = view.assignment, choose_hit(view, kind, instance, healthy)
+    tasks, copies = hit.tasks, {name: view.statuses[name].incarnation for name in hit.copies}
     predicted: list[PredictedRto] = []
     if spec.cause is not None:
         found = predict_rto(_without_copies(view, tasks, copies), history, healthy, timeouts, spec.cause)
@@ -123,8 +107,8 @@ def plan_fault(
     return InjectedFault(
         id=fault_id,
         kind=kind,
-        instance=hit,
-        incarnation=view.statuses[hit].incarnation,
+        instance=hit.instance,
+        incarnation=view.statuses[hit.instance].incarnation,
         generation=assignment.generation if assignment else 0,
         tasks=tasks,
         copies=copies,
@@ -135,12 +119,6 @@ def plan_fault(
         predicted_rto_ms=worst_rto_ms(predicted),
         outputs=outputs,
     )
-
-
-def _role(victim: Victim, assignment: Assignment | None) -> Role:
-    """As which the instance that is hit is to hold the task."""
-    backed = assignment is not None and any(task.standbys for task in assignment.tasks.values())
-    return Role.STANDBY if victim is Victim.STANDBY or (victim is Victim.COPY and backed) else Role.ACTIVE
 
 
 def commands_of(fault: InjectedFault) -> list[Command]:
