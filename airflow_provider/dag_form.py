@@ -22,6 +22,7 @@ __all__ = [
     "drill_kind_field",
     "instance_field",
     "seconds_field",
+    "shared_sink_field",
     "standbys_field",
     "start_timeout_field",
     "warm_timeout_field",
@@ -89,6 +90,18 @@ def drill_kind_field(*, section: str) -> Param:
 def instance_field(description: str, *, section: str) -> Param:
     """``instance``, which may stay empty."""
     return Param(None, type=["null", "string"], title="Instance", description=description, section=section)
+
+
+def shared_sink_field(*, section: str) -> Param:
+    """``shared_sink`` of a drill."""
+    return Param(
+        False,
+        type="boolean",
+        title="Shared sink",
+        description="Whether other programs write into the job's sink or dead-letter topic, too. Then outputs are not "
+        "counted.",
+        section=section,
+    )
 
 
 def standbys_field(description: str | None = None, *, section: str) -> Param:

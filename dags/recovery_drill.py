@@ -24,6 +24,7 @@ from airflow_provider.dag_form import (
     drill_kind_field,
     instance_field,
     seconds_field,
+    shared_sink_field,
     standbys_field,
 )
 from airflow_provider.factory.drill import drill_tasks
@@ -45,9 +46,10 @@ with DAG(
         ),
         "blackout": blackout_field(section="Drill"),
         "num_standby_replicas": standbys_field(section="Drill"),
+        "shared_sink": shared_sink_field(section="Drill"),
         "kafka_conn_id": connection_field(section="Drill"),
         "ready_timeout_s": seconds_field(60, "Ready within", minimum=1),
         "recovery_timeout_s": seconds_field(1800, "Recovered within"),
     },
 ) as dag:
-    drill_tasks(APPLICATION, STANDBYS, kind="{{ params.kind }}")
+    drill_tasks(APPLICATION, STANDBYS, kind="{{ params.kind }}", shared_sink="{{ params.shared_sink }}")

@@ -9,7 +9,8 @@ from airflow.sdk import Context
 
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.control.drills.disk_headroom import disk_problems
-from airflow_provider.control.drills.drill import choose_victim, open_incidents
+from airflow_provider.control.drills.drill import choose_hit, open_incidents
+from airflow_provider.control.drills.kind import DrillKind, parse_drill_kind
 from airflow_provider.control.watcher import SILENT_AFTER_S, watch_problem
 from airflow_provider.errors import InstanceError
 from airflow_provider.operators.arguments import parse_optional
@@ -25,8 +26,8 @@ __all__ = ["CheckDrillReadinessOperator"]
 class CheckDrillReadinessOperator(ControlOperator):
     """Refuses a drill of an application whose failures are not answered, or that has one that is not repaired yet.
 
-    It refuses too where the disk of a standby's host could not take the stores once more, as it would have to if they
-    were bad and restored afresh (`control.drills.disk_headroom`).
+    It refuses too where a disk could not take the worst case of the drill's kind (`control.drills.kind.Room`): stores
+    that are restored afresh beside those that are kept.
 
     It listens until the application's watcher says that it watches, for ten seconds at most. That every task has its
     warm standbys is `StandbyLagSensor`'s to say.
@@ -36,6 +37,7 @@ class CheckDrillReadinessOperator(ControlOperator):
         failover_dag_id: the DAG that answers its failures, which must not be paused; None does not ask. A DAG that was
             paused within the last half minute may still be watched.
         instance: the one that is to fail; None for the one with the most active tasks.
+        kind: of the drill.
         kwargs: see `ControlOperator`.
 
     Returns:
@@ -43,19 +45,27 @@ class CheckDrillReadinessOperator(ControlOperator):
 
     Raises:
         InstanceError: the application is not watched, its failover DAG is paused, an incident is open, or a disk is too
-            small, or the named instance is not alive; a line each.
+            small, or there is none that the drill could hit; a line each.
+        ConfigurationError: there is no such kind.
         TopicMissingError: the application has no control topics.
         BrokerUnreachableError: no broker answered.
     """
 
-    template_fields: Sequence[str] = (*ControlOperator.template_fields, "failover_dag_id", "instance")
+    template_fields: Sequence[str] = (*ControlOperator.template_fields, "failover_dag_id", "instance", "kind")
 
     def __init__(
-        self, *, application_id: str, failover_dag_id: str | None = None, instance: str | None = None, **kwargs: Any
+        self,
+        *,
+        application_id: str,
+        failover_dag_id: str | None = None,
+        instance: str | None = None,
+        kind: str = DrillKind.CRASH.value,
+        **kwargs: Any,
     ) -> None:
         super().__init__(application_id=application_id, **kwargs)
         self.failover_dag_id = failover_dag_id
         self.instance = instance
+        self.kind = kind
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Look and listen."""
@@ -79,8 +89,9 @@ class CheckDrillReadinessOperator(ControlOperator):
     def _disk_problems(self, view: ControlView) -> tuple[str, ...]:
         if view.assignment is None:
             return ()  # `StandbyLagSensor` says so
+        kind, healthy = parse_drill_kind(self.kind), view.healthy(self.timeouts)
         try:
-            victim = choose_victim(view, view.healthy(self.timeouts), parse_optional(self.instance))
+            hit = choose_hit(view, kind, parse_optional(self.instance), healthy)
         except InstanceError as error:
             return (str(error),)
-        return disk_problems(view, victim)
+        return disk_problems(view, kind, hit, healthy)

@@ -17,10 +17,11 @@ from airflow_provider.control.history.record import HistoryOutcome, HistoryRecor
 from airflow_provider.control.instance_handle import InstanceHandle
 from airflow_provider.errors import InstanceError, StatefulStreamsError
 from airflow_provider.links.instance_log import InstanceLogLink
-from airflow_provider.operators.arguments import parse_if_given, parse_seconds
+from airflow_provider.operators.arguments import parse_flag, parse_if_given, parse_seconds
 from airflow_provider.operators.control import ControlOperator
 
 if TYPE_CHECKING:
+    from airflow_provider.control.drills.output_cut import OutputCut
     from airflow_provider.control.publisher import AssignmentPublisher
 
 __all__ = ["InjectFaultOperator"]
@@ -42,6 +43,9 @@ class InjectFaultOperator(ControlOperator):
         instance: the instance's name; None takes the one with the most active tasks.
         max_rto_s: what is promised, in seconds: a failover that would take longer, by those on record, is not
             rehearsed. None promises nothing.
+        store: one of the job's, in whose changelog the commits count what the job writes.
+        shared_sink: whether other programs write into the job's sink or dead-letter topic, too; then outputs are not
+            counted.
         timeout_s: how long it may take until the instance is gone, or reports that it has begun, in seconds.
         kwargs: see `ControlOperator`.
 
@@ -57,7 +61,14 @@ class InjectFaultOperator(ControlOperator):
         BrokerUnreachableError: no broker answered.
     """
 
-    template_fields: Sequence[str] = (*ControlOperator.template_fields, "kind", "instance", "max_rto_s")
+    template_fields: Sequence[str] = (
+        *ControlOperator.template_fields,
+        "kind",
+        "instance",
+        "max_rto_s",
+        "store",
+        "shared_sink",
+    )
     operator_extra_links = (InstanceLogLink(),)
 
     def __init__(
@@ -67,6 +78,8 @@ class InjectFaultOperator(ControlOperator):
         kind: str = DrillKind.CRASH.value,
         instance: str | None = None,
         max_rto_s: float | str | None = None,
+        store: str = "state",
+        shared_sink: bool | str = False,
         timeout_s: float | str | None = 60.0,
         **kwargs: Any,
     ) -> None:
@@ -74,12 +87,15 @@ class InjectFaultOperator(ControlOperator):
         self.kind = kind
         self.instance = instance
         self.max_rto_s = max_rto_s
+        self.store = store
+        self.shared_sink = shared_sink
 
     def execute(self, context: Context) -> Any:
         """Choose and command, unless an earlier try did; wait."""
         history = self.hook.read_history(self.application_id)
         fault_id = self.task_of_run(context)
-        fault = self.publish_by(lambda publisher: self._inject(publisher, fault_id, history))
+        outputs = None if parse_flag("shared_sink", self.shared_sink) else self._take_cut(fault_id)
+        fault = self.publish_by(lambda publisher: self._inject(publisher, fault_id, history, outputs))
         return self.wait_for(fault_taken(fault))
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -111,11 +127,28 @@ class InjectFaultOperator(ControlOperator):
         plain: dict[str, Any] = to_plain(fault)
         return plain
 
-    def _inject(self, publisher: AssignmentPublisher, fault_id: str, history: Sequence[HistoryRecord]) -> InjectedFault:
+    def _take_cut(self, fault_id: str) -> OutputCut | None:
+        """What had been written before the fault, for the check; an earlier try has noted it."""
+        view = self.hook.read(self.application_id)
+        if fault_id in view.faults or view.assignment is None:
+            return None
+        outputs = self.hook.take_cut(self.application_id, self.store, sorted(view.assignment.tasks))
+        if outputs.unmeasured is not None:
+            self.log.warning("Outputs will not be counted: %s", outputs.unmeasured)
+        return outputs
+
+    def _inject(
+        self,
+        publisher: AssignmentPublisher,
+        fault_id: str,
+        history: Sequence[HistoryRecord],
+        outputs: OutputCut | None,
+    ) -> InjectedFault:
         known = fault_id in publisher.view.faults
         promised = parse_if_given(parse_seconds, "max_rto_s", self.max_rto_s)
+        kind = parse_drill_kind(self.kind)
         fault = inject_fault(
-            publisher, fault_id, self.instance or None, self.timeouts, history, parse_drill_kind(self.kind), promised
+            publisher, fault_id, self.instance or None, self.timeouts, history, kind, promised, outputs
         )
         what = "An earlier try asked %s (incarnation %d)" if known else "Asked %s (incarnation %d)"
         self.log.info(f"{what} for a drill that %s", fault.instance, fault.incarnation, fault.spec.does)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from airflow.sdk import Context, XComArg
 
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import from_plain, to_plain
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.drills.commit_chain import Commit
 from airflow_provider.control.drills.injected_fault import InjectedFault
 from airflow_provider.control.drills.judgement import answer_to, judge_when_measured, judged_record
+from airflow_provider.control.drills.output_cut import check_outputs
 from airflow_provider.control.drills.waits import redundancy_back
+from airflow_provider.control.history.output_check import OutputCheck
 from airflow_provider.control.history.table import history_table
 from airflow_provider.errors import StatefulStreamsError
 from airflow_provider.links.failover_run import FailoverRun, FailoverRunLink
@@ -28,7 +33,8 @@ class CheckRecoveryOperator(ControlOperator):
     certified where they were before: it waits for that. The next owners went on from the last commits, and have
     committed since. The commits in the changelog go on from one another, none by an owner after its successor. What the
     next owners did is in the incident's record, so a later try finds the same. A task without input since the
-    fault is not measured, and named; where that is so of every task, the drill is not passed.
+    fault is not measured, and named; where that is so of every task, the drill is not passed. The sink and the
+    dead-letter topic hold as many records since the fault as the commits stand for, where that can be counted.
 
     How it ended goes into the application's history, at every try, under the fault's id. A history that cannot be
     written is an error, because a drill is there to leave a record.
@@ -43,11 +49,12 @@ class CheckRecoveryOperator(ControlOperator):
 
     Returns:
         ``fault``, ``progress`` (input records by task since the fault), ``failover`` (a `FailoverReport`; None where
-        nothing had to be answered) and ``restores`` (of each copy that was restored, where nothing had to be answered).
+        nothing had to be answered), ``restores`` (of each copy that was restored, where nothing had to be answered) and
+        ``outputs`` (an `OutputCheck`).
 
     Raises:
         StateError: an owner did not go on at the last commit, one wrote after its successor, records were counted
-            twice, or a task's source offset went back.
+            twice, a task's source offset went back, or outputs are missing or doubled.
         InstanceError: a task failed, the failure has no record, a task with input has not committed since, or nothing
             was measured because no task had input.
         DeadlineError: the application was not whole in time.
@@ -87,30 +94,36 @@ class CheckRecoveryOperator(ControlOperator):
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
         """Compare the offsets, report, and note in the history how the drill ended."""
-        by = str(context["run_id"])
+        by, outputs = str(context["run_id"]), None
         try:
             super().execute_complete(context, event)
-            checked = self._check()
+            fault = self._fault()
+            commits = self.hook.read_commits(self.application_id, self.store, fault.positions)
+            checked = self._check(commits)
+            since = chain.from_iterable(commits.values())
+            outputs = self.hook.count_outputs(self.application_id, self.store, fault.outputs, since)
+            check_outputs(outputs)
         except StatefulStreamsError as error:
             try:
-                self._note(by, error)
+                self._note(by, error, outputs)
             except StatefulStreamsError as why:
                 self.log.error("Not in the history: %s", why)
             raise
-        self._note(by)
-        return checked
+        if outputs.unmeasured is not None:
+            self.log.warning("Outputs were not counted: %s", outputs.unmeasured)
+        self._note(by, None, outputs)
+        return checked | {"outputs": to_plain(outputs)}
 
-    def _note(self, by: str, error: StatefulStreamsError | None = None) -> None:
+    def _note(self, by: str, error: StatefulStreamsError | None, outputs: OutputCheck | None) -> None:
         view = self.hook.read(self.application_id)
         if (answer := answer_to(self._fault(), view)) is not None:
             self.linked_run = FailoverRun.of(answer)
-        drill = judged_record(view, self._fault(), by, error, self._limit_s, now_ms())
+        drill = judged_record(view, self._fault(), by, error, self._limit_s, now_ms(), outputs)
         self.hook.write_history(self.application_id, drill)
         self.log.info("In the history:\n%s", history_table([drill]))
 
-    def _check(self) -> dict[str, Any]:
+    def _check(self, commits: Mapping[TaskId, Sequence[Commit]]) -> dict[str, Any]:
         fault = self._fault()
-        commits = self.hook.read_commits(self.application_id, self.store, fault.positions)
         judged = judge_when_measured(lambda: self.hook.read(self.application_id), fault, self._limit_s, commits)
         found = judged.failover
         if found is not None:

@@ -60,6 +60,8 @@ class CommitRecord:
         stream_time_ms: the greatest event time that the task has seen, epoch ms; None where no event time is read.
         signature: by store, what its state means after this commit; a store is missing where the types of the job's
             columns were not known.
+        outputs: by topic, the records that the task's transactions wrote into the job's sink and dead-letter topic,
+            this one's among them, since its commits count them; None where this commit does not count them.
         format: of these fields.
     """
 
@@ -77,6 +79,7 @@ class CommitRecord:
     digests: Mapping[str, str] = field(default_factory=dict)
     stream_time_ms: int | None = None
     signature: Mapping[str, StoreSignature] = field(default_factory=dict)
+    outputs: Mapping[str, int] | None = None
     format: int = COMMIT_FORMAT
 
     def source_offset(self, topic: str) -> int | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from itertools import chain
 
 from airflow_provider.cli.assign import place
 from airflow_provider.cli.cluster import add_application_options, cluster_of
@@ -17,15 +18,19 @@ from airflow_provider.common.clock import now_ms
 from airflow_provider.control.condition_wait import wait_for
 from airflow_provider.control.conditions import Condition, Outcome, StandbysWarm
 from airflow_provider.control.drills.blackout import blackout_at, parse_blackouts
+from airflow_provider.control.drills.commit_chain import Commit
 from airflow_provider.control.drills.commit_reader import read_commits
 from airflow_provider.control.drills.disk_headroom import disk_problems
-from airflow_provider.control.drills.drill import choose_victim
+from airflow_provider.control.drills.drill import choose_hit
 from airflow_provider.control.drills.fault_injection import inject_fault
 from airflow_provider.control.drills.injected_fault import InjectedFault
 from airflow_provider.control.drills.judgement import judge_when_measured, judged_record
 from airflow_provider.control.drills.kind import DRILLS, DrillKind
+from airflow_provider.control.drills.output_counter import count_outputs, take_cut
+from airflow_provider.control.drills.output_cut import OutputCut, check_outputs
 from airflow_provider.control.drills.waits import fault_over, fault_taken, redundancy_back
 from airflow_provider.control.history.builder import drill_record
+from airflow_provider.control.history.output_check import OutputCheck, OutputCount
 from airflow_provider.control.history.record import HistoryOutcome, HistoryRecord, RtoParts, history_plain
 from airflow_provider.control.history.topic import read_history, write_history
 from airflow_provider.control.liveness import Timeouts
@@ -72,6 +77,10 @@ def add_drill(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     drill.add_argument("--master", default="local[*]", metavar="URL", help="of Spark, for --answer (%(default)s)")
     drill.add_argument("--store", default="state", metavar="NAME", help="of the job (%(default)s)")
     drill.add_argument(
+        "--shared-sink", action="store_true",
+        help="other programs write into the job's sink or dead-letter topic, too: outputs are not counted",
+    )  # fmt: skip
+    drill.add_argument(
         "--blackout",
         action="append",
         default=[],
@@ -111,6 +120,7 @@ class _Drill:
         if why := self._not_ready():
             return self._skipped(why)
         # 2. inject the fault
+        outputs = self._take_cut()
         try:
             fault = publish_by(
                 self._cluster,
@@ -123,6 +133,7 @@ class _Drill:
                     history,
                     self._kind,
                     self._asked.max_rto,
+                    outputs,
                 ),
             )
             self._wait(fault_taken(fault), _FAULT_S)
@@ -132,15 +143,18 @@ class _Drill:
         say(f"{fault.kind.value} on {', '.join(fault.processes)}: task {', '.join(map(str, fault.tasks)) or 'none'}")
         # 3. wait for the failover, 4. check the recovery
         error: StatefulStreamsError | None = None
+        counted: OutputCheck | None = None
         try:
             self._recover(fault)
             commits = read_commits(self._cluster, self._application_id, self._asked.store, fault.positions)
             judge_when_measured(self._read, fault, self._asked.max_rto, commits)
+            counted = self._count_outputs(fault, chain.from_iterable(commits.values()))
+            check_outputs(counted)
         except _VERDICTS as verdict:
             error = verdict
         finally:
             self._restore_redundancy()
-        record = judged_record(self._read(), fault, self._run_id, error, self._asked.max_rto, now_ms())
+        record = judged_record(self._read(), fault, self._run_id, error, self._asked.max_rto, now_ms(), counted)
         write_history(self._cluster, self._application_id, record)
         print(json.dumps(history_plain(record), indent=2) if self._asked.json else drill_text(record))
         return exit_status_of(record)
@@ -157,9 +171,20 @@ class _Drill:
         if unresolved:
             return f"incidents are open: {', '.join(unresolved)}"
         try:
-            return "; ".join(disk_problems(view, choose_victim(view, view.healthy(Timeouts()), self._asked.instance)))
+            healthy = view.healthy(Timeouts())
+            hit = choose_hit(view, self._kind, self._asked.instance, healthy)
+            return "; ".join(disk_problems(view, self._kind, hit, healthy))
         except (InstanceError, AssignmentError) as refusal:
             return str(refusal)
+
+    def _take_cut(self) -> OutputCut | None:
+        view = self._read()
+        if self._asked.shared_sink or view.assignment is None:
+            return None
+        return take_cut(self._cluster, self._application_id, self._asked.store, sorted(view.assignment.tasks))
+
+    def _count_outputs(self, fault: InjectedFault, commits: Iterable[Commit]) -> OutputCheck:
+        return count_outputs(self._cluster, self._application_id, self._asked.store, fault.outputs, commits=commits)
 
     def _recover(self, fault: InjectedFault) -> None:
         if fault.spec.cause is None:
@@ -230,6 +255,10 @@ def drill_text(record: HistoryRecord) -> str:
     lines = [f"drill ({record.cause}) of {', '.join(record.instances)}: {record.outcome.value}"]
     lines += [f"  {name:<34}{_seconds(of(rto)):>10}" for name, of in _PARTS.items()]
     lines.append(f"  {'records replayed':<34}{record.restored_records:>10,}")
+    if record.outputs is not None:
+        lines += [_count_text(count) for count in record.outputs.counts]
+        if record.outputs.unmeasured is not None:
+            lines.append(f"  outputs were not counted: {' '.join(record.outputs.unmeasured.split())}")
     if record.slo_rto_s is not None:
         lines.append(f"  {'promised':<34}{record.slo_rto_s:>8.2f} s")
     if record.reason is not None:
@@ -244,6 +273,11 @@ _PARTS: dict[str, Callable[[RtoParts], int | None]] = {
     "owned to the first output": lambda rto: rto.first_output_ms,
     "RTO": lambda rto: rto.total_ms,
 }
+
+
+def _count_text(count: OutputCount) -> str:
+    name = f"in {count.topic}, of {count.committed:,} committed"
+    return f"  {name:<34}{count.found:>10,}"
 
 
 def _seconds(ms: int | None) -> str:

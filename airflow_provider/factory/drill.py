@@ -52,6 +52,7 @@ def drill_dag(parts: Parts, drill: Drill) -> DAG:
             store=stream.stores[0],
             failover_dag_id=parts.failover_dag_id,
             max_rto_s=stream.slo.rto_s,
+            shared_sink=drill.shared_sink,
             outlets=[drills(stream.application_id)],
         )
     return dag
@@ -65,6 +66,7 @@ def drill_tasks(
     store: str = "state",
     failover_dag_id: str | None = None,
     max_rto_s: float | None = None,
+    shared_sink: bool | str = False,
     **check: Any,
 ) -> None:
     """The tasks of a drill, in a DAG whose form has ``instance``, ``blackout`` and the timeouts of a drill.
@@ -76,13 +78,16 @@ def drill_tasks(
         store: one of the job's.
         failover_dag_id: the DAG that answers the failure, where it is known.
         max_rto_s: what is promised; None where nothing is.
+        shared_sink: whether other programs write where the job does, so that outputs are not counted.
         check: further arguments of `CheckRecoveryOperator`.
     """
     allowed = CheckBlackoutOperator(task_id="check_blackout", blackout="{{ params.blackout | tojson }}", **application)
     ready = StandbyLagSensor(task_id="be_ready", timeout_s="{{ params.ready_timeout_s }}", **standbys, **application)
     victim = {"instance": "{{ params.instance or '' }}", **application}
-    watched = CheckDrillReadinessOperator(task_id="check_watch", failover_dag_id=failover_dag_id, **victim)
-    fault = InjectFaultOperator(task_id="inject_fault", kind=kind, max_rto_s=max_rto_s, **victim)
+    watched = CheckDrillReadinessOperator(task_id="check_watch", failover_dag_id=failover_dag_id, kind=kind, **victim)
+    fault = InjectFaultOperator(
+        task_id="inject_fault", kind=kind, max_rto_s=max_rto_s, store=store, shared_sink=shared_sink, **victim
+    )
     over = FaultEndSensor(
         task_id="wait_for_failover", fault=fault.output, timeout_s="{{ params.recovery_timeout_s }}", **application
     )

@@ -58,6 +58,8 @@ class Drill:
         instance: the one that fails; None takes the one with the most active tasks.
         blackout: times in which none begins, such as ``["mon-fri 08:00-18:00 Europe/Vienna", "sat,sun"]``, or one text
             (`control.drills.blackout.Blackout.parse`): a run then is skipped.
+        shared_sink: whether other programs write into the job's sink or dead-letter topic, too; then outputs are not
+            counted.
 
     Raises:
         ConfigurationError: there is no such kind, or a time cannot be read.
@@ -68,6 +70,7 @@ class Drill:
     schedule: Any = None
     instance: str | None = None
     blackout: Sequence[str] | str = ()
+    shared_sink: bool = False
 
     def __post_init__(self) -> None:
         """Check the kind and the times."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Connection
 
     from airflow_provider.control.drills.commit_chain import Commit
+    from airflow_provider.control.drills.output_cut import OutputCut
+    from airflow_provider.control.history.output_check import OutputCheck
     from airflow_provider.control.history.record import HistoryKind, HistoryRecord
     from airflow_provider.control.metrics.record import MetricsRecord
     from airflow_provider.control.reader import ControlReader
@@ -197,6 +199,20 @@ class KafkaStreamsHook(BaseHook):
         from airflow_provider.control.drills.commit_reader import read_commits
 
         return read_commits(self.connection, application_id, store, positions)
+
+    def take_cut(self, application_id: str, store: str, tasks: Sequence[TaskId]) -> OutputCut:
+        """What had been written in a moment of stillness; see `control.drills.output_counter.take_cut`."""
+        from airflow_provider.control.drills.output_counter import take_cut
+
+        return take_cut(self.connection, application_id, store, tasks)
+
+    def count_outputs(
+        self, application_id: str, store: str, before: OutputCut | None, commits: Iterable[Commit]
+    ) -> OutputCheck:
+        """The outputs since then, by count; see `control.drills.output_counter.count_outputs`."""
+        from airflow_provider.control.drills.output_counter import count_outputs
+
+        return count_outputs(self.connection, application_id, store, before, commits=commits)
 
 
 def _to_kafka(connection: Connection) -> KafkaConnection:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -145,19 +145,33 @@ class TopicAdmin:
         """
         return self._offsets(name, partitions, OffsetSpec.earliest(), "first")  # type: ignore[no-untyped-call]
 
-    def latest_offsets(self, name: str, partitions: Collection[int]) -> Mapping[int, int]:
+    def latest_offsets(self, name: str, partitions: Collection[int], committed: bool = False) -> Mapping[int, int]:
         """By partition of a topic, the offset after the last record that its log has, committed or not.
+
+        Args:
+            name: of the topic.
+            partitions: which of them.
+            committed: to ask for the offset before which no transaction is open, which is no greater.
 
         Raises:
             TopicMissingError: there is no such topic or partition.
             BrokerUnreachableError: no broker answered in time.
         """
-        return self._offsets(name, partitions, OffsetSpec.latest(), "last")  # type: ignore[no-untyped-call]
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        return self._offsets(name, partitions, latest, "last", level)
 
-    def _offsets(self, name: str, partitions: Collection[int], spec: OffsetSpec, which: str) -> Mapping[int, int]:
+    def _offsets(
+        self,
+        name: str,
+        partitions: Collection[int],
+        spec: OffsetSpec,
+        which: str,
+        level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> Mapping[int, int]:
         asked = {TopicPartition(name, number): spec for number in partitions}
         try:
-            futures = self._admin.list_offsets(asked, request_timeout=self._timeout_s)
+            futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=self._timeout_s)
             return {at.partition: future.result(self._timeout_s).offset for at, future in futures.items()}
         except KafkaException as error:
             typed = self._typed(error, f"Asking for the {which} offsets of {name!r}")

@@ -39,6 +39,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
         incarnation: the process of it.
         sources: by topic, up to where the task's partition is processed.
         processed: input records since the beginning of the application.
+        outputs: by topic, the records that were written there; None where it does not count them.
     """
 
     sequence: int
@@ -47,6 +48,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     incarnation: int
     sources: dict[str, Source]
     processed: int = 0
+    outputs: dict[str, int] | None = None
 
     @property
     def offset(self) -> int:

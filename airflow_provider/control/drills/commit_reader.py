@@ -1,28 +1,30 @@
-"""Reads the commits of tasks from a changelog, from a position on."""
+"""Reads the commits of tasks from a changelog."""
 
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Message
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.cursor import UNKNOWN_TOPIC, consumer_config
 from airflow_provider.control.drills.commit_chain import COMMIT_KEY, Commit
-from airflow_provider.errors import BrokerUnreachableError
+from airflow_provider.control.drills.span_reader import read_span
+from airflow_provider.errors import TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.kafka.connection_errors import ConnectionErrors
 from airflow_provider.kafka.names import changelog_topic
+from airflow_provider.kafka.topic_admin import TopicAdmin
 
-__all__ = ["read_commits"]
+__all__ = ["last_commits", "read_commits"]
 
 log = logging.getLogger(__name__)
 
-_BATCH: Final = 10_000
+_NEAR: Final = 64
+"""How many offsets before its end a task's last commit is looked for at first."""
+_FURTHER: Final = 64
+"""How many times as many the next time: what was aborted may lie behind it."""
 
 
 def read_commits(
@@ -44,55 +46,64 @@ def read_commits(
     Raises:
         BrokerUnreachableError: its end was not reached in time.
     """
-    topic, deadline = changelog_topic(application_id, store), time.monotonic() + timeout_s
-    errors = ConnectionErrors(logs=False)
-    config = {"client.id": f"{application_id}-drill", "error_cb": errors}
-    consumer = Consumer(consumer_config(connection, application_id) | config)
-    tasks = {task.partition: task for task in positions}
     found: dict[TaskId, list[Commit]] = {task: [] for task in positions}
+    if not positions:
+        return found
+    topic, tasks = changelog_topic(application_id, store), {task.partition: task for task in positions}
     try:
-        ends = {task.partition: _end_of(consumer, topic, task.partition, timeout_s) for task in positions}
-        left = {task.partition for task, offset in positions.items() if (ends[task.partition] or 0) > offset}
-        consumer.assign([TopicPartition(topic, n, positions[tasks[n]]) for n in sorted(left)])
-        while left:
-            if time.monotonic() > deadline:
-                raise BrokerUnreachableError(
-                    f"{topic} at {connection.bootstrap_servers} could not be read to its end within {timeout_s:g} s: "
-                    "check that the brokers answer."
-                )
-            for message in consumer.consume(_BATCH, 0.2):
-                number, error = int(message.partition() or 0), message.error()
-                if error is not None:
-                    if error.code() == KafkaError._PARTITION_EOF:
-                        left.discard(number)
-                    continue
-                if message.key() == COMMIT_KEY and number in left:
-                    _take(found[tasks[number]], message.value(), topic)
-                if int(message.offset() or 0) + 1 >= (ends[number] or 0):
-                    left.discard(number)
-    except KafkaException as error:
-        consumer.poll(0)  # hands over why its connections failed
-        raise BrokerUnreachableError(
-            f"{topic} at {connection.bootstrap_servers} could not be read ({errors.because(error.args[0].str())}): "
-            "check the address and that the brokers answer."
-        ) from error
-    finally:
-        consumer.close()
+        ends = TopicAdmin(connection).latest_offsets(topic, tasks, committed=True)
+    except TopicMissingError:
+        return found
+    spans = {number: (positions[task], ends[number]) for number, task in tasks.items()}
+
+    def keep(number: int, commit: Commit) -> None:
+        found[tasks[number]].append(commit)
+
+    read_span(connection, application_id, topic, spans=spans, take=_commits_to(keep), timeout_s=timeout_s)
     return found
 
 
-def _take(commits: list[Commit], value: bytes | str | None, topic: str) -> None:
-    try:
-        commits.append(msgspec.json.decode(value or b"", type=Commit))
-    except msgspec.DecodeError as why:
-        log.warning("A commit record of %s cannot be read and is left out: %s", topic, why)
+def last_commits(
+    connection: KafkaConnection, application_id: str, store: str, ends: Mapping[TaskId, int], timeout_s: float = 120.0
+) -> dict[TaskId, Commit | None]:
+    """The last commit of each task before an offset of its changelog; None where it had none.
+
+    Args:
+        connection: the cluster.
+        application_id: the application.
+        store: whose changelog it is.
+        ends: by task, the offset before which it lies; at none of them a transaction is open.
+        timeout_s: how long a look at the changelog may take.
+
+    Raises:
+        BrokerUnreachableError: an end was not reached in time.
+        StatefulStreamsError: there is no such changelog, or it may not be read.
+    """
+    topic, tasks = changelog_topic(application_id, store), {task.partition: task for task in ends}
+    found: dict[TaskId, Commit | None] = dict.fromkeys(ends)
+    left, back = [task for task, end in ends.items() if end > 0], _NEAR
+
+    def keep(number: int, commit: Commit) -> None:
+        found[tasks[number]] = commit
+
+    while left:
+        spans = {task.partition: (max(0, ends[task] - back), ends[task]) for task in left}
+        read_span(connection, application_id, topic, spans=spans, take=_commits_to(keep), timeout_s=timeout_s)
+        left, back = [task for task in left if found[task] is None and ends[task] > back], back * _FURTHER
+    return found
 
 
-def _end_of(consumer: Consumer, topic: str, partition: int, timeout_s: float) -> int | None:
-    try:
-        _, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=timeout_s)
-    except KafkaException as error:
-        if error.args[0].code() in (*UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION):
-            return None
-        raise
-    return int(end)
+def _commits_to(keep: Callable[[int, Commit], None]) -> Callable[[Message], None]:
+    """Takes a changelog's records, and hands over the commits among them, with their partitions."""
+
+    def take(message: Message) -> None:
+        if message.key() != COMMIT_KEY:
+            return
+        try:
+            commit = msgspec.json.decode(message.value() or b"", type=Commit)
+        except msgspec.DecodeError as why:
+            log.warning("A commit record of %s cannot be read and is left out: %s", message.topic(), why)
+        else:
+            keep(int(message.partition() or 0), commit)
+
+    return take

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.assignment import Assignment
+from airflow_provider.control.drills.kind import DRILLS, DrillKind, Victim
 from airflow_provider.control.status import Role, TaskStatus
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import AssignmentError, InstanceError, StateError
 
 __all__ = [
+    "Hit",
     "changelog_positions",
     "check_progress",
     "check_resumption",
+    "choose_hit",
     "choose_task",
     "choose_victim",
     "open_incidents",
@@ -78,6 +83,50 @@ def choose_task(view: ControlView, instance: str, role: Role) -> TaskId:
     return min(given, key=lambda task_id: (-rate(task_id), task_id))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Hit:
+    """Whom a drill hits.
+
+    Args:
+        instance: that is made to fail.
+        tasks: its active tasks, or the one whose store is hit.
+        copies: the other living instances whose copies of the task are hit too.
+    """
+
+    instance: str
+    tasks: tuple[TaskId, ...]
+    copies: tuple[str, ...] = ()
+
+
+def choose_hit(view: ControlView, kind: DrillKind, instance: str | None, healthy: Collection[str]) -> Hit:
+    """Whom a drill of a kind hits.
+
+    Args:
+        view: what the control topics hold.
+        kind: of the drill.
+        instance: which is to fail; None takes the one with the most tasks.
+        healthy: the instances that live.
+
+    Raises:
+        AssignmentError: nothing is assigned yet.
+        InstanceError: no instance lives, the named one does not, or it holds no task that could be hit.
+    """
+    victim, assignment = DRILLS[kind].victim, view.assignment
+    role = _role(victim, assignment)
+    hit = choose_victim(view, healthy, instance, role)
+    if victim is Victim.INSTANCE:
+        return Hit(instance=hit, tasks=assignment.active_on(hit) if assignment else ())
+    task = choose_task(view, hit, role)
+    backing = assignment.tasks[task].standbys if assignment else ()
+    if victim in (Victim.ACTIVE, Victim.COPIES) and not backing:
+        raise InstanceError(
+            f"Task {task} of {view.application_id!r} has no standby, and would be restored in place, without a "
+            "failover: assign standbys before this drill."
+        )
+    copies = tuple(name for name in backing if name in healthy) if victim is Victim.COPIES else ()
+    return Hit(instance=hit, tasks=(task,), copies=copies)
+
+
 def open_incidents(view: ControlView) -> tuple[str, ...]:
     """The incidents that were answered and are not repaired, a line each."""
     return tuple(
@@ -104,6 +153,12 @@ def standbys_certified(view: ControlView) -> bool:
     copies = [(task_id, view.statuses.get(name)) for task_id, task in given for name in task.standbys]
     found = [None if status is None else status.task(task_id) for task_id, status in copies]
     return bool(found) and all(copy is not None and copy.certificate.position is not None for copy in found)
+
+
+def _role(victim: Victim, assignment: Assignment | None) -> Role:
+    """As which the instance that is hit is to hold the task."""
+    backed = assignment is not None and any(task.standbys for task in assignment.tasks.values())
+    return Role.STANDBY if victim is Victim.STANDBY or (victim is Victim.COPY and backed) else Role.ACTIVE
 
 
 def _actives(view: ControlView) -> Iterator[TaskStatus]:

@@ -8,22 +8,20 @@ from typing import TYPE_CHECKING
 
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.command import Command
 from airflow_provider.control.drills.drill import (
     changelog_positions,
-    choose_task,
-    choose_victim,
+    choose_hit,
     source_offsets,
     standbys_certified,
 )
 from airflow_provider.control.drills.injected_fault import InjectedFault
 from airflow_provider.control.drills.kind import DRILLS, DrillKind, Victim
+from airflow_provider.control.drills.output_cut import OutputCut
 from airflow_provider.control.drills.rto_headroom import rto_problem
 from airflow_provider.control.history.record import HistoryRecord
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.prediction.predicted_rto import PredictedRto, predict_rto, worst_rto_ms
-from airflow_provider.control.status import Role
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import InstanceError
 
@@ -41,6 +39,7 @@ def inject_fault(
     history: Sequence[HistoryRecord],
     kind: DrillKind = DrillKind.CRASH,
     max_rto_s: float | None = None,
+    outputs: OutputCut | None = None,
 ) -> InjectedFault:
     """Have instances do it to themselves; what was the case is noted in the same transaction as the commands.
 
@@ -52,6 +51,7 @@ def inject_fault(
         history: of the application, by which the RTO is predicted.
         kind: of the drill.
         max_rto_s: what is promised; None where nothing is.
+        outputs: what had been written just before; None where outputs are not to be counted.
 
     Raises:
         AssignmentError: nothing is assigned yet.
@@ -62,7 +62,7 @@ def inject_fault(
     noted = publisher.view.faults.get(fault_id)
     if noted is not None:
         return noted
-    fault = plan_fault(publisher.view, fault_id, instance, timeouts, history, kind, now_ms(), max_rto_s)
+    fault = plan_fault(publisher.view, fault_id, instance, timeouts, history, kind, now_ms(), max_rto_s, outputs)
     publisher.publish(None, fault, *commands_of(fault))
     return fault
 
@@ -76,6 +76,7 @@ def plan_fault(
     kind: DrillKind,
     at_ms: int,
     max_rto_s: float | None = None,
+    outputs: OutputCut | None = None,
 ) -> InjectedFault:
     """Whom a drill hits, and what was the case before: a pure function.
 
@@ -88,27 +89,15 @@ def plan_fault(
         kind: of the drill.
         at_ms: epoch ms.
         max_rto_s: what is promised; None where nothing is.
+        outputs: what had been written just before; None where outputs are not to be counted.
 
     Raises:
         AssignmentError: nothing is assigned yet.
         InstanceError: as `inject_fault`.
     """
     spec, healthy = DRILLS[kind], view.healthy(timeouts)
-    assignment = view.assignment
-    role = _role(spec.victim, assignment)
-    hit = choose_victim(view, healthy, instance, role)
-    if spec.victim is Victim.INSTANCE:
-        tasks = assignment.active_on(hit) if assignment else ()
-    else:
-        tasks = (choose_task(view, hit, role),)
-    backing = assignment.tasks[tasks[0]].standbys if assignment and tasks else ()
-    if spec.victim in (Victim.ACTIVE, Victim.COPIES) and not backing:
-        raise InstanceError(
-            f"Task {tasks[0]} of {view.application_id!r} has no standby, and would be restored in place, without a "
-            "failover: assign standbys before this drill."
-        )
-    standbys = backing if spec.victim is Victim.COPIES else ()
-    copies = {name: view.statuses[name].incarnation for name in standbys if name in healthy}
+    assignment, hit = view.assignment, choose_hit(view, kind, instance, healthy)
+    tasks, copies = hit.tasks, {name: view.statuses[name].incarnation for name in hit.copies}
     predicted: list[PredictedRto] = []
     if spec.cause is not None:
         found = predict_rto(_without_copies(view, tasks, copies), history, healthy, timeouts, spec.cause)
@@ -118,8 +107,8 @@ def plan_fault(
     return InjectedFault(
         id=fault_id,
         kind=kind,
-        instance=hit,
-        incarnation=view.statuses[hit].incarnation,
+        instance=hit.instance,
+        incarnation=view.statuses[hit.instance].incarnation,
         generation=assignment.generation if assignment else 0,
         tasks=tasks,
         copies=copies,
@@ -128,13 +117,8 @@ def plan_fault(
         certified=standbys_certified(view),
         injected_at_ms=at_ms,
         predicted_rto_ms=worst_rto_ms(predicted),
+        outputs=outputs,
     )
-
-
-def _role(victim: Victim, assignment: Assignment | None) -> Role:
-    """As which the instance that is hit is to hold the task."""
-    backed = assignment is not None and any(task.standbys for task in assignment.tasks.values())
-    return Role.STANDBY if victim is Victim.STANDBY or (victim is Victim.COPY and backed) else Role.ACTIVE
 
 
 def commands_of(fault: InjectedFault) -> list[Command]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.drills.kind import DRILLS, DrillKind, DrillSpec
+from airflow_provider.control.drills.output_cut import OutputCut
 
 __all__ = ["InjectedFault"]
 
@@ -30,6 +31,7 @@ class InjectedFault:
         certified: whether every standby's store had been found to hold what its active's did.
         injected_at_ms: epoch ms.
         predicted_rto_ms: what the failover was predicted to take; None where nothing was predicted.
+        outputs: what had been written just before; None where outputs are not to be counted.
     """
 
     id: str
@@ -44,6 +46,7 @@ class InjectedFault:
     copies: dict[str, int] = field(default_factory=dict)
     positions: dict[TaskId, int] = field(default_factory=dict)
     certified: bool = False
+    outputs: OutputCut | None = None
 
     @property
     def spec(self) -> DrillSpec:

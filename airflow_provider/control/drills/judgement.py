@@ -13,6 +13,7 @@ from airflow_provider.control.drills.drill import check_progress, check_resumpti
 from airflow_provider.control.drills.injected_fault import InjectedFault
 from airflow_provider.control.drills.kind import Measure
 from airflow_provider.control.history.builder import drill_record
+from airflow_provider.control.history.output_check import OutputCheck
 from airflow_provider.control.history.record import HistoryOutcome, HistoryRecord
 from airflow_provider.control.history.task_restore import TaskRestore
 from airflow_provider.control.incident import IncidentRecord
@@ -234,6 +235,7 @@ def judged_record(
     error: StatefulStreamsError | None,
     max_rto_s: float | None,
     ended_at_ms: int,
+    outputs: OutputCheck | None = None,
 ) -> HistoryRecord:
     """What the history keeps of a drill; one in which nothing was measured is skipped, not failed.
 
@@ -244,6 +246,7 @@ def judged_record(
         error: why it is not passed; None where it is.
         max_rto_s: the promised RTO in seconds; None where none is.
         ended_at_ms: when it was judged, epoch ms.
+        outputs: the outputs by count; None where it did not get that far.
     """
     outcome = HistoryOutcome.PASSED
     if error is not None:
@@ -261,6 +264,7 @@ def judged_record(
         recovery=known_recovery(record, view) if record else None,
         restores=() if answered else restores_after(fault, view),
         slo_rto_s=max_rto_s,
+        outputs=outputs,
     )
 
 

@@ -12,7 +12,7 @@ from airflow_provider.control.command import CommandKind
 from airflow_provider.control.incident import IncidentKind
 from airflow_provider.errors import ConfigurationError, StoreCorruptedError
 
-__all__ = ["DRILLS", "DrillKind", "DrillSpec", "Measure", "Victim", "parse_drill_kind"]
+__all__ = ["DRILLS", "DrillKind", "DrillSpec", "Measure", "Room", "Victim", "parse_drill_kind"]
 
 
 class DrillKind(StrEnum):
@@ -44,6 +44,19 @@ class Victim(Enum):
     """One task that an instance is a standby for; one that it is active for where there are no standbys."""
 
 
+class Room(Enum):
+    """For what a drill may need room on disks at the worst, beside what is there."""
+
+    PROMOTED = "promoted"
+    """Where the standbys of the tasks are: the one that is promoted turns out to be bad, is kept, and is restored
+    afresh beside it.
+    """
+    HIT = "hit"
+    """Where the copies are that are hit: each is restored beside what is kept of it, or is still held open."""
+    ANYWHERE = "anywhere"
+    """At every other living instance: no copy is left, and any of them may be asked to replay the changelog."""
+
+
 class Measure(Enum):
     """What has to be there for a drill to have measured something, where no failover is to be timed."""
 
@@ -64,6 +77,7 @@ class DrillSpec:
         cause: the incident as which a watcher finds it, to be answered by a failover; None where nothing is to be
             answered, because all tasks go on.
         error_kind: the error with which the failed task has to be found; None where it does not matter.
+        room: for what disks need room at the worst.
         measures: what a drill measures in which nothing is to be answered.
         reports: whether the instance reports how it ended (`control.status.FaultStatus`).
         ends_process: whether the instance's process ends by it, so that it cannot report that it did it.
@@ -74,6 +88,7 @@ class DrillSpec:
     victim: Victim = Victim.INSTANCE
     cause: IncidentKind | None
     error_kind: str | None = None
+    room: tuple[Room, ...] = (Room.PROMOTED,)
     measures: Measure = Measure.RESTORE
     reports: bool = False
     ends_process: bool = False
@@ -96,6 +111,7 @@ DRILLS: Final[Mapping[DrillKind, DrillSpec]] = MappingProxyType(
             does="removes the store of an active task",
             command=CommandKind.LOSE_STORE,
             victim=Victim.ACTIVE,
+            room=(Room.HIT, Room.PROMOTED),
             cause=IncidentKind.TASK_FAILED,
             error_kind=StoreCorruptedError.__name__,
         ),
@@ -103,12 +119,14 @@ DRILLS: Final[Mapping[DrillKind, DrillSpec]] = MappingProxyType(
             does="removes a standby's store",
             command=CommandKind.LOSE_STORE,
             victim=Victim.STANDBY,
+            room=(Room.HIT,),
             cause=None,
         ),
         DrillKind.ACTIVE_AND_STANDBY_LOST: DrillSpec(
             does="removes the stores of a task's active and of all its standbys at once",
             command=CommandKind.LOSE_STORE,
             victim=Victim.COPIES,
+            room=(Room.HIT, Room.ANYWHERE),
             cause=IncidentKind.TASK_FAILED,
             error_kind=StoreCorruptedError.__name__,
         ),
@@ -116,6 +134,7 @@ DRILLS: Final[Mapping[DrillKind, DrillSpec]] = MappingProxyType(
             does="damages an SST file of an active task's store",
             command=CommandKind.CORRUPT_STORE,
             victim=Victim.ACTIVE,
+            room=(Room.HIT, Room.PROMOTED),
             cause=IncidentKind.TASK_FAILED,
             error_kind=StoreCorruptedError.__name__,
         ),
@@ -123,6 +142,7 @@ DRILLS: Final[Mapping[DrillKind, DrillSpec]] = MappingProxyType(
             does="replays a task's changelog beside its living store, compares the digest, and throws it away",
             command=CommandKind.SHADOW_RESTORE,
             victim=Victim.COPY,
+            room=(Room.HIT,),
             cause=None,
             reports=True,
         ),

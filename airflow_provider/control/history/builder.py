@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.drills.injected_fault import InjectedFault
+from airflow_provider.control.history.output_check import OutputCheck
 from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord, Rpo, RtoParts
 from airflow_provider.control.history.task_restore import TaskRestore
 from airflow_provider.control.incident import IncidentKind, IncidentRecord, Recovery
@@ -58,6 +59,7 @@ def drill_record(
     recovery: Recovery | None = None,
     restores: Sequence[TaskRestore] = (),
     slo_rto_s: float | None = None,
+    outputs: OutputCheck | None = None,
 ) -> HistoryRecord:
     """A failure that was rehearsed.
 
@@ -72,6 +74,7 @@ def drill_record(
         recovery: what the next owners did; None while that is not known.
         restores: the copies that were restored, where nothing had to be answered.
         slo_rto_s: the promised RTO in seconds; None where none is.
+        outputs: the outputs by count; None where it did not get that far.
     """
     return HistoryRecord(
         application_id=application_id,
@@ -92,6 +95,7 @@ def drill_record(
         restores=recovery.restores if recovery else tuple(restores),
         slo_rto_s=slo_rto_s,
         predicted_rto_ms=fault.predicted_rto_ms,
+        outputs=outputs,
     )
 
 

@@ -12,6 +12,7 @@ from airflow_provider.common.error_text import bounded
 from airflow_provider.common.json_codec import from_json, to_json, to_plain
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.decision import Decision
+from airflow_provider.control.history.output_check import OutputCheck
 from airflow_provider.control.history.task_restore import TaskRestore
 
 __all__ = [
@@ -115,6 +116,7 @@ class HistoryRecord:
         restores: of each task that was restored.
         slo_rto_s: the promised RTO, in seconds; None where none is.
         predicted_rto_ms: of a drill, the RTO that was predicted before the fault.
+        outputs: of a drill, its outputs by count; None where it did not get that far.
     """
 
     application_id: str
@@ -135,6 +137,7 @@ class HistoryRecord:
     restores: tuple[TaskRestore, ...] = ()
     slo_rto_s: float | None = None
     predicted_rto_ms: int | None = None
+    outputs: OutputCheck | None = None
 
     def __post_init__(self) -> None:
         """Cut long texts, because a record has to fit into a Kafka record."""

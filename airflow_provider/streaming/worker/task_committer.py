@@ -122,20 +122,27 @@ class TaskCommitter:
         filtered = dict(last.filtered) if last else {}
         for name, number in result.filtered.items():
             filtered[name] = filtered.get(name, 0) + number
-        source = self._job.input.topic
+        job = self._job
+        outputs = dict(last.outputs or {}) if last else {}
+        written = {job.sink_topic: len(result.changes.output), job.error_policy.topic: len(result.dead_letters)}
+        for topic, number in written.items():
+            if topic is not None:
+                outputs[topic] = outputs.get(topic, 0) + number
+        source = job.input.topic
         digest = self._digest.after(result.digest_change)
         return CommitRecord(
-            application_id=self._job.application_id,
+            application_id=job.application_id,
             task=self._task_id,
             sequence=1 if last is None else last.sequence + 1,
             generation=generation,
             instance=self._settings.instance,
             incarnation=self._settings.incarnation,
             committed_at_ms=now_ms(),
-            sources={source: SourcePosition(result.source_offset, self._job.topic_ids.get(source))},
+            sources={source: SourcePosition(result.source_offset, job.topic_ids.get(source))},
             processed=(last.processed if last else 0) + result.rows,
             filtered=filtered,
             failed=(last.failed if last else 0) + result.failed,
             digests={} if digest is None else {self._replica.name: f"{digest:016x}"},
             signature={} if self._signature is None else {self._replica.name: self._signature},
+            outputs=outputs,
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from airflow_provider.sensors.fault_end import FaultEndSensor
 from airflow_provider.sensors.standby_lag import StandbyLagSensor
 from tests.integration.airflow.conftest import make_pair
 from tests.integration.airflow.running import caused_by, incident_of, run
+from tests.integration.control.writing import Writing
 from tests.integration.launch.application import Application
 
 
@@ -51,6 +54,50 @@ def test_drill_kills_checks_and_reports(application: Application, pair: list[dic
     assert reported["progress"]["0_0"] > 0
     assert reported["failover"]["rto_ms"] > 0
     assert reported["failover"]["resolved_at_ms"] >= reported["failover"]["decided_at_ms"]
+    assert reported["outputs"] == {"counts": [], "unmeasured": "nothing was committed before the fault"}
+
+
+@pytest.fixture
+def writing(bootstrap_servers: str, application: Application, pair: list[dict[str, Any]]) -> Iterator[Writing]:
+    """Commits and outputs of the pair's tasks, which the fake instances do not make."""
+    with closing(Writing(bootstrap_servers, application.id)) as writing:
+        writing.commit(0, 5)
+        yield writing
+
+
+def test_outputs_of_a_drill_are_counted_and_kept(application: Application, writing: Writing) -> None:
+    fault = recover(application)
+    writing.commit(0, 3)
+    writing.commit(1, 1)
+
+    reported = check(application, fault)
+
+    counted = {"counts": [{"topic": writing.sink, "committed": 4, "found": 4}], "unmeasured": None}
+    assert reported["outputs"] == counted
+    (drill,) = run(HistoryOperator(task_id="history", application_id=application.id, kind="drill"))
+    assert (drill["outcome"], drill["outputs"]) == ("passed", counted)
+
+
+@pytest.mark.parametrize(("found", "why"), [(3, "1 are missing"), (6, "2 are doubled")])
+def test_outputs_that_are_missing_or_doubled_fail_the_drill_at_every_try(
+    found: int, why: str, application: Application, writing: Writing
+) -> None:
+    fault = recover(application)
+    writing.commit(0, 4, written=found)
+
+    for _ in range(2):
+        with pytest.raises(StateError, match=f"holds {found} records since the fault, .* stand for 4: {why}"):
+            check(application, fault)
+    (drill,) = run(HistoryOperator(task_id="history", application_id=application.id, kind="drill"))
+    assert (drill["outcome"], drill["outputs"]["counts"][0]["found"]) == ("failed", found)
+    assert why in drill["reason"]
+
+
+def test_outputs_beside_those_of_other_programs_are_not_counted(application: Application, writing: Writing) -> None:
+    fault = run(InjectFaultOperator(task_id="fault", application_id=application.id, kind="clock", shared_sink="True"))
+    run(FaultEndSensor(task_id="over", application_id=application.id, fault=fault))
+
+    assert check(application, fault)["outputs"]["unmeasured"] == "they were not to be counted"
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ class Rehearsal:
         self._over = threading.Event()
 
     def run(self, kind: str, *options: str, status: int = 0) -> dict[str, Any]:
-        """The drill's record in the history, as plain values."""
+        """The drill's record in the history, as plain values; all outputs of a drill that is passed were counted."""
         accounts = self._accounts
         at = (accounts.id, "--bootstrap-servers", accounts.connection.bootstrap_servers)
         orders = threading.Thread(target=self._write)
@@ -170,6 +170,11 @@ class Rehearsal:
         said = self._capsys.readouterr()
         assert found == status, said.out + said.err
         record: dict[str, Any] = json.loads(said.out)
+        if record["outcome"] == "passed":
+            assert record["outputs"]["unmeasured"] is None
+            (count,) = record["outputs"]["counts"]
+            assert (count["topic"], count["found"]) == (accounts.totals, count["committed"])
+            assert count["committed"] > 0
         return record
 
     def _write(self) -> None:

@@ -12,6 +12,7 @@ from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.drills.commit_chain import Commit
 from airflow_provider.control.drills.injected_fault import InjectedFault
+from airflow_provider.control.history.output_check import OutputCheck, OutputCount
 from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.view import ControlView
@@ -60,6 +61,7 @@ class Hook:
     def __init__(self, view: ControlView, *, takes_history: bool = True) -> None:
         self.view, self.takes_history = view, takes_history
         self.history: list[HistoryRecord] = []
+        self.outputs = OutputCheck(counts=(OutputCount(topic="out", committed=7, found=7),))
 
     def read(self, _: str) -> ControlView:
         return self.view
@@ -69,6 +71,9 @@ class Hook:
 
     def read_commits(self, *_: object) -> dict[TaskId, list[Commit]]:
         return {}
+
+    def count_outputs(self, *_: object) -> OutputCheck:
+        return self.outputs
 
     def write_history(self, _: str, *records: HistoryRecord, timeout_s: float = 10.0) -> None:
         if not self.takes_history:
@@ -105,6 +110,28 @@ def test_drill_that_is_passed_is_in_the_history() -> None:
     (drill,) = hook.history
     assert (drill.kind, drill.id, drill.outcome) == (HistoryKind.DRILL, FAULT.id, HistoryOutcome.PASSED)
     assert (drill.rto.total_ms, drill.slo_met, drill.rpo.doubled_records) == (1_500, True, 0)
+    assert drill.outputs == hook.outputs
+
+
+def test_drill_whose_outputs_are_not_those_of_its_commits_is_failed_with_the_figures() -> None:
+    hook = Hook(recovered())
+    hook.outputs = OutputCheck(counts=(OutputCount(topic="out", committed=7, found=5),))
+
+    with pytest.raises(StateError, match="2 are missing"):
+        check(hook).execute_complete(CONTEXT, WHOLE)
+
+    (drill,) = hook.history
+    assert (drill.outcome, drill.outputs) == (HistoryOutcome.FAILED, hook.outputs)
+
+
+def test_drill_whose_outputs_cannot_be_counted_is_passed_and_says_so() -> None:
+    hook = Hook(recovered())
+    hook.outputs = OutputCheck(unmeasured="the job has no sink")
+
+    checked = check(hook).execute_complete(CONTEXT, WHOLE)
+
+    assert checked["outputs"] == {"counts": [], "unmeasured": "the job has no sink"}
+    assert hook.history[0].outcome is HistoryOutcome.PASSED
 
 
 @pytest.mark.parametrize(

@@ -44,9 +44,15 @@ def test_commit_record_is_read_as_it_is_written() -> None:
         committed_at_ms=5,
         sources={"orders": SourcePosition(60, "id")},
         processed=60,
+        outputs={"totals": 9},
     )
 
-    assert msgspec.json.decode(record.to_bytes(), type=Commit) == GOOD[1]
+    read = msgspec.json.decode(record.to_bytes(), type=Commit)
+    assert read == msgspec.structs.replace(GOOD[1], outputs={"totals": 9})
+    uncounted = msgspec.json.decode(
+        b'{"sequence":6,"generation":1,"instance":"a","incarnation":1,"sources":{}}', type=Commit
+    )
+    assert uncounted.outputs is None, "of an earlier version"
     assert commit_record.COMMIT_KEY == COMMIT_KEY
 
 

@@ -201,11 +201,19 @@ class Bench:
         folder: for the stores.
         log: shared with other benches.
         topic_ids: what the driver found out.
+        job: in place of `job_spec`.
         more: settings of the instance.
     """
 
-    def __init__(self, folder: Path, log: InMemoryLog, topic_ids: Mapping[str, str] | None = None, **more: Any) -> None:
-        job = dataclasses.replace(job_spec(), topic_ids=topic_ids or {})
+    def __init__(
+        self,
+        folder: Path,
+        log: InMemoryLog,
+        topic_ids: Mapping[str, str] | None = None,
+        job: JobSpec | None = None,
+        **more: Any,
+    ) -> None:
+        job = dataclasses.replace(job or job_spec(), topic_ids=topic_ids or {})
         self.log, self.job, self.settings = log, job, instance_settings(folder, **more)
         self.reader = FailingReader(log)
         self.writers: list[FailingWriter] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from contextlib import closing
 from pathlib import Path
 
@@ -9,14 +10,25 @@ import pytest
 
 from airflow_provider.changelog.batch import ChangelogBatch
 from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord, SourcePosition
+from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import RestorePhase, Role, TaskState
 from airflow_provider.errors import BrokerUnreachableError, FencedError
+from airflow_provider.streaming.error_policy import ErrorPolicy, OnError
 from airflow_provider.streaming.operations.operation import Changes
 from airflow_provider.streaming.worker.batch_result import BatchResult
 from airflow_provider.streaming.worker.task import Task
 from airflow_provider.testing.in_memory_log import InMemoryLog, Record
-from tests.unit.streaming.worker.bench import CHANGELOG, GROUP, Bench, active, commit_elsewhere, records_of, standby
+from tests.unit.streaming.worker.bench import (
+    CHANGELOG,
+    GROUP,
+    Bench,
+    active,
+    commit_elsewhere,
+    job_spec,
+    records_of,
+    standby,
+)
 
 
 def result(value: bytes, source_offset: int, digest_change: int = 0) -> BatchResult:
@@ -298,6 +310,38 @@ def test_commit_says_which_topics_it_is_of(tmp_path: Path, log: InMemoryLog) -> 
     assert record is not None
     assert position is not None
     assert (record.sources, position.topic_id) == ({"orders": SourcePosition(5, "source-1")}, "log-1")
+
+
+def test_commit_counts_all_that_the_task_wrote_into_sink_and_dead_letter_topic(
+    tmp_path: Path, log: InMemoryLog
+) -> None:
+    job = dataclasses.replace(job_spec(), sink_topic="totals", error_policy=ErrorPolicy(OnError.DEAD_LETTER, "dead"))
+    letter = DeadLetter(
+        key=b"k", value=b"{", topic="orders", partition=0, offset=5, timestamp_ms=0, error="", message="", stack=""
+    )
+    counted = []
+    with closing(Bench(tmp_path, log, job=job)) as bench:
+        bench.hold(active(0))
+        for outputs, letters in ((3, 0), (0, 1), (2, 1)):
+            changes = Changes([(b"k", b"1")], [(b"k", b"{}")] * outputs)
+            offset = 5 + len(counted)
+            written = BatchResult(changes=changes, source_offset=offset, rows=1, dead_letters=[letter] * letters)
+            held(bench).write(written, GROUP)
+            record = held(bench).commit_record
+            assert record is not None
+            counted.append(record.outputs)
+
+    assert counted == [{"totals": 3, "dead": 0}, {"totals": 3, "dead": 1}, {"totals": 5, "dead": 2}]
+
+
+def test_commit_of_a_job_that_writes_nowhere_counts_nothing(bench: Bench) -> None:
+    bench.hold(active(0))
+
+    held(bench).write(result(b"1", 5), GROUP)
+
+    record = held(bench).commit_record
+    assert record is not None
+    assert record.outputs == {}
 
 
 def test_source_that_was_created_again_fails_the_task_before_it_processes_anything(

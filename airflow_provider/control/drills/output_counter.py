@@ -1,0 +1,144 @@
+"""Counts what an application wrote into its sink and dead-letter topics during a drill."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from confluent_kafka import Message
+
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.drills.commit_chain import Commit
+from airflow_provider.control.drills.commit_reader import last_commits
+from airflow_provider.control.drills.output_cut import NotCountedError, OutputCut, compare, spans, written_by
+from airflow_provider.control.drills.span_reader import read_span
+from airflow_provider.control.history.output_check import OutputCheck
+from airflow_provider.errors import StatefulStreamsError
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.names import changelog_topic
+from airflow_provider.kafka.topic_admin import TopicAdmin
+
+__all__ = ["count_outputs", "take_cut"]
+
+_LOOK_S: Final = 0.01
+
+
+def take_cut(
+    connection: KafkaConnection, application_id: str, store: str, tasks: Sequence[TaskId], timeout_s: float = 20.0
+) -> OutputCut:
+    """Wait for a moment in which nothing is being written, and note what had been written until then.
+
+    It asks for the ends of what is committed and then for those of all that lies in the topics: where both are the
+    same, no transaction was open and nothing was written between the two. Nothing is held up by that, so an application
+    that writes without a pause has no such moment.
+
+    Args:
+        connection: the cluster.
+        application_id: the application.
+        store: in whose changelog the commits are.
+        tasks: of the application.
+        timeout_s: how long to wait for such a moment.
+
+    Returns:
+        With the reason, where there was no such moment, or nothing can be counted by other reasons.
+    """
+    try:
+        return _cut(connection, application_id, store, tuple(tasks), timeout_s)
+    except (NotCountedError, StatefulStreamsError) as why:
+        return OutputCut(unmeasured=str(why))
+
+
+def count_outputs(
+    connection: KafkaConnection,
+    application_id: str,
+    store: str,
+    before: OutputCut | None,
+    *,
+    commits: Iterable[Commit] = (),
+    timeout_s: float = 120.0,
+) -> OutputCheck:
+    """Take another cut, and compare what lies between the two with what the commits stand for.
+
+    Args:
+        connection: the cluster.
+        application_id: the application.
+        store: in whose changelog the commits are.
+        before: from before the fault; None where none was taken.
+        commits: those that are known since then, of any task.
+        timeout_s: how long a topic may take to read.
+
+    Returns:
+        With the reason, where they cannot be counted.
+    """
+    if before is None:
+        return OutputCheck(unmeasured="they were not to be counted")
+    if before.unmeasured is not None:
+        return OutputCheck(unmeasured=before.unmeasured)
+    after = take_cut(connection, application_id, store, before.tasks)
+    if after.unmeasured is not None:
+        return OutputCheck(unmeasured=after.unmeasured)
+    try:
+        found = {topic: _count(connection, application_id, topic, before, after, timeout_s) for topic in before.written}
+        checked = compare(before, after, found, commits)
+        for count in checked.counts:
+            if count.missing and _is_compacted(connection, count.topic):
+                raise NotCountedError(f"{count.topic} is compacted, and does not keep every record")
+    except (NotCountedError, StatefulStreamsError) as why:
+        return OutputCheck(unmeasured=str(why))
+    return checked
+
+
+def _cut(
+    connection: KafkaConnection, application_id: str, store: str, tasks: tuple[TaskId, ...], timeout_s: float
+) -> OutputCut:
+    admin, changelog = TopicAdmin(connection), changelog_topic(application_id, store)
+    looked_at, deadline = {changelog: [task.partition for task in tasks]}, time.monotonic() + timeout_s
+    while True:
+        committed = {topic: dict(admin.latest_offsets(topic, of, committed=True)) for topic, of in looked_at.items()}
+        ends = {topic: dict(admin.latest_offsets(topic, of)) for topic, of in looked_at.items()}
+        if committed == ends:
+            at = {task: ends[changelog][task.partition] for task in tasks}
+            written = written_by(last_commits(connection, application_id, store, at))
+            if written.keys() <= looked_at.keys():
+                break
+            # Which topics the job writes to is known by now: look again, at these too.
+            looked_at |= {topic: list(range(admin.partitions(topic))) for topic in written}
+        elif time.monotonic() > deadline:
+            busy = ", ".join(topic for topic in looked_at if committed[topic] != ends[topic])
+            raise NotCountedError(f"something was being written into {busy} all the while, for {timeout_s:g} s")
+        else:
+            time.sleep(_LOOK_S)
+    return OutputCut(
+        tasks=tasks,
+        written=written,
+        ends={topic: tuple(ends[topic][number] for number in looked_at[topic]) for topic in written},
+    )
+
+
+def _count(
+    connection: KafkaConnection,
+    application_id: str,
+    topic: str,
+    before: OutputCut,
+    after: OutputCut,
+    timeout_s: float,
+) -> int:
+    wanted, found = spans(topic, before, after), 0
+
+    def take(_: Message) -> None:
+        nonlocal found
+        found += 1
+
+    if not wanted:
+        return 0
+    read_span(connection, application_id, topic, spans=wanted, take=take, timeout_s=timeout_s)
+    firsts = TopicAdmin(connection).earliest_offsets(topic, wanted)
+    if any(firsts[number] > begin for number, (begin, _) in wanted.items()):
+        raise NotCountedError(f"{topic} has deleted records that are younger than the fault")
+    return found
+
+
+def _is_compacted(connection: KafkaConnection, topic: str) -> bool:
+    found = TopicAdmin(connection).describe(topic)
+    return found is not None and "compact" in found.config.get("cleanup.policy", "")
