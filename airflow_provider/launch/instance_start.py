@@ -109,6 +109,6 @@ def start_instance(
         writer.write(dataclasses.replace(claim, state=InstanceState.ENDED, error=str(error)))
         writer.close()
         raise ConfigurationError(
-            f"{instance!r} could not be launched ({error}): look at 'run_dir' {deployment.run_dir!r} and at "
-            f"{command[0]!r} on this worker."
+            f"{instance!r} could not be launched ({error}): look at the run folder {deployment.run_dir!r} and at "
+            f"{command[0]!r} on this host."
         ) from error
