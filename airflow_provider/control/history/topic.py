@@ -103,6 +103,7 @@ def read_history(
 
     Raises:
         TopicMissingError: the application has no history topic.
+        ConfigurationError: it may not be read.
         BrokerUnreachableError: the end was not reached in time.
     """
     topic = history_topic(application_id)
