@@ -10,8 +10,8 @@ from typing import Any, Final
 from airflow_provider.cli.duration_text import seconds
 from airflow_provider.cli.listed_text import listed
 from airflow_provider.cli.standby_rows import certified, standby_rows, standby_table
-from airflow_provider.cli.table import table
 from airflow_provider.common.json_codec import to_plain
+from airflow_provider.common.table import table
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.history.record import HistoryRecord
 from airflow_provider.control.incident import IncidentRecord

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from airflow_provider.cli.cluster import add_application_options, cluster_of
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.names_option import names_option
-from airflow_provider.cli.table import table
 from airflow_provider.cli.waiting import await_condition, say
+from airflow_provider.common.table import table
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.conditions import StandbysWarm
 from airflow_provider.control.liveness import Timeouts

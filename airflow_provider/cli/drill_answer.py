@@ -26,7 +26,7 @@ from airflow_provider.control.report import recovery_of
 from airflow_provider.control.status import InstanceState
 from airflow_provider.control.task_placement import TaskPlacement
 from airflow_provider.control.view import ControlView
-from airflow_provider.control.writer import ControlWriter
+from airflow_provider.control.writer import write_control
 from airflow_provider.errors import DeadlineError, InstanceError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.launch.instance_start import Started
@@ -139,9 +139,7 @@ class DrillAnswer:
             recovery = recovery_of(record, view)
             record = dataclasses.replace(record, resolved_at_ms=now_ms(), recovery=recovery)
             noted = note(self.cluster, self.application_id, failover_record(record, recovery))
-            writer = ControlWriter(self.cluster, self.application_id)
-            writer.write(dataclasses.replace(record, in_history=noted))
-            writer.close()
+            write_control(self.cluster, self.application_id, dataclasses.replace(record, in_history=noted))
 
     def _read(self) -> ControlView:
         with ControlReader(self.cluster, self.application_id) as reader:

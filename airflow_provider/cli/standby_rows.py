@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from airflow_provider.cli.duration_text import ago
 from airflow_provider.cli.listed_text import listed
-from airflow_provider.cli.table import table
+from airflow_provider.common.table import table
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import Role, TaskStatus
 from airflow_provider.control.view import ControlView

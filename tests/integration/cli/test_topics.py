@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -11,7 +10,6 @@ from confluent_kafka import Producer
 
 from airflow_provider.cli.main import main
 from airflow_provider.control.drills.commit_chain import COMMIT_KEY
-from airflow_provider.control.writer import ControlWriter
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec
@@ -67,8 +65,7 @@ def test_changelog_of_a_new_store_is_created_where_the_state_is_in_another(
     application = Application.create(bootstrap_servers, application_id)
     application.publish(assigned("a", application_id=application_id))
     TopicAdmin(application.connection).ensure([changelog_spec(application_id, "state", 1)])
-    with closing(ControlWriter(application.connection, application_id)) as writer:
-        writer.write(replace(instance("a", incarnation=5), application_id=application_id))
+    application.write(replace(instance("a", incarnation=5), application_id=application_id))
     at = (application_id, "--bootstrap-servers", bootstrap_servers, "--store", "new", "--apply")
 
     assert main(["topics", "repair", *at]) == 3  # nothing says that the state is not in the one that is missing
