@@ -3,7 +3,7 @@
 Each message says what was found, what was needed and what to do next. Catch the branch that you can act on::
 
     StatefulStreamsError
-    ├── ConfigurationError          the job, an operator's argument or a connection is wrong: correct it, start again
+    ├── ConfigurationError          the job, an argument or a connection is wrong: correct it, start again
     ├── TopicError                  a topic is not as the job needs it; nothing was processed
     │   ├── TopicMissingError
     │   ├── TopicBlockedError       a transaction of another program hides part of it

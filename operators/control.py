@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from airflow.sdk import Context
 
 from airflow_provider.common.clock import now_ms
+from airflow_provider.control.history.note import note_history
 from airflow_provider.control.history.record import HistoryKind, HistoryOutcome
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.operators.deferrable_control import DeferrableControl
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["ControlOperator"]
 
 T = TypeVar("T")
-_HISTORY_S: Final = 2.0
 
 
 class ControlOperator(DeferrableControl):
@@ -83,13 +83,12 @@ class ControlOperator(DeferrableControl):
             Whether they are stored.
         """
         application_id = application_id or self.application_id
-        try:
+
+        def write(application_id: str, *records: HistoryRecord, timeout_s: float) -> None:
             hook = KafkaStreamsHook(kafka_conn_id or self.kafka_conn_id)
-            hook.write_history(application_id, *records, timeout_s=_HISTORY_S)
-        except Exception as error:  # whatever it is: what was done is done
-            self.log.warning("Not in the history of %s: %s: %s", application_id, type(error).__name__, error)
-            return False
-        return True
+            hook.write_history(application_id, *records, timeout_s=timeout_s)
+
+        return note_history(write, application_id, records, warn=self.log.warning)
 
     def end_history(self, kind: HistoryKind, id: str, reason: str | None = None) -> None:
         """Note in the history how something ended that has a record there; what cannot be written is a warning.

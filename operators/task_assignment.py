@@ -30,8 +30,9 @@ class AssignTasksOperator(ControlOperator):
 
     Args:
         application_id: the application.
-        instances: who may have tasks; None takes every running instance, and takes nothing from one that is silent just
-            now: whether that is gone, the failover's watcher finds out.
+        instances: who may have tasks, also one that is started later, of which the log warns; None takes every running
+            instance, and takes nothing from one that is silent just now: whether that is gone, the failover's watcher
+            finds out.
         num_standby_replicas: wanted standbys per task; fewer where there are not enough instances.
         store: the store by whose changelog the tasks are counted before the first assignment.
         balance: also even out the load, and wait until that is done, each step for ``timeout_s`` at most.
@@ -40,7 +41,8 @@ class AssignTasksOperator(ControlOperator):
 
     Returns:
         ``generation``, whether the last step ``changed`` anything, by task its ``active`` and ``standbys``, and
-        ``on_one_host``: by task the host that has all of its copies.
+        ``on_one_host``: by task the host that has all of its copies, and ``not_running``: by instance that was named
+        and has tasks although it does not run, why.
 
     Raises:
         InstanceError: with `balance`, a task failed.

@@ -161,9 +161,10 @@ class ChangelogReader:
                     raise refused from error
                 raise TopicMissingError(
                     f"Changelog {partition[0]}[{partition[1]}] does not exist. If the application never ran, run "
-                    "CreateChangelogTopicsOperator. If it ran, the stores are all that is left of its state: stop "
-                    "its instances and follow 'Changelog missing or mismatched' in the runbook "
-                    "(python -m airflow_provider.streaming.changelog_rebuild APPLICATION --state-dir FOLDER)."
+                    "CreateChangelogTopicsOperator, or 'stateful-streams topics repair --apply'. If it ran, the stores "
+                    "are all that is left of its state: stop its instances and follow 'Changelog "
+                    "missing or mismatched' in the runbook (python -m "
+                    "airflow_provider.streaming.changelog_rebuild APPLICATION --state-dir FOLDER)."
                 ) from error
             if (refused := refusal(error.args[0], what)) is not None:
                 raise refused from error

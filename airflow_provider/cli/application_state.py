@@ -8,9 +8,10 @@ from functools import cached_property
 from typing import Any, Final
 
 from airflow_provider.cli.duration_text import seconds
+from airflow_provider.cli.listed_text import listed
 from airflow_provider.cli.standby_rows import certified, standby_rows, standby_table
-from airflow_provider.cli.table import table
 from airflow_provider.common.json_codec import to_plain
+from airflow_provider.common.table import table
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.history.record import HistoryRecord
 from airflow_provider.control.incident import IncidentRecord
@@ -23,10 +24,9 @@ from airflow_provider.control.watcher import watched_by
 
 __all__ = ["ApplicationState"]
 
-_MAX_ERROR: Final = 160
 _TASK_COLUMNS: Final = (
-    "task", "instance", "role", "state", "lag", "lag s", "certified", "source lag", "processed", "records/s",
-    "predicted RTO", "last RTO",
+    "task", "instance", "role", "state", "lag", "lag s", "certified", "source lag", "processed", "left out", "lost",
+    "records/s", "predicted RTO", "last RTO",
 )  # fmt: skip
 
 
@@ -130,8 +130,8 @@ class ApplicationState:
         parts = [
             f"{self.view.application_id}, generation {generation}, {watching}",
             *([standby_table(standby_rows(self.view))] if standbys else self._tables()),
-            *([_listed("open incidents:", self.open_incidents)] if self.open_incidents else []),
-            _listed("problems:", self.problems) if self.problems else "no problems",
+            *([listed("open incidents:", self.open_incidents)] if self.open_incidents else []),
+            listed("problems:", self.problems) if self.problems else "no problems",
         ]
         return "\n\n".join(parts)
 
@@ -170,6 +170,8 @@ class ApplicationState:
                 certified(task, status.sent_at_ms),
                 _number(task.source.lag_records) if task.role is Role.ACTIVE else "-",
                 _number(task.processed_records) if task.role is Role.ACTIVE else "-",
+                _number(task.failed_records) if task.role is Role.ACTIVE else "-",
+                _number(task.lost_records) if task.role is Role.ACTIVE else "-",
                 f"{task.records_per_s:,.0f}" if task.role is Role.ACTIVE else "-",
                 *(self._rto(task.task) if task.role is Role.ACTIVE else ("-", "-")),
             )
@@ -200,10 +202,7 @@ class ApplicationState:
 
 
 def _because(error: str | None) -> str:
-    if not error:
-        return ""
-    line = " ".join(error.split())
-    return f": {line if len(line) <= _MAX_ERROR else line[: _MAX_ERROR - 3] + '...'}"
+    return f": {' '.join(error.split())}" if error else ""
 
 
 def _incident_line(record: IncidentRecord) -> str:
@@ -212,10 +211,6 @@ def _incident_line(record: IncidentRecord) -> str:
         f"{record.incident.id}{_because(record.incident.evidence)}; answered by {record.answered_by} with generation "
         f"{record.generation}{_because(decided)}"
     )
-
-
-def _listed(title: str, lines: Sequence[str]) -> str:
-    return "\n".join([title, *(f"  {line}" for line in lines)])
 
 
 def _number(number: int | None) -> str:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from airflow_provider.cli.cluster import add_application_options, cluster_of
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.names_option import names_option
-from airflow_provider.cli.table import table
 from airflow_provider.cli.waiting import await_condition, say
+from airflow_provider.common.table import table
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.conditions import StandbysWarm
 from airflow_provider.control.liveness import Timeouts
@@ -29,7 +29,10 @@ def add_assign(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     assign = commands.add_parser("assign", help="give the tasks to the instances, and every task its standbys")
     add_application_options(assign)
     assign.add_argument(
-        "--instances", type=names_option, metavar="a,b", help="who may have tasks (every running instance)"
+        "--instances",
+        type=names_option,
+        metavar="a,b",
+        help="who may have tasks, also before they run (every running instance)",
     )
     assign.add_argument("--standbys", type=int, default=1, metavar="N", help="of each task (%(default)d)")
     assign.add_argument("--store", default="state", metavar="NAME", help="of the job, to count the tasks (%(default)s)")

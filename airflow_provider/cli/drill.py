@@ -13,6 +13,7 @@ from airflow_provider.cli.assign import place
 from airflow_provider.cli.cluster import add_application_options, cluster_of
 from airflow_provider.cli.drill_answer import DrillAnswer
 from airflow_provider.cli.exit_status import ExitStatus
+from airflow_provider.cli.history_note import note
 from airflow_provider.cli.waiting import await_condition, say, say_waiting
 from airflow_provider.common.clock import now_ms
 from airflow_provider.control.condition_wait import wait_for
@@ -29,7 +30,7 @@ from airflow_provider.control.drills.kind import DRILLS, DrillKind
 from airflow_provider.control.drills.output_counter import count_outputs, take_cut
 from airflow_provider.control.drills.output_cut import OutputCut, check_outputs
 from airflow_provider.control.drills.waits import fault_over, fault_taken, redundancy_back
-from airflow_provider.control.history.builder import drill_record
+from airflow_provider.control.history.builder import drill_record, skipped_drill_record
 from airflow_provider.control.history.output_check import OutputCheck, OutputCount
 from airflow_provider.control.history.record import HistoryOutcome, HistoryRecord, RtoParts, history_plain
 from airflow_provider.control.history.topic import read_history, write_history
@@ -222,12 +223,11 @@ class _Drill:
             return reader.read_to_end()
 
     def _skipped(self, why: str) -> int:
-        line = " ".join(why.split())
-        print(
-            json.dumps({"outcome": HistoryOutcome.SKIPPED.value, "reason": line})
-            if self._asked.json
-            else f"skipped: {line}"
+        record = skipped_drill_record(
+            self._application_id, f"{self._run_id}/skipped", self._run_id, self._kind, reason=why, at_ms=now_ms()
         )
+        note(self._cluster, self._application_id, record)
+        print(json.dumps(history_plain(record), indent=2) if self._asked.json else f"skipped: {record.reason}")
         return ExitStatus.SKIPPED
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from airflow_provider.cli.assign import place
 from airflow_provider.cli.failover import find_incidents, publish_answers
-from airflow_provider.cli.history import note_history
+from airflow_provider.cli.history_note import note
 from airflow_provider.cli.instance_start import await_running, start_deployment
 from airflow_provider.cli.waiting import await_condition
 from airflow_provider.common.clock import now_ms
@@ -26,7 +26,7 @@ from airflow_provider.control.report import recovery_of
 from airflow_provider.control.status import InstanceState
 from airflow_provider.control.task_placement import TaskPlacement
 from airflow_provider.control.view import ControlView
-from airflow_provider.control.writer import ControlWriter
+from airflow_provider.control.writer import write_control
 from airflow_provider.errors import DeadlineError, InstanceError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.launch.instance_start import Started
@@ -138,10 +138,8 @@ class DrillAnswer:
         if record is not None and record.resolved_at_ms is None:
             recovery = recovery_of(record, view)
             record = dataclasses.replace(record, resolved_at_ms=now_ms(), recovery=recovery)
-            noted = note_history(self.cluster, self.application_id, failover_record(record, recovery))
-            writer = ControlWriter(self.cluster, self.application_id)
-            writer.write(dataclasses.replace(record, in_history=noted))
-            writer.close()
+            noted = note(self.cluster, self.application_id, failover_record(record, recovery))
+            write_control(self.cluster, self.application_id, dataclasses.replace(record, in_history=noted))
 
     def _read(self) -> ControlView:
         with ControlReader(self.cluster, self.application_id) as reader:

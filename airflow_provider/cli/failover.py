@@ -10,7 +10,7 @@ from typing import Final
 
 from airflow_provider.cli.cluster import add_application_options, cluster_of
 from airflow_provider.cli.exit_status import ExitStatus
-from airflow_provider.cli.history import note_history
+from airflow_provider.cli.history_note import note
 from airflow_provider.cli.instances_expected import expected_instances
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import to_plain
@@ -178,5 +178,5 @@ def publish_answers(cluster: KafkaConnection, application_id: str, finder: Incid
         return answer_found(publisher.view, finder, publish)
 
     answers = publish_by(cluster, application_id, act)
-    note_history(cluster, application_id, *map(failover_record, published))
+    note(cluster, application_id, *map(failover_record, published))
     return answers

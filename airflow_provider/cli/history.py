@@ -5,23 +5,19 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import sys
 from datetime import UTC, datetime
 from typing import Final
 
 from airflow_provider.cli.cluster import add_application_options, cluster_of
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.history.record import HistoryKind, HistoryRecord, history_plain
+from airflow_provider.control.history.record import HistoryKind, history_plain
 from airflow_provider.control.history.table import history_table
-from airflow_provider.control.history.topic import read_history, write_history
-from airflow_provider.errors import StatefulStreamsError
-from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.control.history.topic import read_history
 
-__all__ = ["add_history", "note_history", "since_ms"]
+__all__ = ["add_history", "since_ms"]
 
 _UNIT_MS: Final = {"h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
-_WRITE_S: Final = 2.0
 
 
 def add_history(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -46,25 +42,6 @@ def _act(asked: argparse.Namespace) -> int:
     )
     print(json.dumps([history_plain(record) for record in records], indent=2) if asked.json else history_table(records))
     return ExitStatus.FINE
-
-
-def note_history(cluster: KafkaConnection, application_id: str, *records: HistoryRecord) -> bool:
-    """Write into the history what was done; what cannot be written is a warning, soon, and fails nothing.
-
-    Args:
-        cluster: the cluster.
-        application_id: the application.
-        records: of it.
-
-    Returns:
-        Whether they are stored.
-    """
-    try:
-        write_history(cluster, application_id, *records, timeout_s=_WRITE_S)
-    except StatefulStreamsError as error:
-        print(f"not in the history: {error}", file=sys.stderr)
-        return False
-    return True
 
 
 def since_ms(when: str, now: int) -> int:

@@ -14,7 +14,7 @@ from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.publisher import AssignmentPublisher
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import InstanceState
-from airflow_provider.control.writer import ControlWriter
+from airflow_provider.control.writer import write_control
 from airflow_provider.errors import DeadlineError, InstanceError
 from airflow_provider.kafka.connection import KafkaConnection
 
@@ -81,9 +81,7 @@ def stop_instance(
                 incarnation=status.incarnation,
                 hand_over=to_others,
             )
-            writer = ControlWriter(connection, application_id)
-            writer.write(stop)
-            writer.close()
+            write_control(connection, application_id, stop)
         deadline = time.monotonic() + timeout_s
         while (now := reader.view.statuses[instance]).state.alive and now.incarnation == status.incarnation:
             if time.monotonic() > deadline:

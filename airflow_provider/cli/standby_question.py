@@ -12,7 +12,7 @@ from airflow_provider.control.command import CommandKind
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.standby_command import done, standby_commands
 from airflow_provider.control.tasks import parse_tasks
-from airflow_provider.control.writer import ControlWriter
+from airflow_provider.control.writer import write_control
 
 __all__ = ["add_standby_options", "ask_standbys"]
 
@@ -46,10 +46,7 @@ def ask_standbys(asked: argparse.Namespace, kind: CommandKind) -> list[dict[str,
         view = reader.read_to_end()
     named = None if asked.instance is None else (asked.instance,)
     commands = standby_commands(view, kind, f"command-line-{time.time_ns()}", named, parse_tasks(asked.task))
-    writer = ControlWriter(cluster, application_id)
-    for command in commands:
-        writer.write(command)
-    writer.close()
+    write_control(cluster, application_id, *commands)
     if asked.no_wait:
         print("{}" if asked.json else f"asked {', '.join(command.instance for command in commands)}")
         return None

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from airflow_provider.cli.duration_text import ago
-from airflow_provider.cli.table import table
+from airflow_provider.cli.listed_text import listed
+from airflow_provider.common.table import table
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import Role, TaskStatus
 from airflow_provider.control.view import ControlView
 
 __all__ = ["StandbyRow", "certified", "standby_rows", "standby_table"]
-
-_MAX_ERROR = 80
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,17 +103,20 @@ def certified(task: TaskStatus, sent_at_ms: int) -> str:
 
 
 def standby_table(rows: Sequence[StandbyRow]) -> str:
-    """A line for each, times in UTC.
+    """A line for each, times in UTC, and below them what is wrong, whole.
 
     Args:
         rows: of `standby_rows`.
     """
-    header = ("task", "instance", "state", "lag", "lag s", "certified at", "ago", "differed", "snapshot", "error")
-    return table(header, [_cells(row) for row in rows])
+    header = ("task", "instance", "state", "lag", "lag s", "certified at", "ago", "differed", "snapshot")
+    wrong = [f"task {row.task} on {row.instance}: {' '.join(row.error.split())}" for row in rows if row.error]
+    return "\n\n".join(
+        [table(header, [_cells(row) for row in rows]), *([listed("errors of standbys:", wrong)] if wrong else [])]
+    )
 
 
 def _cells(row: StandbyRow) -> Sequence[str]:
-    at_ms, error = row.certified_at_ms, " ".join((row.error or "-").split())
+    at_ms = row.certified_at_ms
     return (
         str(row.task),
         row.instance,
@@ -125,7 +127,6 @@ def _cells(row: StandbyRow) -> Sequence[str]:
         "-" if row.certified_age_ms is None else ago(row.certified_age_ms),
         str(row.divergences),
         "-" if row.snapshot_age_ms is None else f"{ago(row.snapshot_age_ms)} ago",
-        error if len(error) <= _MAX_ERROR else f"{error[: _MAX_ERROR - 3]}...",
     )
 
 

@@ -55,8 +55,8 @@ def consumer_config(connection: KafkaConnection, application_id: str) -> dict[st
 def missing(topic: str) -> TopicMissingError:
     """The error for a control topic that does not exist."""
     return TopicMissingError(
-        f"Control topic {topic!r} does not exist: correct the application id if it is misspelt, or run "
-        "CreateChangelogTopicsOperator for this application first."
+        f"Control topic {topic!r} does not exist: correct the application id if it is misspelt, or create the "
+        "application's topics first: run CreateChangelogTopicsOperator, or 'stateful-streams topics repair --apply'."
     )
 
 

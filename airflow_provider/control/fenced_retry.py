@@ -40,6 +40,6 @@ def retry_fenced(publish: Callable[[], T], application_id: str) -> T:
             # Each takes over from the other, so both have to let the other finish, for different times.
             time.sleep(random.uniform(0.5, 1.0) * _PAUSE_S * 2**tries)
     raise FencedError(
-        f"Other publishers of {application_id!r} took over {_TRIES} times: look for DAG runs that act on it, then try "
-        "again."
+        f"Other publishers of {application_id!r} took over {_TRIES} times: look for DAG runs and commands that act on "
+        "it, then try again."
     )

@@ -96,7 +96,8 @@ def answer_incident(
     if view.assignment is None:
         raise AssignmentError(
             f"{view.application_id!r} has no assignment that a failover could change, and an incident: "
-            f"{incident.evidence}. Assign its tasks again with AssignTasksOperator, as the deploy DAG does."
+            f"{incident.evidence}. Assign its tasks again with AssignTasksOperator, as the deploy DAG does, "
+            "or with 'stateful-streams assign'."
         )
     if known is not None and known.answered_by == finder.answered_by:
         return IncidentAnswer(line="an earlier try answered it", record=known, new=False)

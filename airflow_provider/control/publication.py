@@ -38,10 +38,9 @@ def publish_by(connection: KafkaConnection, application_id: str, act: Callable[[
         with AssignmentPublisher(connection, application_id) as publisher:
             result = act(publisher)
         if gone := outdated(publisher.view, now_ms()):
-            writer = ControlWriter(connection, application_id)
-            for value in gone:
-                writer.forget(value)
-            writer.close()
+            with ControlWriter(connection, application_id) as writer:
+                for value in gone:
+                    writer.forget(value)
         return result
 
     return retry_fenced(publish, application_id)

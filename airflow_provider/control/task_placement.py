@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider.common.task_id import TaskId
@@ -27,8 +27,8 @@ class TaskPlacement:
     """How an application's tasks are to be placed.
 
     Args:
-        instances: who may have tasks; None takes every running instance, and takes nothing from one that is silent just
-            now.
+        instances: who may have tasks, also one that is started later; None takes every running instance, and takes
+            nothing from one that is silent just now.
         num_standby_replicas: wanted standbys per task; fewer where there are not enough instances.
         balance: whether to take a step towards an even load, too.
         reason: kept with the generation, for people.
@@ -48,16 +48,18 @@ class PlacedTasks:
         assignment: the newest generation.
         changed: whether it was published just now.
         on_one_host: by task the host that has all of its copies.
+        not_running: by instance that has tasks and was named although it does not run: why its tasks stand still.
         warnings: what a person should know, in one line each.
     """
 
     assignment: Assignment
     changed: bool
     on_one_host: Mapping[TaskId, str]
+    not_running: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
     def to_plain(self) -> dict[str, Any]:
-        """``generation``, ``changed``, by task its ``active`` and ``standbys``, and ``on_one_host``."""
+        """``generation``, ``changed``, by task its ``active`` and ``standbys``, ``on_one_host`` and ``not_running``."""
         return {
             "generation": self.assignment.generation,
             "changed": self.changed,
@@ -66,6 +68,7 @@ class PlacedTasks:
                 for task_id, task in self.assignment.tasks.items()
             },
             "on_one_host": {str(task_id): host for task_id, host in self.on_one_host.items()},
+            "not_running": dict(self.not_running),
         }
 
 
@@ -108,10 +111,35 @@ def place_tasks(
     if on_one_host and wanted.num_standby_replicas > 0:
         warnings.append(
             f"All copies of {', '.join(f'{task_id} ({host})' for task_id, host in on_one_host.items())} are on one "
-            "host: its loss stops them until it is back. Run an instance on another host, then assign with "
-            "balance=True."
+            "host: its loss stops them until it is back. Run an instance on another host, then assign "
+            "with balance."
         )
-    return PlacedTasks(assignment=previous, changed=changed, on_one_host=on_one_host, warnings=tuple(warnings))
+    not_running = {} if named is None else _not_running(view, previous.instances)
+    running = ", ".join(view.healthy(timeouts)) or "none"
+    warnings += [
+        f"{name} {why}: its tasks stand still until it runs. Start it, or assign them to instances that run. Running "
+        f"now: {running}."
+        for name, why in not_running.items()
+    ]
+    return PlacedTasks(
+        assignment=previous,
+        changed=changed,
+        on_one_host=on_one_host,
+        not_running=not_running,
+        warnings=tuple(warnings),
+    )
+
+
+def _not_running(view: ControlView, named: Sequence[str]) -> dict[str, str]:
+    """A silence is not proven by one look, so these are only those of which it is known."""
+    found = {}
+    for name in sorted(named):
+        status = view.statuses.get(name)
+        if status is None:
+            found[name] = "has never run"
+        elif not status.state.alive:
+            found[name] = f"is {status.state.value}"
+    return found
 
 
 def _running(view: ControlView, timeouts: Timeouts, warnings: list[str]) -> Sequence[str]:
@@ -120,13 +148,14 @@ def _running(view: ControlView, timeouts: Timeouts, warnings: list[str]) -> Sequ
     if not running:
         known = ", ".join(f"{n}: {s.state.value}" for n, s in sorted(view.statuses.items())) or "none"
         raise AssignmentError(
-            f"No instance of {view.application_id!r} runs (known: {known}): deploy one, or name 'instances'."
+            f"No instance of {view.application_id!r} runs (known: {known}): start one, or name the instances "
+            "that are to have the tasks once they run."
         )
     if silent := [name for name in view.perhaps_alive if name not in running]:
         warnings.append(
             f"{', '.join(silent)}: named by the assignment, and not running now. What they have they keep, because no "
-            "end of them was reported; the failover DAG takes it once they are found gone. Name 'instances' to do "
-            "without."
+            "end of them was reported; the failover DAG takes it once they are found gone. To do "
+            "without, name the instances that are to have tasks."
         )
     return running
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from airflow_provider.control.current_changelog import find_current_changelog
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import assignment_topic, status_topic
@@ -28,6 +31,8 @@ def find_topic_problems(cluster: KafkaConnection, admin: TopicAdmin, wanted: Wan
         with ControlReader(cluster, wanted.application_id) as reader:
             view = reader.read_to_end()
         wanted = wanted.known(len(view.assignment.tasks) if view.assignment else None, bool(view.statuses))
+        if wanted.ran and any(found[wanted.changelog(store, None).name] is None for store in wanted.stores):
+            wanted = replace(wanted, state_in=find_current_changelog(cluster, admin, view, wanted.stores))
     return topic_findings(wanted, found)
 
 

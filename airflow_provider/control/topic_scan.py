@@ -9,14 +9,15 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from airflow_provider.control.cursor import UNKNOWN_TOPIC, consumer_config
-from airflow_provider.errors import BrokerUnreachableError, TopicMissingError
-from airflow_provider.kafka.broker_error import damage
+from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, TopicMissingError
+from airflow_provider.kafka.broker_error import damage, refusal, refusal_to_describe
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
 
 __all__ = ["scan_topic"]
 
 _BATCH: Final = 1000
+_DESCRIBE_S: Final = 5.0
 
 
 def scan_topic(
@@ -42,6 +43,7 @@ def scan_topic(
     Raises:
         TopicMissingError: there is no such topic.
         TopicDamagedError: a record is not what was written.
+        ConfigurationError: it may not be read.
         BrokerUnreachableError: the end was not reached in time.
     """
     deadline = time.monotonic() + timeout_s
@@ -68,7 +70,11 @@ def scan_topic(
                     position = max(position, offset)
                 elif (damaged := damage(message)) is not None:
                     raise damaged
+                elif (refused := refusal(error, f"Reading {topic}")) is not None:
+                    raise refused
     except KafkaException as error:
+        if (refused := _refusal(consumer, topic, error.args[0])) is not None:
+            raise refused from error
         if error.args[0].code() in UNKNOWN_TOPIC:
             raise missing from error
         consumer.poll(0)  # hands over why its connections failed
@@ -78,6 +84,17 @@ def scan_topic(
         ) from error
     finally:
         consumer.close()
+
+
+def _refusal(consumer: Consumer, topic: str, error: KafkaError) -> ConfigurationError | None:
+    """The error where the topic may not be read; one that may not even be described looks like one that is missing."""
+    what = f"Reading {topic}"
+    if error.code() not in UNKNOWN_TOPIC:
+        return refusal(error, what)
+    try:
+        return refusal_to_describe(consumer.list_topics(topic, timeout=_DESCRIBE_S), topic, what)
+    except KafkaException:
+        return None
 
 
 def _bounds(consumer: Consumer, topic: str, since: int | None, timeout_s: float) -> tuple[int, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from confluent_kafka import KafkaError, Message, Producer
 
 from airflow_provider.control.records import Value, claim_key, to_key, to_value, topic_of
@@ -12,11 +14,11 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
 from airflow_provider.kafka.names import assignment_topic
 
-__all__ = ["ControlWriter"]
+__all__ = ["ControlWriter", "write_control"]
 
 
 class ControlWriter:
-    """Everything in the control topics that needs no fencing: its newest value wins.
+    """Everything in the control topics that needs no fencing: its newest value wins. A context manager.
 
     Args:
         connection: the cluster.
@@ -45,6 +47,15 @@ class ControlWriter:
                 "client.id": f"{application_id}-control-writer",
             }
         )
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        """Send what is left, unless something was raised: nobody waits longer for what could not be stored in time."""
+        if error is None:
+            self.close()
 
     def send(self, value: Value) -> None:
         """Send without waiting: for heartbeats, the next of which follows anyway."""
@@ -104,3 +115,21 @@ class ControlWriter:
 
     def _topic(self, value: Value) -> str:
         return topic_of(value, self._application_id)
+
+
+def write_control(connection: KafkaConnection, application_id: str, *values: Value, timeout_s: float = 10.0) -> None:
+    """Store values that need no fencing, one after the other.
+
+    Args:
+        connection: the cluster.
+        application_id: the application.
+        values: commands, deployments, incidents, statuses.
+        timeout_s: how long each may take.
+
+    Raises:
+        ConfigurationError: a topic may not be written.
+        BrokerUnreachableError: one was not stored in time. Those before it are.
+    """
+    with ControlWriter(connection, application_id) as writer:
+        for value in values:
+            writer.write(value, timeout_s)

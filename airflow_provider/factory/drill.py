@@ -1,8 +1,9 @@
 """Injects a fault, lets failover and repair do their work, and checks the result against what is promised.
 
 It is skipped in its blackout times. It begins only when every task has its warm standbys, failures are watched for and
-none is open, so that it never makes a weak application weaker, and acts once, however often a task is tried. Whatever
-became of it, every task is given its standbys again. The job has to say ``options(allow_faults=True)``.
+none is open, so that it never makes a weak application weaker, and acts once, however often a task is tried. A drill
+that does not begin is in the history, too. Whatever became of it, every task is given its standbys again. The job has
+to say ``options(allow_faults=True)``.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from airflow_provider.operators.blackout_check import CheckBlackoutOperator
 from airflow_provider.operators.drill_readiness import CheckDrillReadinessOperator
 from airflow_provider.operators.fault_injection import InjectFaultOperator
 from airflow_provider.operators.recovery_check import CheckRecoveryOperator
+from airflow_provider.operators.skipped_drill import SkippedDrillNote
 from airflow_provider.operators.task_assignment import AssignTasksOperator
 from airflow_provider.sensors.fault_end import FaultEndSensor
 from airflow_provider.sensors.standby_lag import StandbyLagSensor
@@ -81,13 +83,17 @@ def drill_tasks(
         shared_sink: whether other programs write where the job does, so that outputs are not counted.
         check: further arguments of `CheckRecoveryOperator`.
     """
-    allowed = CheckBlackoutOperator(task_id="check_blackout", blackout="{{ params.blackout | tojson }}", **application)
+    allowed = CheckBlackoutOperator(
+        task_id="check_blackout", blackout="{{ params.blackout | tojson }}", kind=kind, **application
+    )
     ready = StandbyLagSensor(task_id="be_ready", timeout_s="{{ params.ready_timeout_s }}", **standbys, **application)
     victim = {"instance": "{{ params.instance or '' }}", **application}
     watched = CheckDrillReadinessOperator(task_id="check_watch", failover_dag_id=failover_dag_id, kind=kind, **victim)
     fault = InjectFaultOperator(
         task_id="inject_fault", kind=kind, max_rto_s=max_rto_s, store=store, shared_sink=shared_sink, **victim
     )
+    for before in (ready, watched, fault):  # beside what the DAG's default arguments say
+        before.on_failure_callback = [*before.on_failure_callback, SkippedDrillNote(kind)]
     over = FaultEndSensor(
         task_id="wait_for_failover", fault=fault.output, timeout_s="{{ params.recovery_timeout_s }}", **application
     )

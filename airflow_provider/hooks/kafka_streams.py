@@ -135,14 +135,9 @@ class KafkaStreamsHook(BaseHook):
         Raises:
             BrokerUnreachableError: one was not stored in time.
         """
-        from airflow_provider.control.writer import ControlWriter
+        from airflow_provider.control.writer import write_control
 
-        writer = ControlWriter(self.connection, application_id)
-        try:
-            for value in values:
-                writer.write(value)
-        finally:
-            writer.close()
+        write_control(self.connection, application_id, *values)
 
     def write_history(self, application_id: str, *records: HistoryRecord, timeout_s: float = 10.0) -> None:
         """Store records of drills, failovers, restores and upgrades; see `control.history.topic.write_history`.

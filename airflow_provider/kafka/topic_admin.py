@@ -209,10 +209,10 @@ class TopicAdmin:
             if found is None:
                 raise TopicMissingError(
                     f"Topic {spec.name!r} does not exist at {self._connection.bootstrap_servers}: "
-                    "create it if it is a source, sink or dead-letter topic; run CreateChangelogTopicsOperator if the "
-                    "application is new. If it is the changelog of an application that ran before, its stores are all "
-                    "that is left of the state: do not create it, stop the instances and follow 'Changelog missing or "
-                    "mismatched' in the runbook."
+                    "create it if it is a source, sink or dead-letter topic; run CreateChangelogTopicsOperator, or "
+                    "'stateful-streams topics repair --apply', if the application is new. If it is the "
+                    "changelog of an application that ran before, its stores are all that is left of the state: do not "
+                    "create it, stop the instances and follow 'Changelog missing or mismatched' in the runbook."
                 )
             if (why := mismatch(spec, found)) is not None:
                 raise TopicMismatchError(f"Refused to use a topic: {why}")

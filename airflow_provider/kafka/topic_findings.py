@@ -30,7 +30,8 @@ class WantedTopics:
         outputs: sinks and dead-letter topics, as far as they are known.
         replication_factor: at least so many replicas; None accepts any.
         num_tasks: how many tasks were assigned; None where none were.
-        ran: whether an instance of it was ever there: then a changelog that is missing held state.
+        ran: whether an instance of it was ever there: then a changelog that is missing held state, but for `state_in`.
+        state_in: the changelog of another store that has the newest state; None where none is known to have it.
     """
 
     application_id: str
@@ -40,6 +41,7 @@ class WantedTopics:
     replication_factor: int | None = None
     num_tasks: int | None = None
     ran: bool = False
+    state_in: str | None = None
 
     @property
     def control(self) -> tuple[TopicSpec, ...]:
@@ -163,6 +165,15 @@ def _of_changelogs(
         description = found[spec.name]
         if description is not None:
             yield from _of_existing(spec, description)
+        elif wanted.ran and wanted.state_in is not None:
+            yield TopicFinding(
+                f"changelog {spec.name!r} does not exist; the newest state of {wanted.application_id!r} is in "
+                f"{wanted.state_in!r}, of another store.",
+                f"Correct the store's name; or, for a store that is to begin empty, at the start of its source: "
+                f"{_repair_command(wanted)}.",
+                topic=spec.name,
+                create=spec if partitions else None,
+            )
         elif wanted.ran:
             yield TopicFinding(
                 f"changelog {spec.name!r} does not exist, and {wanted.application_id!r} ran before: the stores on its "

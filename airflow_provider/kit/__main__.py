@@ -3,7 +3,8 @@
 `python -m airflow_provider.kit --topic orders:4` runs a broker until Ctrl-C or SIGTERM, with the topics that it is
 given; with `--example` it has those of docs/first-job.md, and orders flow into one. `... produce TOPIC` writes a record
 for each line of standard input, `key<TAB>JSON`. `... consume TOPIC` prints the committed records of a topic in the same
-form. `... create NAME:PARTITIONS` adds a topic to a running broker.
+form: those that are written from now on, or with --from-beginning all. `... create NAME:PARTITIONS` adds a topic to a
+running broker.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _START_S: Final = 60.0
 _HINTS: Final[Mapping[type[StatefulStreamsError], str]] = {
     PortBusyError: " The option is --port.",
     BrokerFolderError: " The option is --dir.",
-    TopicMissingError: " 'python -m airflow_provider.kit create NAME:PARTITIONS' creates one.",
+    TopicMissingError: " '{program} create NAME:PARTITIONS' creates one.",
 }
 
 
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m airfl
     except KeyboardInterrupt:
         return 130
     except StatefulStreamsError as error:
-        print(f"kit: {error}{_HINTS.get(type(error), '')}", file=sys.stderr)
+        print(f"kit: {error}{_HINTS.get(type(error), '').format(program=program)}", file=sys.stderr)
         return 1
 
 
@@ -110,11 +111,16 @@ def _produce(asked: argparse.Namespace) -> int:
 
 
 def _consume(asked: argparse.Namespace) -> int:
+    def at_end() -> None:
+        earlier = "" if asked.from_beginning else "; --from-beginning prints those that are there, too"
+        print(f"At the end of topic {asked.topic}, waiting for new records{earlier}", file=sys.stderr, flush=True)
+
     records = consume(
         KafkaConnection(asked.bootstrap_servers),
         asked.topic,
         from_beginning=asked.from_beginning,
         timeout_s=asked.timeout,
+        at_end=at_end,
     )
     try:
         with interruptible(signal.SIGINT):
@@ -159,7 +165,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     creating.add_argument("topic", type=topic_option, metavar="NAME:PARTITIONS", help="the topic")
     commands.add_parser("produce", parents=[shared], help="write a record for each line of standard input")
     reading = commands.add_parser("consume", parents=[shared], help="print committed records until Ctrl-C")
-    reading.add_argument("--from-beginning", action="store_true", help="begin with the oldest records")
+    reading.add_argument("--from-beginning", action="store_true", help="begin with the oldest records, not at the end")
     reading.add_argument("--count", type=int, help="end after this many records")
     reading.add_argument("--timeout", type=float, metavar="SECONDS", help="end when no record came for this long")
     return parser

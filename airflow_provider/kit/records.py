@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -118,7 +118,12 @@ def produce(connection: KafkaConnection, topic: str, lines: Iterable[str]) -> in
 
 
 def consume(
-    connection: KafkaConnection, topic: str, *, from_beginning: bool = False, timeout_s: float | None = None
+    connection: KafkaConnection,
+    topic: str,
+    *,
+    from_beginning: bool = False,
+    timeout_s: float | None = None,
+    at_end: Callable[[], None] = lambda: None,
 ) -> Iterator[TextRecord]:
     """Read the committed records of all partitions; those of one partition in their order.
 
@@ -127,6 +132,7 @@ def consume(
         topic: an existing topic.
         from_beginning: whether to begin with the oldest records; otherwise with those written from now on.
         timeout_s: how long to wait for the next record before it ends; None waits without end.
+        at_end: called once, when it has come to the end of every partition and waits for new records.
 
     Raises:
         TopicMissingError: there is no such topic.
@@ -137,12 +143,17 @@ def consume(
     start = OFFSET_BEGINNING if from_beginning else OFFSET_END
     consumer = Consumer(
         connection.to_client_config()
-        | {"group.id": "kit-consume", "isolation.level": "read_committed", "enable.auto.commit": False},
+        | {
+            "group.id": "kit-consume",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        },
         logger=SILENT,
     )
     try:
         consumer.assign([TopicPartition(topic, number, start) for number in range(partitions)])
-        last = time.monotonic()
+        last, before_end = time.monotonic(), set(range(partitions))
         while timeout_s is None or time.monotonic() - last < timeout_s:
             message = consumer.poll(0.2)
             if message is None:
@@ -151,6 +162,10 @@ def consume(
             if error is None:
                 yield TextRecord(_text(message.key()), _text(message.value()))
                 last = time.monotonic()
+            elif error.code() == KafkaError._PARTITION_EOF:
+                if before_end == {message.partition()}:
+                    at_end()
+                before_end.discard(int(message.partition() or 0))
             elif not error.retriable() and error.code() != KafkaError._ALL_BROKERS_DOWN:
                 raise RecordsError(f"Topic {topic!r} could not be read ({error.str()}): check that the broker runs.")
     finally:

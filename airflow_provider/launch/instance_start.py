@@ -13,7 +13,7 @@ from airflow_provider.control.publisher import AssignmentPublisher
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import DiskStatus, InstanceState, InstanceStatus
 from airflow_provider.control.view import ControlView
-from airflow_provider.control.writer import ControlWriter
+from airflow_provider.control.writer import write_control
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.launch.instance_settings import InstanceSettings
@@ -105,10 +105,10 @@ def start_instance(
         return Started(incarnation, launch(settings, command, environment))
     except (OSError, ConfigurationError) as error:
         # The claim must not be taken for a process that starts.
-        writer = ControlWriter(connection, application_id)
-        writer.write(dataclasses.replace(claim, state=InstanceState.ENDED, error=str(error)))
-        writer.close()
+        write_control(
+            connection, application_id, dataclasses.replace(claim, state=InstanceState.ENDED, error=str(error))
+        )
         raise ConfigurationError(
-            f"{instance!r} could not be launched ({error}): look at 'run_dir' {deployment.run_dir!r} and at "
-            f"{command[0]!r} on this worker."
+            f"{instance!r} could not be launched ({error}): look at the run folder {deployment.run_dir!r} and at "
+            f"{command[0]!r} on this host."
         ) from error

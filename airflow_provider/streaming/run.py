@@ -32,14 +32,14 @@ def run(job: StatefulJob) -> None:
     path = os.environ.get(INSTANCE_FILE_VARIABLE)
     if not path:
         raise ConfigurationError(
-            f"{INSTANCE_FILE_VARIABLE} is not set: deploy the job with DeployInstanceOperator, or start it with "
-            "airflow_provider.launch.launcher."
+            f"{INSTANCE_FILE_VARIABLE} is not set: start the job with 'stateful-streams run', or deploy it with "
+            "DeployInstanceOperator."
         )
     settings = InstanceSettings.read(Path(path))
     if settings.application_id != job.application_id:
         raise ConfigurationError(
             f"The job's application id is {job.application_id!r}, it was deployed as {settings.application_id!r}: "
-            "use the same in the operator and in the job file."
+            "deploy it under the id that the job file names."
         )
     if job.call_timeout_s is not None:
         settings = dataclasses.replace(settings, call_timeout_s=job.call_timeout_s)

@@ -99,7 +99,7 @@ class ControlTrigger(BaseTrigger):
         """
         if self.stop_on_kill is None:
             return
-        from airflow_provider.control.writer import ControlWriter
+        from airflow_provider.control.writer import write_control
 
         command = Command(
             id=f"{TASK_KILLED}{time.time_ns()}",
@@ -107,7 +107,7 @@ class ControlTrigger(BaseTrigger):
             instance=self.stop_on_kill.instance,
             incarnation=self.stop_on_kill.incarnation,
         )
-        ControlWriter(connection, self.application_id).write(command, timeout_s=5.0)
+        write_control(connection, self.application_id, command, timeout_s=5.0)
 
     async def wait(self, connection: KafkaConnection | None = None) -> WaitResult:
         """Wait here, in whatever event loop this is.

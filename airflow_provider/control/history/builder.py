@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.drills.injected_fault import InjectedFault
+from airflow_provider.control.drills.kind import DrillKind
 from airflow_provider.control.history.output_check import OutputCheck
 from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord, Rpo, RtoParts
 from airflow_provider.control.history.task_restore import TaskRestore
 from airflow_provider.control.incident import IncidentKind, IncidentRecord, Recovery
 
-__all__ = ["drill_record", "failover_record", "restore_record", "restores_of", "upgrade_record"]
+__all__ = ["drill_record", "failover_record", "restore_record", "restores_of", "skipped_drill_record", "upgrade_record"]
 
 
 def failover_record(
@@ -96,6 +97,32 @@ def drill_record(
         slo_rto_s=slo_rto_s,
         predicted_rto_ms=fault.predicted_rto_ms,
         outputs=outputs,
+    )
+
+
+def skipped_drill_record(
+    application_id: str, id: str, by: str, kind: DrillKind, *, reason: str, at_ms: int
+) -> HistoryRecord:
+    """A drill that did not begin. Nothing was measured, so it is no rehearsal, and no prediction rests on it.
+
+    Args:
+        application_id: the application.
+        id: the same for the run's tries.
+        by: the run.
+        kind: of the drill.
+        reason: why it did not begin.
+        at_ms: when that was found, epoch ms.
+    """
+    return HistoryRecord(
+        application_id=application_id,
+        kind=HistoryKind.DRILL,
+        id=id,
+        cause=kind.value,
+        at_ms=at_ms,
+        ended_at_ms=at_ms,
+        by=by,
+        outcome=HistoryOutcome.SKIPPED,
+        reason=" ".join(reason.split()),
     )
 
 

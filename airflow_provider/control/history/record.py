@@ -54,7 +54,7 @@ class HistoryOutcome(Enum):
     """A drill kept what is promised; after a failover every task has its standbys again; what was asked for is done."""
     FAILED = "failed"
     SKIPPED = "skipped"
-    """Nothing was measured, as in a drill without input."""
+    """Nothing was measured, as in a drill without input, or one that did not begin."""
 
 
 @dataclass(frozen=True, kw_only=True)

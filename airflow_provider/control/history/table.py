@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from airflow_provider.common.table import table_lines
 from airflow_provider.control.history.record import HistoryRecord
 
 __all__ = ["history_table"]
@@ -25,11 +26,10 @@ def history_table(records: Sequence[HistoryRecord]) -> str:
     """
     if not records:
         return "no history"
-    rows = [_row(record) for record in records]
-    widths = [max(map(len, column)) for column in zip(_COLUMNS, *rows, strict=True)]
-    lines = [_line(_COLUMNS, widths)]
+    header, *rows = table_lines(_COLUMNS, [_row(record) for record in records])
+    lines = [header]
     for record, row in zip(records, rows, strict=True):
-        lines.append(_line(row, widths))
+        lines.append(row)
         if record.reason is not None:
             lines.append(f"    {' '.join(record.reason.split())}")
     return "\n".join(lines)
@@ -56,10 +56,6 @@ def _row(record: HistoryRecord) -> Sequence[str]:
         _SLO[record.slo_met],
         record.by,
     )
-
-
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
 
 
 def _seconds(ms: int | None) -> str:

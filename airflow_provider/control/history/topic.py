@@ -103,6 +103,7 @@ def read_history(
 
     Raises:
         TopicMissingError: the application has no history topic.
+        ConfigurationError: it may not be read.
         BrokerUnreachableError: the end was not reached in time.
     """
     topic = history_topic(application_id)
@@ -130,6 +131,6 @@ def _take(found: dict[bytes, HistoryRecord], message: Message) -> None:
 
 def _missing(topic: str) -> TopicMissingError:
     return TopicMissingError(
-        f"History topic {topic!r} does not exist: correct the application id if it is misspelt, or run "
-        "CreateChangelogTopicsOperator for this application, as its deploy DAG does."
+        f"History topic {topic!r} does not exist: correct the application id if it is misspelt, or create it: "
+        "run CreateChangelogTopicsOperator, as the deploy DAG does, or 'stateful-streams topics repair --apply'."
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from airflow_provider.common.table import table
 from airflow_provider.control.metrics.record import MetricsRecord, TaskMetrics
 from airflow_provider.control.status import Role
 
@@ -37,9 +38,7 @@ def metrics_table(records: Sequence[MetricsRecord]) -> str:
         ((task, record) for record in newest.values() for task in record.tasks),
         key=lambda pair: (pair[0].task, pair[0].role is Role.STANDBY, pair[1].instance),
     )
-    return "\n".join(
-        [*_table(_INSTANCE, instances), "", *_table(_TASK, [_task_row(task, at, records) for task, at in tasks])]
-    )
+    return f"{table(_INSTANCE, instances)}\n\n{table(_TASK, [_task_row(task, at, records) for task, at in tasks])}"
 
 
 def _instance_row(record: MetricsRecord, count: int) -> Sequence[str]:
@@ -89,11 +88,6 @@ def _rates(
             grown = (task.changelog_end - first.changelog_end) * _HOUR_MS / passed_ms
         return (task.processed_records - first.processed_records) * 1000 / passed_ms, grown
     return None, None
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in (header, *rows)]
 
 
 def _mib(size: int | None) -> str:

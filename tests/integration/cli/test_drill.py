@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.cli.main import main
+from airflow_provider.control.drills.age import passed_drill
+from airflow_provider.control.history.record import HistoryKind, HistoryOutcome
+from airflow_provider.control.history.topic import read_history
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import changelog_spec
 from tests.integration.launch.application import FAKE_INSTANCE, Application
@@ -80,6 +83,12 @@ def test_drill_that_cannot_begin_or_measures_nothing_is_skipped(
     assert "Instance 'c'" in capsys.readouterr().out
     assert main(["drill", *started.at, "--answer"]) == 4
     assert "Nothing was measured" in capsys.readouterr().out
+
+    kept = read_history(started.application.connection, started.application.id, kind=HistoryKind.DRILL)
+    assert [one.outcome for one in kept] == [HistoryOutcome.SKIPPED] * 4
+    begun = ("it is not whole after", "no drill begins ", "Instance 'c'", "Nothing was measured")
+    assert all(words in str(one.reason) for one, words in zip(kept, begun, strict=True))
+    assert passed_drill(kept) is None
 
 
 def test_owner_that_lost_commits_fails_the_drill(started: Started, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
+from confluent_kafka import Producer
 
 from airflow_provider.cli.main import main
+from airflow_provider.control.drills.commit_chain import COMMIT_KEY
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
-from airflow_provider.kafka.topic_spec import TopicSpec
-from tests.builders import assigned
+from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec
+from tests.builders import assigned, instance
 from tests.integration.launch.application import Application
 
 
@@ -54,3 +57,28 @@ def test_changelog_of_an_application_that_ran_is_not_created_again(
 
     assert "Do not create it" in capsys.readouterr().out
     assert TopicAdmin(application.connection).describe(f"{application_id}-state-changelog") is None
+
+
+def test_changelog_of_a_new_store_is_created_where_the_state_is_in_another(
+    application_id: str, bootstrap_servers: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    application = Application.create(bootstrap_servers, application_id)
+    application.publish(assigned("a", application_id=application_id))
+    TopicAdmin(application.connection).ensure([changelog_spec(application_id, "state", 1)])
+    application.write(replace(instance("a", incarnation=5), application_id=application_id))
+    at = (application_id, "--bootstrap-servers", bootstrap_servers, "--store", "new", "--apply")
+
+    assert main(["topics", "repair", *at]) == 3  # nothing says that the state is not in the one that is missing
+    assert "Do not create it" in capsys.readouterr().out
+
+    producer = Producer(application.connection.to_client_config())
+    producer.produce(
+        f"{application_id}-state-changelog",
+        b'{"sequence": 1, "generation": 1, "instance": "a", "incarnation": 5, "sources": {}}',
+        COMMIT_KEY,
+        partition=0,
+    )
+    assert producer.flush(30) == 0
+
+    assert main(["topics", "repair", *at]) == 0
+    assert f"done: create {application_id}-new-changelog with 1 partition(s)" in capsys.readouterr().out

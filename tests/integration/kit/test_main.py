@@ -51,6 +51,17 @@ def test_lines_that_were_produced_are_consumed(address: str) -> None:
     assert [line for line in lines if line.startswith("bob")] == ['bob\t{"amount": 7}', "bob\t"]
 
 
+def test_reader_is_told_that_it_waits_at_the_end_and_how_to_see_what_is_there(address: str) -> None:
+    run("produce", "words", "--bootstrap-servers", address, text=LINES)
+
+    at = ("consume", "words", "--bootstrap-servers", address, "--timeout", "5")
+    from_end, from_beginning = run(*at), run(*at, "--from-beginning")
+
+    waits = "At the end of topic words, waiting for new records"
+    assert (from_end.stdout, from_end.stderr) == ("", f"{waits}; --from-beginning prints those that are there, too\n")
+    assert (from_beginning.stdout.count("\n") >= 5, from_beginning.stderr) == (True, f"{waits}\n")
+
+
 def test_aborted_records_are_not_consumed(address: str) -> None:
     producer = Producer({"bootstrap.servers": address, "transactional.id": "writer"})
     producer.init_transactions(30)

@@ -11,7 +11,7 @@ from airflow_provider.control.publisher import AssignmentPublisher
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.records import Value
 from airflow_provider.control.view import ControlView
-from airflow_provider.control.writer import ControlWriter
+from airflow_provider.control.writer import write_control
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec, control_specs, history_spec, metrics_spec
@@ -36,9 +36,7 @@ class Application:
         return cls(application_id, connection)
 
     def write(self, *values: Value) -> None:
-        writer = ControlWriter(self.connection, self.id)
-        for value in values:
-            writer.write(value)
+        write_control(self.connection, self.id, *values)
 
     def publish(self, assignment: Any, *beside: IncidentRecord) -> None:
         AssignmentPublisher(self.connection, self.id).publish(assignment, *beside)

@@ -18,7 +18,15 @@ def whole() -> ControlView:
     statuses = {
         "a": instance(
             "a",
-            active(0, processed_records=12_345, records_per_s=678.9, stalled_s=0.0, source_lag=1_234),
+            active(
+                0,
+                processed_records=12_345,
+                failed_records=3,
+                lost_records=1_500,
+                records_per_s=678.9,
+                stalled_s=0.0,
+                source_lag=1_234,
+            ),
             standby(1),
             host="h1",
             pid=7,
@@ -36,8 +44,24 @@ def test_application_that_is_whole_has_no_problem_and_a_line_for_each_copy() -> 
 
     lines = [line.split() for line in text.splitlines()]
     assert ["a", "running", "1", "0", "h1", "7"] in lines
-    assert ["0_0", "a", "active", "running", "-", "-", "-", "1,234", "12,345", "679", "~9.5", "s", "-"] in lines
-    assert ["0_0", "b", "standby", "warm", "0", "0.0", "no", "-", "-", "-", "-", "-"] in lines
+    assert [
+        "0_0",
+        "a",
+        "active",
+        "running",
+        "-",
+        "-",
+        "-",
+        "1,234",
+        "12,345",
+        "3",
+        "1,500",
+        "679",
+        "~9.5",
+        "s",
+        "-",
+    ] in lines
+    assert ["0_0", "b", "standby", "warm", "0", "0.0", "no", "-", "-", "-", "-", "-", "-", "-"] in lines
     assert text.startswith("app, generation 1, watched by none\n")
     assert "open incidents" not in text
     assert text.endswith("no problems")
@@ -107,11 +131,22 @@ def test_incident_is_shown_until_it_is_resolved() -> None:
     assert ApplicationState(view).open_incidents == ()
 
 
-def test_long_error_is_cut_and_nothing_assigned_is_a_problem() -> None:
-    view = whole()
-    view.statuses["a"] = instance("a", active(0, state=TaskState.FAILED, error="x" * 500), standby(1))
+def test_long_error_is_whole_below_the_tables_and_in_the_json() -> None:
+    view, path = whole(), "/srv/" + "state/" * 40
+    error = " ".join(f"word{number}" for number in range(100)) + f" {path} end"
+    view.statuses["a"] = instance("a", active(0, state=TaskState.FAILED, error=error), standby(1))
+    state = ApplicationState(view)
 
-    assert ApplicationState(view).problems == (f"task 0_0: failed on a: {'x' * 157}...",)
+    assert state.problems == (f"task 0_0: failed on a: {error}",)
+    assert state.to_json()["problems"] == list(state.problems)
+    text = state.to_text()
+    assert error in " ".join(text.split())
+    below = text.partition("problems:")[2].splitlines()
+    assert len(below) > 5
+    assert all(len(line) <= 120 for line in below if path not in line)
+
+
+def test_nothing_assigned_is_a_problem() -> None:
     assert ApplicationState(ControlView(APPLICATION)).problems == ("nothing is assigned yet",)
     assert "generation none" in ApplicationState(ControlView(APPLICATION)).to_text()
 
@@ -158,7 +193,7 @@ def test_standbys_have_a_table_of_their_own() -> None:
     text = ApplicationState(whole()).to_text(standbys=True)
 
     lines = [line.split() for line in text.splitlines()]
-    assert ["0_0", "b", "warm", "0", "0.0", "-", "-", "0", "-", "-"] in lines
+    assert ["0_0", "b", "warm", "0", "0.0", "-", "-", "0", "-"] in lines
     assert not any("active" in line for line in lines)
     assert text.endswith("no problems")
 

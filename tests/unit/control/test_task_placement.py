@@ -9,7 +9,7 @@ import pytest
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.status import InstanceStatus
+from airflow_provider.control.status import InstanceState, InstanceStatus
 from airflow_provider.control.task_placement import PlacedTasks, TaskPlacement, place_tasks
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import AssignmentError
@@ -83,3 +83,31 @@ def test_active_moves_for_balance_onto_a_warm_copy_alone() -> None:
 def test_no_instance_at_all_is_an_error() -> None:
     with pytest.raises(AssignmentError, match="No instance"):
         place(Publisher(view_of(None)))
+
+
+def test_instance_that_never_ran_may_be_named_and_is_told() -> None:
+    ended = instance("old", state=InstanceState.ENDED)
+
+    done = place(Publisher(view_of(assigned("a b", "b a"), A, B, ended)), instances=("a", "x", "old"))
+
+    assert done.not_running == {"old": "is ended", "x": "has never run"}
+    assert done.to_plain()["not_running"] == {"old": "is ended", "x": "has never run"}
+    old, never = done.warnings
+    assert never.startswith("x has never run: its tasks stand still until it runs.")
+    assert never.endswith("Running now: a, b.")
+    assert old.startswith("old is ended: ")
+
+
+def test_instance_that_never_ran_and_gets_no_task_is_not_told() -> None:
+    done = place(Publisher(view_of(assigned("a"), A)), instances=("a", "x"), num_standby_replicas=0)
+
+    assert (done.not_running, done.warnings) == ({}, ())
+
+
+def test_warnings_speak_of_operators_and_commands_alike() -> None:
+    there = [instance(name, active(task), host="h1") for name, task in (("a", 0), ("b", 1))]
+
+    words = " ".join(place(Publisher(view_of(assigned("a b", "b c"), *there))).warnings)
+
+    assert "=True" not in words
+    assert "'instances'" not in words

@@ -16,6 +16,7 @@ from airflow_provider import Callbacks, Drill, Instance, Slo, StreamDags, stream
 from airflow_provider.assets import answers, drills
 from airflow_provider.control.drills.kind import DrillKind
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.operators.skipped_drill import SkippedDrillNote
 from tests.unit.dags.read_fields import read_fields
 
 FILE = """
@@ -226,6 +227,17 @@ def test_repair_replaces_what_is_gone_and_still_named(made: StreamDags) -> None:
     ]
 
     assert task.python_callable(repairs, ["a", "b"]) == ["replace_a", "assign_standbys"]
+
+
+def test_drill_that_does_not_begin_is_noted_beside_the_callbacks_of_the_default_arguments() -> None:
+    made = stream_dags("orders", **ARGUMENTS, drills=[Drill("hang")], default_args={"on_failure_callback": print})
+    (dag,) = made.drills.values()
+
+    for name in ("be_ready", "check_watch", "inject_fault"):
+        assert dag.get_task(name).on_failure_callback == [print, SkippedDrillNote("hang")]
+    assert dag.get_task("check_recovery").on_failure_callback == [print]
+    blackout: Any = dag.get_task("check_blackout")
+    assert blackout.kind == "hang"
 
 
 def test_monitor_looks_whether_the_failover_dag_is_unpaused(made: StreamDags) -> None:

@@ -65,6 +65,16 @@ def test_changelog_of_an_application_that_ran_is_never_created() -> None:
     assert "airflow_provider.streaming.changelog_rebuild orders" in finding.fix
 
 
+def test_changelog_of_a_store_that_nothing_was_committed_to_is_created_though_the_application_ran() -> None:
+    wanted = dataclasses.replace(RUNNING, stores=("new",), state_in="orders-state-changelog")
+
+    (finding,) = found(wanted, orders_new_changelog=0)
+
+    assert finding.repair == "create orders-new-changelog with 4 partition(s)"
+    assert "the newest state of 'orders' is in 'orders-state-changelog'" in finding.problem
+    assert "Correct the store's name" in finding.fix
+
+
 def test_topic_whose_partitions_are_not_known_is_left_to_a_person() -> None:
     wanted = dataclasses.replace(NEW, sources=())
 

@@ -319,7 +319,7 @@ def test_commit_counts_all_that_the_task_wrote_into_sink_and_dead_letter_topic(
     letter = DeadLetter(
         key=b"k", value=b"{", topic="orders", partition=0, offset=5, timestamp_ms=0, error="", message="", stack=""
     )
-    counted = []
+    counted: list[object] = []
     with closing(Bench(tmp_path, log, job=job)) as bench:
         bench.hold(active(0))
         for outputs, letters in ((3, 0), (0, 1), (2, 1)):

@@ -1,0 +1,27 @@
+"""Noting in the history what a command did."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from airflow_provider.cli.waiting import say
+from airflow_provider.control.history.note import note_history
+from airflow_provider.control.history.record import HistoryRecord
+from airflow_provider.control.history.topic import write_history
+from airflow_provider.kafka.connection import KafkaConnection
+
+__all__ = ["note"]
+
+
+def note(cluster: KafkaConnection, application_id: str, *records: HistoryRecord) -> bool:
+    """As `note_history` does; the warning goes to standard error.
+
+    Args:
+        cluster: the cluster.
+        application_id: the application.
+        records: of it.
+
+    Returns:
+        Whether they are stored.
+    """
+    return note_history(partial(write_history, cluster), application_id, records, warn=say)

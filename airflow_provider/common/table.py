@@ -1,0 +1,28 @@
+"""A table for a terminal or a log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = ["table", "table_lines"]
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as their widest cell, two blanks between them.
+
+    Args:
+        header: a word for each column.
+        rows: as many cells each.
+    """
+    return "\n".join(table_lines(header, rows))
+
+
+def table_lines(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """The same, as the line of the header and one for each row.
+
+    Args:
+        header: a word for each column.
+        rows: as many cells each.
+    """
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in (header, *rows)]
