@@ -32,8 +32,8 @@ __all__ = ["TopicAdmin"]
 
 _IF_MISSING: Final = (
     "Create it if it is a source, sink or dead-letter topic; run CreateChangelogTopicsOperator if the application is "
-    "new. If it is the changelog of an application that ran before, its stores are all that is left of the state: do not "
-    "create it, stop the instances and follow 'Changelog missing or mismatched' in the runbook."
+    "new. If it is the changelog of an application that ran before, its stores are all that is left of the state: do "
+    "not create it, stop the instances and follow 'Changelog missing or mismatched' in the runbook."
 )
 
 
