@@ -105,8 +105,8 @@ class CommitRecord:
         raise TopicMismatchError(
             f"Task {self.task} of {self.application_id!r} has processed {topic!r} with the id {found.topic_id} up to "
             f"offset {found.offset}, and the topic of that name has the id {topic_id}: it was deleted and created "
-            "again, so that offset would skip records. Restore the earlier topic, or use a new application id, which "
-            "begins with an empty state and reads the new topic from its start."
+            "again, so that offset would skip records. Restore the earlier topic, or deploy the job with another store "
+            "name (options(store=...)) or application id, which begins with an empty state at the new topic's start."
         )
 
     def to_bytes(self) -> bytes:

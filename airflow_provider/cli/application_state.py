@@ -92,7 +92,13 @@ class ApplicationState:
                 )
             for name in (standby for standby in task.standbys if standby not in starting):
                 copy = self._task(name, task_id)
-                if copy is None or not copy.ready:
+                if copy is not None and copy.held_standby:
+                    why = _because(copy.error)
+                    found.append(
+                        f"task {task_id}: the standby on {name} has failed and is not tried again{why}; correct that, "
+                        f"then deploy {name} again"
+                    )
+                elif copy is None or not copy.ready:
                     found.append(f"task {task_id}: no warm standby on {name}{_because(copy.error if copy else None)}")
         return tuple(found)
 

@@ -25,6 +25,10 @@ def detect(
     An instance matters as long as the assignment names it; publishing a generation without it answers the incident,
     so the same incident is never found again.
 
+    A standby that has failed is no incident: it fails for what every instance would meet (`ErrorClass.JOB`), so no
+    place for it is better, and a repair would be followed by the next. `status` and the monitor name it until a person
+    acts.
+
     Args:
         assignment: the newest one; None before the first, when nothing can be wrong but that there was one.
         statuses: the newest status of each instance.

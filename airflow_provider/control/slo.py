@@ -90,6 +90,12 @@ def missed_promises(
         found += _of_active(str(task_id), assigned.active, active, slo)
         copies = {name: view.statuses[name].task(task_id) for name in assigned.standbys if name in view.statuses}
         warm = [name for name, copy in copies.items() if copy is not None and _near(copy, slo)]
+        found += [
+            f"task {task_id} has no standby on {name} any more: {copy.error}. It has failed and is not tried again, "
+            f"and no repair helps: correct that, then deploy {name} again."
+            for name, copy in copies.items()
+            if copy is not None and copy.held_standby
+        ]
         if len(warm) < num_standby_replicas:
             lags = ", ".join(f"{name} {_lag(copy)}" for name, copy in copies.items()) or "none is assigned"
             found.append(
@@ -149,6 +155,8 @@ def _near(copy: TaskStatus, slo: Slo) -> bool:
 def _lag(copy: TaskStatus | None) -> str:
     if copy is None:
         return "does not hold it"
+    if copy.held_standby:
+        return "has failed"
     if copy.error is not None:
         return f"has an error: {copy.error}"
     seconds = "an unknown time" if copy.lag_s is None else f"{copy.lag_s:.1f} s"

@@ -247,6 +247,11 @@ class TaskStatus:
         return self.warm and self.error is None
 
     @property
+    def held_standby(self) -> bool:
+        """Whether this is a standby copy that has failed: only a newer generation or a new process tries it again."""
+        return self.role is Role.STANDBY and self.state is TaskState.FAILED
+
+    @property
     def error(self) -> str | None:
         """The failure's text; None without one."""
         return None if self.failure is None else self.failure.message

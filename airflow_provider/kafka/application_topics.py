@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from airflow_provider.errors import ConfigurationError, TopicMismatchError
 from airflow_provider.kafka.names import assignment_topic, changelog_topic, check_name
+from airflow_provider.kafka.source_topic import check_partitions
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec, control_specs, history_spec, metrics_spec
 
@@ -74,6 +75,8 @@ def create_topics(
         changelog_spec(application_id, check_name("store", store), partitions, replication_factor) for store in stores
     ]
     refuse_those_of_others(topics, application_id, stores)
+    existing = [at for spec in changelogs if (at := topics.describe(spec.name)) is not None]
+    check_partitions(source_topics[0], partitions, {at.name: at.partitions for at in existing})
     control = (
         *control_specs(application_id, replication_factor),
         history_spec(application_id, replication_factor),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
@@ -29,6 +29,13 @@ from airflow_provider.kafka.connection_errors import ConnectionErrors
 from airflow_provider.kafka.topic_spec import TopicDescription, TopicSpec, mismatch
 
 __all__ = ["TopicAdmin"]
+
+_IF_MISSING: Final = (
+    "Create it if it is a source, sink or dead-letter topic; run CreateChangelogTopicsOperator, or 'stateful-streams "
+    "topics repair --apply', if the application is new. If it is the changelog of an application that ran before, its "
+    "stores are all that is left of the state: do not create it, stop the instances and follow 'Changelog missing or "
+    "mismatched' in the runbook."
+)
 
 
 class TopicAdmin:
@@ -179,8 +186,12 @@ class TopicAdmin:
             self._admin = AdminClient(self._config)
             raise typed from error
 
-    def partitions(self, name: str) -> int:
+    def partitions(self, name: str, if_missing: str = "Create it, or correct its name.") -> int:
         """How many partitions a topic has.
+
+        Args:
+            name: the topic.
+            if_missing: what a person does where it does not exist.
 
         Raises:
             TopicMissingError: there is no such topic.
@@ -188,8 +199,7 @@ class TopicAdmin:
         found = self.describe(name)
         if found is None:
             raise TopicMissingError(
-                f"Topic {name!r} does not exist at {self._connection.bootstrap_servers}: "
-                "create it, or correct its name."
+                f"Topic {name!r} does not exist at {self._connection.bootstrap_servers}. {if_missing}"
             )
         return found.partitions
 
@@ -208,11 +218,8 @@ class TopicAdmin:
             found = self.describe(spec.name)
             if found is None:
                 raise TopicMissingError(
-                    f"Topic {spec.name!r} does not exist at {self._connection.bootstrap_servers}: "
-                    "create it if it is a source, sink or dead-letter topic; run CreateChangelogTopicsOperator, or "
-                    "'stateful-streams topics repair --apply', if the application is new. If it is the "
-                    "changelog of an application that ran before, its stores are all that is left of the state: do not "
-                    "create it, stop the instances and follow 'Changelog missing or mismatched' in the runbook."
+                    f"Topic {spec.name!r} does not exist at {self._connection.bootstrap_servers}. "
+                    + (spec.if_missing or _IF_MISSING)
                 )
             if (why := mismatch(spec, found)) is not None:
                 raise TopicMismatchError(f"Refused to use a topic: {why}")

@@ -51,6 +51,8 @@ class TopicSpec:
         replication_factor: at least this many replicas; None creates with the cluster's default and accepts any.
         config: settings to create it with.
         required: the settings among them that make it correct; others are a matter of taste and not verified.
+        if_missing: what a person does where it does not exist; None for what fits any topic.
+        if_resized: what a person does where it has another number of partitions; None for what fits any topic.
     """
 
     name: str
@@ -58,6 +60,8 @@ class TopicSpec:
     replication_factor: int | None = None
     config: Mapping[str, str] = field(default_factory=dict)
     required: frozenset[str] = frozenset({"cleanup.policy"})
+    if_missing: str | None = None
+    if_resized: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,7 +237,9 @@ def differences(spec: TopicSpec, found: TopicDescription) -> Iterator[TopicDiffe
         yield TopicDifference(
             f"topic {spec.name!r} has {found.partitions} partitions, {spec.partitions} are needed: a key would be "
             "looked for in another partition than it was stored in.",
-            "Use a new application id, or recreate the topic.",
+            spec.if_resized
+            or "Find out which topic was changed; see 'Changelog missing or mismatched' in the runbook. Where nothing "
+            "can be changed back, use a new application id.",
         )
     if spec.replication_factor is not None and found.replication_factor < spec.replication_factor:
         yield TopicDifference(

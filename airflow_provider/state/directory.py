@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import shutil
+import tempfile
 import time
 from collections.abc import Collection
 from pathlib import Path
@@ -19,6 +22,7 @@ _DATABASE = "rocksdb"
 _QUARANTINE = "quarantine"
 _REMOVED = "removed"
 _UNASSIGNED = "unassigned"
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 _ASIDE = re.compile(r"[^-]+-(\d+)-(\d+_\d+)")
 
 
@@ -49,6 +53,29 @@ class StateDirectory:
     def database(self, task: TaskId) -> Path:
         """The folder of the database that holds all stores of a task."""
         return self.path / str(task) / _DATABASE
+
+    def check(self) -> None:
+        """Make the folder, where there is none, and see that it can be written to.
+
+        A full disk is none of this: room may come back, and the tasks report it.
+
+        Raises:
+            ConfigurationError: it cannot be made, or somebody else's rights, another file or a read-only disk is in the
+                way.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.path):
+                pass
+            for folder in [path for path in self.path.glob(f"[0-9]*/{_DATABASE}") if not os.access(path, os.W_OK)]:
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                return
+            raise ConfigurationError(
+                f"The state folder {self.path} cannot be used on {os.uname().nodename} ({error}): let the user who "
+                f"runs the instance (id {os.getuid()}) make it and write to it, or deploy with another state_dir."
+            ) from error
 
     def tasks(self) -> list[TaskId]:
         """The tasks of which a database lies here."""

@@ -15,6 +15,7 @@ from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming.argument_check import check_kind, check_number
 from airflow_provider.streaming.column_check import check_columns
 from airflow_provider.streaming.error_policy import ErrorPolicy, OnError
+from airflow_provider.streaming.function_check import check_process_function
 from airflow_provider.streaming.kafka_option_check import kafka_options
 from airflow_provider.streaming.operations.aggregate import Aggregate, Aggregation
 from airflow_provider.streaming.operations.operation import Operation
@@ -188,8 +189,8 @@ class StatefulJob:
                 understands its old state: then the job refuses that state instead of misreading it.
 
         Raises:
-            ConfigurationError: the columns are missing, are one text, or name one twice; or the job has an operation
-                already.
+            ConfigurationError: the columns are missing, are one text, or name one twice; the function cannot be called
+                with three arguments; or the job has an operation already.
         """
         if columns is None or isinstance(columns, str) or len(set(columns)) != len(columns):
             raise ConfigurationError(
@@ -198,6 +199,7 @@ class StatefulJob:
             )
         if not callable(function):
             raise ConfigurationError(f"process() got {function!r}: give the function itself, without quotes.")
+        check_process_function(function)
         check_number("process() got timeout_s", timeout_s, "seconds", none="no limit")
         check_kind("process() got version=", version, int, "a whole number, such as 2")
         return self._with_operation("process", Process(function, tuple(columns), timeout_s, version))

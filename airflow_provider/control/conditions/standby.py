@@ -45,7 +45,7 @@ class StandbysWarm(Condition, frozen=True, kw_only=True):
         return f"{which} to run with {number} {kind} standby(s){within}"
 
     def evaluate(self, seen: Observation) -> Evaluation:
-        """Fails when a task failed: its standbys cannot get warmer than its last commit."""
+        """Fails when a task failed, whose standbys cannot get warmer than its last commit, or too many standbys did."""
         assignment = seen.view.assignment
         if assignment is None or assignment.generation < self.generation:
             return Evaluation(Outcome.WAITING, "this generation was not published yet")
@@ -64,6 +64,11 @@ class StandbysWarm(Condition, frozen=True, kw_only=True):
             near = {n: c.lag_records for n, c in copies.items() if c is not None and self._near(c, seen.now_ms)}
             lags[str(task_id)] = near
             wanted = len(copies) if self.num_standby_replicas is None else self.num_standby_replicas
+            held = {n: c for n, c in copies.items() if c is not None and _is_held(c, assignment.generation)}
+            if len(copies) - len(held) < wanted <= len(copies):
+                name, why = next((n, c.error) for n, c in held.items())
+                line = f"the standby of task {task_id} failed on {name}, and is not tried again: {why}"
+                return Evaluation(Outcome.FAILED, f"{line}. Correct that, then deploy {name} again")
             if len(near) < wanted:
                 found = ", ".join(f"{n} {copy_line(c)}" for n, c in copies.items()) or "none assigned"
                 waiting.append(f"task {task_id} has {len(near)} of {wanted} standbys ({found})")
@@ -84,6 +89,11 @@ class StandbysWarm(Condition, frozen=True, kw_only=True):
         if self.max_lag_records is not None and task.lag_records > self.max_lag_records:
             return False
         return self.max_lag_s is None or (task.lag_s is not None and task.lag_s <= self.max_lag_s)
+
+
+def _is_held(task: TaskStatus, generation: int) -> bool:
+    """What it says of an older generation was answered by the newer one, which tries it again."""
+    return task.held_standby and task.generation >= generation
 
 
 def copy(seen: Observation, instance: str, task_id: TaskId) -> TaskStatus | None:

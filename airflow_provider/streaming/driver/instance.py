@@ -36,6 +36,7 @@ from airflow_provider.streaming.driver.slot_driver import SlotDriver
 from airflow_provider.streaming.driver.source_ends import SourceEnds
 from airflow_provider.streaming.driver.spark_session import spark_session
 from airflow_provider.streaming.driver.state_cleanup import StateCleanup
+from airflow_provider.streaming.driver.state_folder_check import check_state_folder
 from airflow_provider.streaming.driver.task_plans import task_plans
 from airflow_provider.streaming.driver.topic_verification import verify_topics
 from airflow_provider.streaming.job import StatefulJob
@@ -100,6 +101,7 @@ class Instance:
             control.read_to_end()
             self._heartbeat.check()
             spark = spark_session(self._settings)
+            check_state_folder(spark, self._settings)
             self._heartbeat.set_ui_url(spark.sparkContext.uiWebUrl)
             job = with_types_of_spark(job, spark)
             slots = self._slots(spark, job, admin)

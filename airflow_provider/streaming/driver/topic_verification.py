@@ -6,6 +6,8 @@ import time
 from typing import Final
 
 from airflow_provider.errors import TopicMissingError
+from airflow_provider.kafka.names import changelog_topic
+from airflow_provider.kafka.source_topic import check_partitions, missing_source, source_spec
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec, control_specs
 from airflow_provider.streaming.driver.topic_watch import TopicWatch
@@ -42,9 +44,11 @@ def verify_topics(job: StatefulJob, admin: TopicAdmin, interval_s: float) -> tup
 
 def _verified(job: StatefulJob, admin: TopicAdmin, interval_s: float) -> tuple[TopicFacts, TopicWatch]:
     source_topic = str(job.source_topic)
-    partitions = admin.partitions(source_topic)
+    kept = admin.describe(changelog_topic(job.application_id, job.store))
+    partitions = admin.partitions(source_topic, missing_source(None if kept is None else kept.partitions))
+    check_partitions(source_topic, partitions, {} if kept is None else {kept.name: kept.partitions})
     changelog = changelog_spec(job.application_id, job.store, partitions)
-    source = TopicSpec(name=source_topic, partitions=partitions, required=frozenset())
+    source = source_spec(source_topic, partitions)
     written = [
         TopicSpec(name=name, partitions=None, required=frozenset())
         for name in (job.sink_topic, job.error_policy.topic)

@@ -19,11 +19,12 @@ from airflow_provider.streaming.worker.kafka_clients import RestoreConsumer, Tas
 from airflow_provider.streaming.worker.lost_stores import LostStores
 from airflow_provider.streaming.worker.plan import TaskPlan
 from airflow_provider.streaming.worker.reaction import Reaction, reaction_to_batch_error, reaction_to_error
+from airflow_provider.streaming.worker.refused_tasks import RefusedTasks
 from airflow_provider.streaming.worker.replica_opening import open_replica
 from airflow_provider.streaming.worker.standby_duties import StandbyDuties
 from airflow_provider.streaming.worker.store_fault import StoreFault, inject_store_fault
 from airflow_provider.streaming.worker.task import Task
-from airflow_provider.streaming.worker.task_report import lost_task_status, unopened_task_status
+from airflow_provider.streaming.worker.task_report import failed_task_status, unopened_task_status
 
 __all__ = ["TaskRegistry"]
 
@@ -61,7 +62,7 @@ class TaskRegistry:
         self._plans: Mapping[TaskId, TaskPlan] = {}
         self._errors: dict[TaskId, Exception] = {}
         self._was_locked: frozenset[TaskId] = frozenset()
-        self._lost = LostStores()
+        self._lost, self._refused = LostStores(), RefusedTasks()
         self._quarantine_grew = True  # what an earlier process left in quarantine counts too
 
     @property
@@ -115,14 +116,15 @@ class TaskRegistry:
         """The task of a plan, opened if it is not open; for a replay that is new, with an empty store.
 
         Returns:
-            None while its store is lost and a standby is to take over, or a snapshot of it is being fetched.
+            None while its store is lost and a standby is to take over, after it was refused in the same generation, or
+            while a snapshot of it is being fetched.
 
         Raises:
             StatefulStreamsError: it cannot be opened now.
             OSError: the state folder cannot be used.
         """
         task_id = plan.task
-        if self._lost.reason(plan) is not None:
+        if self._lost.reason(plan) is not None or self._refused.reason(plan) is not None:
             return None
         replay = plan.replay is not None and self._directory.replayed(task_id) != plan.replay
         if replay:
@@ -194,8 +196,11 @@ class TaskRegistry:
 
     def error(self, task_id: TaskId) -> Exception | None:
         """Why a task stopped, or what went wrong with it in the last call; None where nothing did."""
-        task = self._tasks.get(task_id)
-        return self._errors.get(task_id) if task is None or task.error is None else task.error
+        task, plan = self._tasks.get(task_id), self._plans.get(task_id)
+        if task is not None and task.error is not None:
+            return task.error
+        refused = None if task is not None or plan is None else self._refused.reason(plan)
+        return self._errors.get(task_id) if refused is None else refused
 
     def status(self, plan: TaskPlan) -> TaskStatus:
         """How the task of a plan is, whether it is open or not."""
@@ -203,7 +208,9 @@ class TaskRegistry:
         if task is not None:
             status = task.status()
         elif (lost := self._lost.reason(plan)) is not None:
-            status = lost_task_status(plan, lost)
+            status = failed_task_status(plan, lost, " A standby is to take over.")
+        elif (refused := self._refused.reason(plan)) is not None:
+            status = failed_task_status(plan, refused)
         else:
             status = unopened_task_status(plan)
         if plan.fault is not None:
@@ -256,6 +263,9 @@ class TaskRegistry:
                 return
             case Reaction.FAIL if task is not None:
                 task.fail(error)
+                return
+            case Reaction.FAIL if (plan := self._plans.get(task_id)) is not None:
+                self._refused.note(plan, error)
                 return
         if task is not None:
             # What the last commit did may be in the changelog and not in the store.

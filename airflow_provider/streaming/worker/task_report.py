@@ -10,7 +10,7 @@ from airflow_provider.control.status import FailureStatus, RestorePhase, Restore
 from airflow_provider.streaming.worker.ownership import Ownership
 from airflow_provider.streaming.worker.plan import TaskPlan
 
-__all__ = ["lost_task_status", "open_task_status", "unopened_task_status"]
+__all__ = ["failed_task_status", "open_task_status", "unopened_task_status"]
 
 
 def open_task_status(
@@ -74,17 +74,18 @@ def unopened_task_status(plan: TaskPlan) -> TaskStatus:
     return TaskStatus(task=plan.task, role=plan.role, state=TaskState.initial(plan.role), generation=plan.generation)
 
 
-def lost_task_status(plan: TaskPlan, error: Exception) -> TaskStatus:
-    """The status of an active task that lost its store, and whose standby is to take over.
+def failed_task_status(plan: TaskPlan, error: Exception, what_next: str = "") -> TaskStatus:
+    """The status of a task that has failed and whose store is not open.
 
     Args:
         plan: what it is to be.
-        error: why it lost the store.
+        error: why it failed.
+        what_next: is added to the error's text.
     """
     return TaskStatus(
         task=plan.task,
         role=plan.role,
         state=TaskState.FAILED,
         generation=plan.generation,
-        failure=FailureStatus(type(error).__name__, f"{error_text(error)} A standby is to take over."),
+        failure=FailureStatus(type(error).__name__, f"{error_text(error)}{what_next}"),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from airflow_provider.errors import (
     TopicMismatchError,
@@ -16,6 +17,7 @@ from airflow_provider.kafka.topic_spec import TopicSpec
 from airflow_provider.operators.changelog_topics import CreateChangelogTopicsOperator
 from tests.integration.airflow.running import context
 from tests.integration.launch.application import Application
+from tests.waiting import wait_until
 
 
 def make(application: Application, **more: Any) -> CreateChangelogTopicsOperator:
@@ -74,6 +76,17 @@ def test_changelog_that_another_application_calls_its_own_is_refused(application
 def test_missing_source_is_refused(application: Application) -> None:
     with pytest.raises(TopicMissingError, match="absent"):
         make(application, source_topics="absent").execute(context())
+
+
+def test_source_with_added_partitions_is_refused_and_named_by_the_operator_too(application: Application) -> None:
+    make(application).execute(context())
+    admin = AdminClient({"bootstrap.servers": application.connection.bootstrap_servers})
+    source = f"{application.id}-source"
+    admin.create_partitions([NewPartitions(source, 4)])[source].result(30)
+    wait_until(lambda: TopicAdmin(application.connection).partitions(source) == 4, 30.0, "the partitions")
+
+    with pytest.raises(TopicMismatchError, match=f"Partitions were added to the source topic '{source}'"):
+        make(application).execute(context())
 
 
 def test_sources_of_different_partitions_are_refused(application: Application) -> None:

@@ -100,6 +100,16 @@ def application(bootstrap_servers: str, application_id: str, tmp_path: Path) -> 
     application.stop()
 
 
+def test_state_folder_that_cannot_be_made_ends_the_instance_at_its_start(application: SmallApplication) -> None:
+    (application.folder / "state").write_text("a file in its place")
+
+    application.start(expression="amount * 2")
+    status = application.end()
+
+    assert status.error_kind == "ConfigurationError"
+    assert f"The state folder {application.folder}/state/{application.id} cannot be used" in str(status.error)
+
+
 def test_expression_that_spark_refuses_ends_the_instance_with_sparks_hint(application: SmallApplication) -> None:
     application.start(expression="amuont * 2")
 

@@ -43,11 +43,14 @@ def case(bootstrap_servers: str, application_id: str, tmp_path: Path) -> Refusin
         pytest.param(
             lambda case: case.topics(source_partitions=3),
             "TopicMismatchError",
-            ["2 partitions, 3 are needed"],
-            id="source-has-other-partitions",
+            ["Partitions were added to the source topic", "it has 3, and had 2", "leave it alone"],
+            id="source-has-more-partitions",
         ),
         pytest.param(
-            lambda case: case.topics("source"), "TopicMissingError", ["-source' does not exist"], id="source-is-missing"
+            lambda case: case.topics("source"),
+            "TopicMissingError",
+            ["-source' does not exist", "create it with 2 partitions", "committed positions mean nothing"],
+            id="source-is-missing",
         ),
         pytest.param(
             lambda case: case.topics("sink"), "TopicMissingError", ["-sink' does not exist"], id="sink-is-missing"

@@ -77,6 +77,13 @@ def test_task_needs_no_more_rights_than_the_page_lists(application: Application,
             id="read-the-changelog",
         ),
         pytest.param(
+            ResourceType.TOPIC,
+            "{}-state-changelog",
+            AclOperation.DESCRIBE,
+            ["{}-state-changelog[0]", "Describe and DescribeConfigs on its topics"],
+            id="describe-the-changelog",
+        ),
+        pytest.param(
             ResourceType.TOPIC, "{}-state-changelog", AclOperation.WRITE, ["Write on those"], id="write-the-changelog"
         ),
         pytest.param(ResourceType.TOPIC, "{}-sink", AclOperation.WRITE, ["Write on those"], id="write-the-sink"),
@@ -122,6 +129,26 @@ def test_warm_standby_that_may_not_read_its_changelog_any_more_says_so(
 
         error = wait_until(said, 30.0, "the standby to say so")
     assert f"{application.changelog}[0] is not authorized" in str(error)
+
+
+def test_standby_that_may_not_describe_its_changelog_is_held_until_a_newer_generation(
+    application: Application, guarded: GuardedBroker
+) -> None:
+    rule = guarded.deny(ResourceType.TOPIC, application.changelog, AclOperation.DESCRIBE)
+    i2 = dataclasses.replace(application, connection=guarded.user).instance("i2")
+    with closing(Slot(i2.plan(standby(0)))) as slot:
+        refused = the_only(slot.call(i2.plan(standby(0)), (), False))
+        guarded.allow_again(rule)
+        held = the_only(slot.call(i2.plan(standby(0)), (), False))
+
+        def caught_up() -> bool:
+            return the_only(slot.call(i2.plan(standby(0, 2)), (), False)).lag_records == 0
+
+        wait_until(caught_up, 30.0, "the standby to be tried again")
+
+    for status in (refused, held):
+        assert (status.state, status.error_kind) == (TaskState.FAILED, "ConfigurationError")
+        assert f"{application.changelog}[0] is not authorized" in str(status.error)
 
 
 def test_transaction_timeout_that_the_brokers_refuse_fails_the_task(application: Application) -> None:
@@ -214,3 +241,26 @@ def test_instance_needs_no_more_rights_than_the_page_lists(accounts: Accounts, g
     accounts.orders.write(100, [0, 1])
 
     accounts.check(120.0)
+
+
+def test_right_to_read_the_source_that_is_taken_away_fails_the_tasks_as_an_error_of_the_job(
+    accounts: Accounts, guarded: GuardedBroker
+) -> None:
+    plain, accounts.connection = accounts.connection, guarded.user
+    accounts.launch("i1")
+    accounts.connection = plain
+    accounts.assign("i1", "i1")
+    accounts.orders.write(20, [0, 1])
+    accounts.check(240.0)
+
+    guarded.deny(ResourceType.TOPIC, accounts.orders.topic, AclOperation.READ)
+    accounts.orders.write(20, [0, 1])
+
+    def failed() -> tuple[TaskStatus, ...] | None:
+        tasks = accounts.status("i1").tasks
+        return tasks if tasks and all(task.state is TaskState.FAILED for task in tasks) else None
+
+    for task in wait_until(failed, 120.0, "the tasks to fail") or ():
+        assert task.error_kind == "ConfigurationError"
+        assert accounts.orders.topic in str(task.error)
+        assert "Read on those that it reads" in str(task.error)

@@ -16,6 +16,7 @@ from confluent_kafka.admin import (
 
 from airflow_provider.errors import ConfigurationError, TopicError, TopicMismatchError
 from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.source_topic import source_spec
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import MAX_MESSAGE_BYTES, TopicSpec, changelog_spec, control_specs
 from airflow_provider.streaming import StatefulJob
@@ -44,7 +45,7 @@ def delete(admin: AdminClient, topic: str) -> None:
 
 @pytest.fixture
 def specs(application_id: str) -> list[TopicSpec]:
-    source = TopicSpec(name=f"{application_id}-source", partitions=2, required=frozenset())
+    source = source_spec(f"{application_id}-source", 2)
     sink = TopicSpec(name=f"{application_id}-sink", partitions=None, required=frozenset())
     return [source, changelog_spec(application_id, "state", 2), sink]
 
@@ -82,8 +83,9 @@ def found(watch: TopicWatch) -> TopicError:
     [
         pytest.param(set_policy, 1, "TopicMismatchError", "cleanup.policy=delete, compact is needed", id="policy"),
         pytest.param(add_partitions, 0, "TopicMismatchError", "4 partitions, 2 are needed", id="source-partitions"),
+        pytest.param(add_partitions, 0, "TopicMismatchError", "It is the job's source", id="source-is-named-as-such"),
         pytest.param(add_partitions, 1, "TopicMismatchError", "4 partitions, 2 are needed", id="changelog-partitions"),
-        pytest.param(delete, 0, "TopicMissingError", "does not exist", id="source-deleted"),
+        pytest.param(delete, 0, "TopicMissingError", "Create it again with 2 partitions", id="source-deleted"),
         pytest.param(delete, 1, "TopicMissingError", "does not exist", id="deleted"),
         pytest.param(delete, 2, "TopicMissingError", "does not exist", id="sink-deleted"),
     ],

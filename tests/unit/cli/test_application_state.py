@@ -92,6 +92,18 @@ def test_whatever_keeps_a_task_from_its_work_is_a_problem_with_its_cause() -> No
     )
 
 
+def test_standby_that_has_failed_for_good_is_told_from_one_that_is_not_warm_yet() -> None:
+    view = whole()
+    failed = dataclasses.replace(standby(0, error="no right to read"), state=TaskState.FAILED)
+    view.assignment, view.statuses = assigned("a b"), {}
+    view.statuses["a"], view.statuses["b"] = instance("a", active(0)), instance("b", failed)
+
+    assert ApplicationState(view).problems == (
+        "task 0_0: the standby on b has failed and is not tried again: no right to read; correct that, then deploy b "
+        "again",
+    )
+
+
 def test_task_that_stands_still_while_its_source_has_records_is_a_problem() -> None:
     view = whole()
     view.statuses["a"] = instance("a", active(0, stalled_s=130.0, source_lag=5_000), standby(1))

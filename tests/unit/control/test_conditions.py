@@ -244,6 +244,29 @@ class TestStandbysWarm:
         assert evaluation.outcome is Outcome.WAITING
         assert "task 0_0 has 0 of 1 standbys" in evaluation.seen
 
+    @pytest.mark.parametrize(
+        ("generation", "wanted", "expected"),
+        [
+            pytest.param(1, 1, Outcome.FAILED, id="of-this-generation"),
+            pytest.param(0, 1, Outcome.WAITING, id="of-an-older-one-that-is-tried-again"),
+            pytest.param(1, 2, Outcome.WAITING, id="more-are-wanted-than-assigned"),
+            pytest.param(1, 0, Outcome.MET, id="none-is-wanted"),
+        ],
+    )
+    def test_standby_that_failed_for_good_is_not_waited_for(
+        self, generation: int, wanted: int, expected: Outcome
+    ) -> None:
+        failed = dataclasses.replace(
+            standby(0, generation=generation, error="no right to read"), state=TaskState.FAILED
+        )
+        observation = seen(assigned("a b"), instance("a", active(0)), instance("b", failed))
+
+        evaluation = StandbysWarm(num_standby_replicas=wanted).evaluate(observation)
+
+        assert evaluation.outcome is expected
+        if expected is Outcome.FAILED:
+            assert "failed on b, and is not tried again: no right to read" in evaluation.seen
+
     def test_only_the_named_tasks_count(self) -> None:
         assert outcome(StandbysWarm(tasks=(TaskId(0, 1),)), seen(PAIR, A, instance("b", active(1)))) is Outcome.MET
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.detection import detect
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.slo import Slo, missed_promises
@@ -103,6 +104,24 @@ def test_standby_with_an_error_is_not_warm() -> None:
     (line,) = missed(view(standby=ill))
 
     assert "has 0 of 1 warm standbys (b has an error: another digest)" in line
+
+
+@pytest.mark.parametrize("standbys", [pytest.param(1, id="promised"), pytest.param(0, id="assigned-all-the-same")])
+def test_standby_that_has_failed_for_good_is_named_with_what_to_do_and_is_no_incident(standbys: int) -> None:
+    failed = dataclasses.replace(
+        STANDBY, state=TaskState.FAILED, failure=FailureStatus("ConfigurationError", "no Read")
+    )
+    found = view(standby=failed)
+    assert found.assignment is not None
+
+    lines = missed(found, standbys=standbys)
+
+    assert lines[0] == (
+        "task 0_0 has no standby on b any more: no Read. It has failed and is not tried again, and no repair helps: "
+        "correct that, then deploy b again."
+    )
+    assert [("has 0 of 1 warm standbys (b has failed)" in line) for line in lines[1:]] == [True] * standbys
+    assert detect(found.assignment, found.statuses, {"a": 0.0, "b": 0.0}, Timeouts()) == ()
 
 
 def test_paused_instance_is_named() -> None:

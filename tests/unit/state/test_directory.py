@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.errors import ConfigurationError
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.state.position import Position
 from airflow_provider.state.store import Store
@@ -13,6 +18,62 @@ from airflow_provider.state.store import Store
 
 def test_database_lies_in_a_folder_of_its_application_and_task(tmp_path: Path) -> None:
     assert StateDirectory(tmp_path, "orders").database(TaskId(0, 3)) == tmp_path / "orders" / "0_3" / "rocksdb"
+
+
+def test_folder_is_made_and_left_empty_by_the_look_at_it(tmp_path: Path) -> None:
+    directory = StateDirectory(tmp_path / "state", "orders")
+
+    directory.check()
+    directory.check()
+
+    assert list(directory.path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "blocked", [pytest.param("state", id="the-state-folder"), pytest.param("state/orders", id="the-applications")]
+)
+def test_folder_that_cannot_be_made_is_refused_with_its_name_and_what_to_do(blocked: str, tmp_path: Path) -> None:
+    file = tmp_path / blocked
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("somebody's")
+
+    with pytest.raises(ConfigurationError) as refused:
+        StateDirectory(tmp_path / "state", "orders").check()
+
+    for words in (f"{tmp_path}/state/orders cannot be used on ", "exists" if "/" in blocked else "Not a directory"):
+        assert words in str(refused.value)
+    assert "state_dir" in str(refused.value)
+
+
+def test_store_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = StateDirectory(tmp_path, "orders")
+    store = directory.database(TaskId(0, 3))
+    store.mkdir(parents=True)
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != store)  # root may always
+
+    with pytest.raises(ConfigurationError, match=f"Permission denied: '{store}'"):
+        directory.check()
+
+
+@pytest.mark.parametrize(
+    ("number", "refused"),
+    [
+        pytest.param(errno.EROFS, True, id="read-only"),
+        pytest.param(errno.EACCES, True, id="not-ours"),
+        pytest.param(errno.ENOSPC, False, id="full"),
+        pytest.param(errno.EDQUOT, False, id="over-the-quota"),
+    ],
+)
+def test_folder_that_cannot_be_written_is_refused_unless_room_may_come_back(
+    number: int, refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(dir: Path) -> None:
+        raise OSError(number, os.strerror(number), str(dir))
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+
+    with pytest.raises(ConfigurationError, match=os.strerror(number)) if refused else contextlib.nullcontext():
+        StateDirectory(tmp_path, "orders").check()
 
 
 def test_store_that_is_put_aside_keeps_all_and_leaves_its_place_empty(tmp_path: Path) -> None:

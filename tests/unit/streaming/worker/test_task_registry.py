@@ -12,6 +12,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import TaskState
 from airflow_provider.errors import (
     BrokerUnreachableError,
+    ConfigurationError,
     FencedError,
     ProcessError,
     StateError,
@@ -19,9 +20,12 @@ from airflow_provider.errors import (
     StoreDivergedError,
     StoreLockedError,
     StoreOutdatedError,
+    TopicMismatchError,
+    TopicMissingError,
 )
 from airflow_provider.state.store import Store
 from airflow_provider.streaming.worker import task_registry
+from airflow_provider.streaming.worker.plan import TaskPlan
 from airflow_provider.streaming.worker.store_fault import StoreFault, StoreFaultKind
 from airflow_provider.testing.in_memory_log import InMemoryLog
 from tests.unit.streaming.worker.bench import Bench, active, commit_elsewhere, standby
@@ -193,6 +197,51 @@ def test_store_that_another_process_holds_is_waited_for_once(
 
     assert waited == [20.0, 0.0, 0.0]
     assert bench.registry.status(standby(0)).error_kind == "StoreLockedError"
+
+
+@pytest.mark.parametrize("plan", [pytest.param(active(0), id="active"), pytest.param(standby(0), id="standby")])
+@pytest.mark.parametrize(
+    "later",
+    [
+        pytest.param(active(0, 2), id="active-of-a-newer-generation"),
+        pytest.param(standby(0, 2), id="standby-of-a-newer-generation"),
+    ],
+)
+def test_task_that_may_not_be_opened_fails_and_is_held_until_a_newer_generation(
+    plan: TaskPlan, later: TaskPlan, bench: Bench
+) -> None:
+    bench.reader.bounds_error = ConfigurationError("Reading the changelog is not authorized")
+    bench.hold(plan, active(1))
+    bench.reader.bounds_error = None
+
+    bench.hold(plan, active(1))
+
+    status = bench.registry.status(plan)
+    assert (status.state, status.error_kind) == (TaskState.FAILED, "ConfigurationError")
+    assert status.error == str(bench.registry.error(TaskId(0, 0))) == "Reading the changelog is not authorized"
+    bench.hold(later)
+    assert bench.registry.status(later).error is None
+    assert TaskId(0, 0) in bench.registry.tasks
+
+
+def test_task_that_was_refused_is_opened_again_by_a_replay(bench: Bench) -> None:
+    bench.reader.bounds_error = TopicMismatchError("the changelog was created again")
+    bench.hold(active(0))
+    bench.reader.bounds_error = None
+
+    bench.hold(active(0, replay="r1"))
+
+    assert bench.state() is TaskState.RUNNING
+
+
+def test_task_whose_changelog_is_missing_for_now_is_opened_by_the_next_call(bench: Bench) -> None:
+    bench.reader.bounds_error = TopicMissingError("no such topic yet")
+    bench.hold(active(0))
+    bench.reader.bounds_error = None
+
+    bench.hold(active(0))
+
+    assert bench.state() is TaskState.RUNNING
 
 
 # -- errors of a batch -----------------------------------------------------------------------------------------------
