@@ -28,7 +28,7 @@ def check_state_folder(spark: SparkSession, settings: InstanceSettings) -> None:
         ConfigurationError: it cannot be used.
     """
     look = functools.partial(_finding, settings.state_dir, settings.application_id)
-    if is_local(spark.sparkContext.master):
+    if is_local(spark.sparkContext.master or ""):
         found = look()
     else:
         found = spark.sparkContext.parallelize([None], 1).map(look).first()
