@@ -18,10 +18,11 @@ from typing import Annotated, Any, Final
 import msgspec
 import pyarrow as pa
 
+from airflow_provider.common.error_text import bounded
 from airflow_provider.streaming.operations.jackson_text import jackson_text
 from airflow_provider.streaming.operations.json_text import raw_fields, unsafe_text
 
-__all__ = ["Decoded", "JsonDecoder", "JsonField"]
+__all__ = ["Decoded", "JsonDecoder", "JsonField", "misfit"]
 
 _ARROW: Final[dict[str, pa.DataType]] = {
     "STRING": pa.string(),
@@ -43,10 +44,23 @@ _FIELD: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9_]*)\s+(\w+)\s*")
 _RANGE: Final = {"BIGINT": 2**63, "INT": 2**31}
 _INTEGER: Final = re.compile(rb"-?[0-9]+")
 _LONGEST_INTEGER: Final = 20
+_SHOWN_BYTES: Final = 40
+_SHOWN_CHARS: Final = 200
 _NOT_FINITE: Final = {
     "NaN": math.nan, "+INF": math.inf, "+Infinity": math.inf, "Infinity": math.inf, "-INF": -math.inf,
     "-Infinity": -math.inf,
 }  # fmt: skip
+
+
+def misfit(name: str, kind: str, why: str) -> str:
+    """Why a value does not decode, of bounded length, for a column that its type does not fit.
+
+    Args:
+        name: of the column.
+        kind: its type.
+        why: what is wrong with what was found.
+    """
+    return f"column {bounded(repr(name), _SHOWN_CHARS)} is {bounded(kind, _SHOWN_CHARS)}, and {why}"
 
 
 @dataclass(frozen=True)
@@ -183,5 +197,5 @@ def _converted(field: JsonField, token: bytes) -> Any:
         number = int(token)
         if -_RANGE[field.kind] <= number < _RANGE[field.kind]:
             return number
-        raise ValueError(f"{number} is out of the range of {field.kind} - at `$.{field.name}`")
-    raise ValueError(f"expected {field.kind}, got {token[:40].decode('utf-8', 'replace')} - at `$.{field.name}`")
+        raise ValueError(misfit(field.name, field.kind, f"{number} is out of its range"))
+    raise ValueError(misfit(field.name, field.kind, f"{token[:_SHOWN_BYTES].decode('utf-8', 'replace')} is none"))

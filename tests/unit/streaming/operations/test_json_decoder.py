@@ -153,3 +153,25 @@ def test_text_field_holds_what_spark_writes_of_another_token(token: bytes, text:
 def test_double_of_any_length_is_a_double() -> None:
     assert only("amount", b'{"amount":' + b"1" * 5000 + b"}") == math.inf
     assert only("amount", b'{"amount":0.' + b"1" * 5000 + b"}") == 1 / 9
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        pytest.param(b'{"amount":"x"}', "column 'amount' is BIGINT, and \"x\" is none", id="another-type"),
+        pytest.param(
+            b'{"amount":9223372036854775808}',
+            "column 'amount' is BIGINT, and 9223372036854775808 is out of its range",
+            id="out-of-range",
+        ),
+        pytest.param(b'{"name":"a","amount":[1,2]}', "column 'amount' is BIGINT, and [1,2] is none", id="nested"),
+        pytest.param(
+            b'{"amount":"%b"}' % (b"y" * 5_000), "column 'amount' is BIGINT, and \"" + 39 * "y" + " is none", id="long"
+        ),
+    ],
+)
+def test_value_that_does_not_fit_is_named_with_its_column_and_type(value: bytes, expected: str) -> None:
+    decoder = JsonDecoder.of("name STRING, amount BIGINT")
+    assert decoder is not None
+
+    assert decoder.decode(pa.chunked_array([[value]], pa.binary())).bad == {0: expected}
