@@ -44,6 +44,15 @@ def test_is_json_that_people_can_read() -> None:
     assert (found["stream_time_ms"], found["signature"]) == (None, {})
 
 
+def test_record_of_an_earlier_version_counts_no_outputs() -> None:
+    fields = json.loads(dataclasses.replace(RECORD, outputs={"out": 3}).to_bytes())
+    assert read(json.dumps(fields).encode()).outputs == {"out": 3}
+
+    del fields["outputs"]
+
+    assert read(json.dumps(fields).encode()).outputs is None
+
+
 def test_source_offset_is_that_of_a_topic_that_was_read() -> None:
     assert [RECORD.source_offset(topic) for topic in ("in", "rates", "never")] == [42, 7, None]
 

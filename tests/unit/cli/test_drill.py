@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from airflow_provider.cli.drill import drill_text, exit_status_of
 from airflow_provider.cli.exit_status import ExitStatus
+from airflow_provider.control.history.output_check import OutputCheck, OutputCount
 from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord, RtoParts
 
 
@@ -41,3 +44,14 @@ def test_rto_is_printed_by_its_parts_with_the_reason() -> None:
     assert ["detection", "to", "decision", "1.30", "s"] in lines
     assert ["owned", "to", "the", "first", "output", "-"] in lines
     assert lines[-1] == ["it", "went", "on", "at", "5"]
+
+
+def test_outputs_are_printed_by_count_or_with_the_reason_why_there_is_none() -> None:
+    record = drill(HistoryOutcome.PASSED)
+    counted = OutputCheck(counts=(OutputCount(topic="out", committed=1_200, found=1_200),))
+
+    assert drill_text(dataclasses.replace(record, outputs=counted)).splitlines()[-1].split() == [
+        "in", "out,", "of", "1,200", "committed", "1,200"
+    ]  # fmt: skip
+    unmeasured = drill_text(dataclasses.replace(record, outputs=OutputCheck(unmeasured="the job has\n no sink")))
+    assert unmeasured.splitlines()[-1] == "  outputs were not counted: the job has no sink"

@@ -7,6 +7,7 @@ import pytest
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.decision import Action, Decision
+from airflow_provider.control.history.output_check import OutputCheck, OutputCount
 from airflow_provider.control.history.record import (
     HISTORY_FORMAT,
     HistoryKind,
@@ -44,6 +45,7 @@ DRILL = HistoryRecord(
     ),
     slo_rto_s=2.0,
     predicted_rto_ms=2_500,
+    outputs=OutputCheck(counts=(OutputCount(topic="out", committed=3, found=3),)),
 )
 PLAIN_ONE = HistoryRecord(
     application_id=APPLICATION, kind=HistoryKind.RESTORE, id="r", cause="replay", at_ms=5, by="run-2"
