@@ -20,7 +20,7 @@ PAGE = (ROOT / "docs" / "airflow.md").read_text(encoding="utf-8")
 # Of every operator of Airflow, which says itself what is a template.
 INHERITED = {"self", "kwargs", "retries", "retry_delay"}
 # Their modules hold no operator or sensor of their own.
-BASES = {"control", "deferrable_control"}
+BASES = {"control", "deferrable_control", "standby_command"}
 
 
 def classes() -> Iterator[type[BaseOperator]]:
