@@ -1,0 +1,38 @@
+"""``python -m tests.acceptance``: what the pages promise of one call an application, in a fresh Airflow, unattended."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.acceptance.errors import AcceptanceError
+from tests.acceptance.report import Report
+from tests.acceptance.story import Settings, Story
+
+
+def main() -> int:
+    """Run; 1 when a promise was not kept."""
+    parser = argparse.ArgumentParser(prog="python -m tests.acceptance", description=__doc__)
+    parser.add_argument("--rate", type=int, default=60, help="records a second for each application (%(default)s)")
+    parser.add_argument("--drill-minutes", type=int, default=3, help="between two drills (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="of the load (%(default)s)")
+    parser.add_argument("--until", choices=("deploy", "failover", "upgrade", "scale"), help="end after this")
+    asked = parser.parse_args()
+    # Told to end, it ends what it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    folder = Path(tempfile.mkdtemp(prefix="acceptance-"))
+    print(f"Everything lies in {folder}: logs of Airflow's parts in logs/, of the instances in run/", flush=True)
+    report = Report(folder / "report.txt")
+    settings = Settings(folder, asked.rate, asked.drill_minutes, asked.seed, asked.until)
+    try:
+        return 0 if Story(settings, report).run() else 1
+    except AcceptanceError as error:
+        report.saw(f"PROBLEM: {error}")
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
