@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import tempfile
@@ -20,13 +21,17 @@ def main() -> int:
     parser.add_argument("--drill-minutes", type=int, default=3, help="between two drills (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the load (%(default)s)")
     parser.add_argument("--until", choices=("deploy", "failover", "upgrade", "scale"), help="end after this")
+    parser.add_argument("--python", type=Path, help="of an environment where the wheel is installed already")
     asked = parser.parse_args()
+    python = None if asked.python is None else asked.python.absolute()
     # Told to end, it ends what it started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     folder = Path(tempfile.mkdtemp(prefix="acceptance-"))
     print(f"Everything lies in {folder}: logs of Airflow's parts in logs/, of the instances in run/", flush=True)
+    # Programs that are started with -m look into the working folder first: not into the checkout.
+    os.chdir(folder)
     report = Report(folder / "report.txt")
-    settings = Settings(folder, asked.rate, asked.drill_minutes, asked.seed, asked.until)
+    settings = Settings(folder, asked.rate, asked.drill_minutes, asked.seed, asked.until, python)
     try:
         return 0 if Story(settings, report).run() else 1
     except AcceptanceError as error:

@@ -54,18 +54,6 @@ class UserClient(AirflowClient):
         ]
         return found
 
-    def wait_for_run(self, dag_id: str, run_id: str, timeout_s: float) -> None:
-        """Return when it succeeded.
-
-        Raises:
-            AcceptanceError: it failed, or took too long; says in which task.
-        """
-        deadline = time.monotonic() + timeout_s
-        while (state := self.run_state(dag_id, run_id)) != "success":
-            if state == "failed" or time.monotonic() > deadline:
-                raise AcceptanceError(f"{dag_id} {run_id} is {state}: {'; '.join(self.task_lines(dag_id, run_id))}")
-            time.sleep(_POLL_S)
-
     def task_lines(self, dag_id: str, run_id: str) -> list[str]:
         """The state of each task of a run, with the number of its tries where there was more than one."""
         lines = []

@@ -132,6 +132,8 @@ class AirflowParts:
             "edge__api_url": f"{self.address}/edge_worker/v1/rpcapi",
             "edge__job_poll_interval": "1",
             "edge__heartbeat_interval": "5",
+            # A request that is tried again is as old as its token: too old, a worker ends.
+            "api_auth__jwt_leeway": "300",
             # docs/airflow.md, "Settings of Airflow that matter".
             "scheduler__task_instance_heartbeat_timeout": "30",
             "triggerer__triggerer_health_check_threshold": "10",

@@ -75,8 +75,14 @@ class Application:
             AcceptanceError: it did not.
         """
         began, run_id = time.monotonic(), f"by_hand_{time.time_ns() // 1_000_000}"
-        self.client.trigger(f"{self.id}_{name}", run_id, dict(form))
-        self.client.wait_for_run(f"{self.id}_{name}", run_id, timeout_s)
+        dag_id = f"{self.id}_{name}"
+        self.client.trigger(dag_id, run_id, dict(form))
+        while (state := self.client.run_state(dag_id, run_id)) != "success":
+            self._airflow.check()
+            if state == "failed" or time.monotonic() - began > timeout_s:
+                tasks = "; ".join(self.client.task_lines(dag_id, run_id))
+                raise AcceptanceError(f"{dag_id} {run_id} is {state} after {time.monotonic() - began:.0f} s: {tasks}")
+            time.sleep(_POLL_S)
         return time.monotonic() - began
 
     def view(self) -> ControlView:

@@ -56,7 +56,7 @@ def install(wheel: Path, folder: Path) -> Path:
     constraints = folder.with_name("constraints.txt")
     lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     constraints.write_text("\n".join(re.findall(r"^[a-z0-9][^\\\n]*==[^\\\n]*", lock, re.MULTILINE)) + "\n")
-    _run([sys.executable, "-m", "venv", str(folder)], ROOT, _INSTALL_S)
+    _run([sys.executable, "-m", "venv", "--without-pip", str(folder)], ROOT, _INSTALL_S)
     python = folder / "bin" / "python"
     # uv reads pip's settings of indexes as the Makefile hands them over, and is several times faster.
     command = [str(Path(sys.executable).parent / "uv"), "pip", "install", "--quiet", "--python", str(python)]

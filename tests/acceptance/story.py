@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow_provider.control.history.record import HistoryKind, HistoryOutcome
+from airflow_provider.errors import StatefulStreamsError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
@@ -43,6 +44,7 @@ class Settings:
         drill_minutes: between the beginnings of two drills.
         seed: of the loads.
         until: the name of the last act; None runs all.
+        python: of an environment where the wheel is installed already; None makes one.
     """
 
     folder: Path
@@ -50,6 +52,7 @@ class Settings:
     drill_minutes: int = 3
     seed: int = 1
     until: str | None = None
+    python: Path | None = None
 
 
 class Story:
@@ -82,18 +85,12 @@ class Story:
                 "scale": self._scale,
                 "drills": self._drill,
             }
-            try:
-                for name, act in acts.items():
-                    act()
-                    if name == self._settings.until:
-                        break
-            except AcceptanceError as error:
-                self._problem(str(error))
-            try:
-                self._end()
-            except AcceptanceError as error:
-                self._problem(str(error))
-            self._tell_history()
+            for name, act in acts.items():
+                self._attempt(act)
+                if name == self._settings.until:
+                    break
+            self._attempt(self._end)
+            self._attempt(self._tell_history)
         self._report.step(f"Verdict: {'WRONG' if self._problems else 'everything that is promised came true'}")
         self._report.saw(*self._problems)
         return not self._problems
@@ -102,6 +99,13 @@ class Story:
     def _ledger(self) -> Application:
         return self._applications[0]
 
+    def _attempt(self, act: Callable[[], None]) -> None:
+        """What fails is told; what comes after it is tried all the same, because it may tell more."""
+        try:
+            act()
+        except (AcceptanceError, StatefulStreamsError) as error:
+            self._problem(f"{type(error).__name__}: {error}")
+
     def _problem(self, text: str) -> None:
         self._problems.append(text)
         self._report.saw(f"PROBLEM: {text}")
@@ -109,6 +113,10 @@ class Story:
     def _install(self) -> None:
         folder = self._settings.folder
         self._report.step("Build the wheel, install it in an environment of its own")
+        if self._settings.python is not None:
+            self._python = self._settings.python
+            self._report.saw(f"left out: {self._python} has it already")
+            return
         began = time.monotonic()
         wheel = build_wheel(folder / "wheel")
         self._python = install(wheel, folder / "env")
@@ -324,11 +332,12 @@ class Story:
 
     def _end(self) -> None:
         self._report.step("Stop the load and the applications, and judge from the topics and the stores alone")
-        for application in self._applications:
+        deployed = [application for application in self._applications if application.load.records]
+        for application in deployed:
             application.load.stop()
             application.wait_until_processed()
             application.run("stop", instances=list(application.file.instances))
-        for application in self._applications:
+        for application in deployed:
             verdict = application.judge()
             self._report.saw(*(f"{application.id}: {line}" for line in verdict.lines()))
             if verdict.right:
