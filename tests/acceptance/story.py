@@ -321,9 +321,9 @@ class Story:
         self._wait_for_failover(audit, before, "x")
 
     def _restart_worker(self) -> None:
-        self._airflow.end_part("worker-2")
-        self._airflow.start_part("worker-2")
-        self._report.saw("worker-2: SIGTERM, and started again")
+        self._airflow.end_part("worker-1")
+        self._airflow.start_part("worker-1")
+        self._report.saw("worker-1, which has the failover's queue: SIGTERM, and started again")
 
     def _kill_triggerer(self) -> None:
         self._airflow.kill_part("triggerer")
