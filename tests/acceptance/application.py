@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from airflow_provider.control.history.record import HistoryKind, HistoryRecord
+from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord
 from airflow_provider.control.history.topic import read_history
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import InstanceState
@@ -120,6 +120,48 @@ class Application:
                 raise AcceptanceError(f"{self.id}: not within {timeout_s:g} s: {what}; active now: {self.actives()}")
             time.sleep(_POLL_S)
 
+    def wait_for_failover(self, instance: str, incarnation: int, timeout_s: float = 240.0) -> str:
+        """Return when the loss of a process is answered and repaired, and all instances have load again.
+
+        Args:
+            instance: the one that was lost.
+            incarnation: of the process that was lost.
+            timeout_s: for both.
+
+        Returns:
+            What it cost, for a person.
+
+        Raises:
+            AcceptanceError: it took too long.
+        """
+
+        def found() -> HistoryRecord | None:
+            records = self.history(HistoryKind.FAILOVER)
+            return next((r for r in records if r.instances == (instance,) and r.at_ms > incarnation), None)
+
+        def repaired() -> bool:
+            record, now = found(), self.running().get(instance, 0)
+            return record is not None and record.outcome is HistoryOutcome.PASSED and now > incarnation
+
+        self.wait_for(f"{instance} is failed over and replaced", repaired, timeout_s)
+        self.wait_for_load_on_all(timeout_s)
+        record = found()
+        assert record is not None
+        rto = record.rto
+        return (
+            f"{self.id}: RTO {_s(rto.total_ms)} (detected {_s(rto.detected_ms)}, decided {_s(rto.decided_ms)}, owned "
+            f"{_s(rto.owned_ms)}, output {_s(rto.first_output_ms)}), lost {record.rpo.lost_records}; "
+            f"active: {self.actives()}"
+        )
+
+    def wait_for_load_on_all(self, timeout_s: float = 120.0) -> None:
+        """Return when every instance that runs is active for a task.
+
+        Raises:
+            AcceptanceError: it took too long.
+        """
+        self.wait_for("every instance has load", lambda: set(self.actives()) == set(self.running()), timeout_s)
+
     def kill(self, instance: str) -> int:
         """End all processes of an instance with SIGKILL; its process group."""
         folders = sorted(self.file.run.glob(f"{self.id}-{instance}-*/process_group"))
@@ -148,3 +190,7 @@ class Application:
     def end(self) -> None:
         """End what is left of its instances."""
         end_launchers(self.file.run, _CLEAN_STOP_S)
+
+
+def _s(ms: int | None) -> str:
+    return "-" if ms is None else f"{ms / 1000:.2f} s"
