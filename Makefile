@@ -94,7 +94,7 @@ lock: venv ## Resolve requirements.lock again (hashes, no host)
 
 # --- The checks ---
 
-.PHONY: lint types unit integration dags bench chaos object-store
+.PHONY: lint types unit integration dags bench chaos acceptance object-store
 lint: venv ## ruff: rules and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -125,6 +125,10 @@ chaos: need venv jars ## Random faults and a judge; SEED, DURATION (s), MAX_FAUL
 	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(DURATION),--duration $(DURATION)) \
 	  $(if $(MAX_FAULTS),--max-faults $(MAX_FAULTS)) $(if $(FAULTS),--faults $(FAULTS)) $(if $(RATE),--rate $(RATE)) \
 	  $(if $(HEAL),--heal $(HEAL))
+
+acceptance: need venv jars ## A wheel in a fresh Airflow with two workers, and ten drills on a schedule; UNTIL, MINUTES, RATE
+	$(BIN)/python -m tests.acceptance $(if $(UNTIL),--until $(UNTIL)) $(if $(MINUTES),--drill-minutes $(MINUTES)) \
+	  $(if $(RATE),--rate $(RATE))
 
 .PHONY: docs
 docs: venv ## Build the reference of what users import into docs/api/

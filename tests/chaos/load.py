@@ -27,13 +27,22 @@ class Load:
         rate: records a second.
         seed: of the records.
         accounts: how many keys.
+        transactional_id: its producer's; another load of the same cluster needs another.
     """
 
     def __init__(
-        self, bootstrap_servers: str, topic: str, partitions: int, rate: int, seed: int, accounts: int = 3000
+        self,
+        bootstrap_servers: str,
+        topic: str,
+        partitions: int,
+        rate: int,
+        seed: int,
+        accounts: int = 3000,
+        transactional_id: str = "chaos-load",
     ) -> None:
         self._bootstrap, self._topic, self._partitions, self._rate = bootstrap_servers, topic, partitions, rate
         self._random, self._accounts = random.Random(f"load {seed}"), accounts
+        self._transactional_id = transactional_id
         self._seq: Counter[str] = Counter()
         self._asked: deque[tuple[str, int]] = deque()
         self._stop = threading.Event()
@@ -68,7 +77,7 @@ class Load:
         producer = Producer(
             {
                 "bootstrap.servers": self._bootstrap,
-                "transactional.id": "chaos-load",
+                "transactional.id": self._transactional_id,
                 "transaction.timeout.ms": 20_000,
                 "message.timeout.ms": 15_000,
                 "linger.ms": 0,
