@@ -126,8 +126,8 @@ chaos: need venv jars ## Random faults and a judge; SEED, DURATION (s), MAX_FAUL
 	  $(if $(MAX_FAULTS),--max-faults $(MAX_FAULTS)) $(if $(FAULTS),--faults $(FAULTS)) $(if $(RATE),--rate $(RATE)) \
 	  $(if $(HEAL),--heal $(HEAL))
 
-acceptance: need venv jars ## A wheel in a fresh Airflow with two workers, and ten drills on a schedule; UNTIL, MINUTES, RATE
-	$(BIN)/python -m tests.acceptance $(if $(UNTIL),--until $(UNTIL)) $(if $(MINUTES),--drill-minutes $(MINUTES)) \
+acceptance: need venv jars ## A wheel in a fresh Airflow with two workers, and ten drills on a schedule; ACTS, MINUTES, RATE
+	$(BIN)/python -m tests.acceptance $(if $(ACTS),--acts $(ACTS)) $(if $(MINUTES),--drill-minutes $(MINUTES)) \
 	  $(if $(RATE),--rate $(RATE))
 
 .PHONY: docs

@@ -60,6 +60,13 @@ class IncidentFinder:
         """When an incident was found; None when no finder said so."""
         return next((event.detected_at_ms for event in self.events if event.incident.id == incident.id), None)
 
+    def failed_at_ms(self, incident: Incident, view: ControlView) -> int | None:
+        """When it failed; None where that is not known, because the instance has sent heartbeats since."""
+        known = (event.failed_at_ms for event in self.events if event.incident.id == incident.id)
+        if (failed_at_ms := next(known, None)) is not None:
+            return failed_at_ms
+        return view.heard_at_ms.get(incident.instance) if incident.kind.of_instance else None
+
 
 @dataclass(frozen=True, kw_only=True)
 class IncidentAnswer:
@@ -127,7 +134,7 @@ def answer_incident(
         generation=(plan.assignment or view.assignment).generation,
         plan=plan.decisions,
         no_candidate=plan.no_candidate,
-        failed_at_ms=view.heard_at_ms.get(incident.instance),
+        failed_at_ms=finder.failed_at_ms(incident, view),
     )
     line = f"Incident {incident.id} ({incident.evidence}): {'; '.join(record.decisions) or 'no task'}"
     return IncidentAnswer(line=line, record=record, assignment=plan.assignment)

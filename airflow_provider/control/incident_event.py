@@ -25,6 +25,8 @@ class IncidentEvent:
         start_timeout_s: the finder's `Timeouts.start_s`.
         stall_timeout_s: the finder's `Timeouts.stall_s`.
         num_standby_replicas: wanted standbys per task.
+        failed_at_ms: of the instance's heartbeat by which it was found, or of the last one where none came any more,
+            epoch ms by the broker's clock; None where that is not known.
     """
 
     incident: Incident
@@ -36,6 +38,7 @@ class IncidentEvent:
     start_timeout_s: float = Timeouts.start_s
     stall_timeout_s: float = Timeouts.stall_s
     num_standby_replicas: int = 1
+    failed_at_ms: int | None = None
 
     @property
     def timeouts(self) -> Timeouts:

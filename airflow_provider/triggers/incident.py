@@ -221,6 +221,7 @@ class IncidentTrigger(BaseEventTrigger):
             start_timeout_s=self.start_timeout_s,
             stall_timeout_s=self.stall_timeout_s,
             num_standby_replicas=self.num_standby_replicas,
+            failed_at_ms=follower.view.heard_at_ms.get(incident.instance),
         )
 
     @property

@@ -21,9 +21,12 @@ def main() -> int:
     parser.add_argument("--rate", type=int, default=40, help="records a second for each application (%(default)s)")
     parser.add_argument("--drill-minutes", type=int, default=3, help="between two drills (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the load (%(default)s)")
-    parser.add_argument("--until", choices=ACTS, default=ACTS[-1], help="end after this")
+    parser.add_argument("--acts", default=",".join(ACTS), help="comma-separated, beginning with deploy (%(default)s)")
     parser.add_argument("--python", type=Path, help="of an environment where the wheel is installed already")
     asked = parser.parse_args()
+    acts = asked.acts.split(",")
+    if acts[0] != ACTS[0] or not set(acts) <= set(ACTS):
+        parser.error(f"--acts {asked.acts}: begin with {ACTS[0]}, then name some of {', '.join(ACTS[1:])}")
     # Told to end, it ends what it started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     folder = Path(tempfile.mkdtemp(prefix="acceptance-"))
@@ -33,7 +36,7 @@ def main() -> int:
         rate=asked.rate,
         drill_minutes=asked.drill_minutes,
         seed=asked.seed,
-        until=asked.until,
+        acts=acts,
         python=None if asked.python is None else asked.python.absolute(),
     )
     # Programs that are started with -m look into the working folder first: not into the checkout.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import time
@@ -185,7 +186,9 @@ class Application:
     def judge(self) -> Verdict:
         """Compare what came out with what had to come out; its instances have to be stopped."""
         folders = {name: self.file.state / name for name in self.file.instances}
-        return judge(gather(self._cluster.bootstrap_servers, self.id, folders))
+        evidence = gather(self._cluster.bootstrap_servers, self.id, folders)
+        # The assignment topic is compacted, so it does not tell any more who was to write in which generation.
+        return judge(dataclasses.replace(evidence, assignments=()))
 
     def end(self) -> None:
         """End what is left of its instances."""

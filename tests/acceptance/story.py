@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -31,7 +31,7 @@ class Settings:
         rate: of each application's load, records a second.
         drill_minutes: between the beginnings of two drills.
         seed: of the loads.
-        until: the last of `ACTS`.
+        acts: those of `ACTS` that are played; all others build on the first.
         python: of an environment where the wheel is installed already; None makes one.
     """
 
@@ -39,7 +39,7 @@ class Settings:
     rate: int = 40
     drill_minutes: int = 3
     seed: int = 1
-    until: str = ACTS[-1]
+    acts: Sequence[str] = ACTS
     python: Path | None = None
 
 
@@ -67,8 +67,9 @@ class Story:
         """
         with Stage(self._settings.folder, self._report, self._settings.python) as self._stage:
             acts = (self._deploy, self._fail_over, self._upgrade, self._scale, self._drill)
-            for act in acts[: ACTS.index(self._settings.until) + 1]:
-                self._attempt(act)
+            for name, act in zip(ACTS, acts, strict=True):
+                if name in self._settings.acts:
+                    self._attempt(act)
             self._attempt(self._end)
             for application in self._stage.applications:
                 self._attempt(lambda a=application: self._tell_history(a))  # type: ignore[misc]

@@ -194,6 +194,7 @@ def test_silence_is_reported_after_the_timeout_and_only_of_the_silent(
             (payload,) = watch.fired
             assert (payload["incident"]["kind"], list(payload["silent"])) == ("heartbeat_missed", ["a"])
             heard_at_ms = (await asyncio.to_thread(application.view)).heard_at_ms["a"]
+            assert payload["failed_at_ms"] == heard_at_ms
             assert payload["detected_at_ms"] - heard_at_ms >= TIMEOUT_S * 1000
 
     asyncio.run(run())

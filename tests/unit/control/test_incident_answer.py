@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from airflow_provider.control.detection import detect
+from airflow_provider.control.history.builder import failover_record
+from airflow_provider.control.incident import Incident, IncidentKind
+from airflow_provider.control.incident_answer import IncidentFinder, answer_incident
+from airflow_provider.control.incident_event import IncidentEvent
+from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.status import TaskState
+from airflow_provider.control.view import ControlView
+from tests.builders import APPLICATION, active, assigned, instance, standby, view_of
+
+DETECTED_MS, DECIDED_MS = 2_000, 20_000
+
+
+def failed_task() -> tuple[ControlView, Incident]:
+    """The instance lives: its newest heartbeat came long after the one that told the failure."""
+    view = view_of(assigned("a b"), instance("a", active(0, TaskState.FAILED)), instance("b", standby(0)))
+    (incident,) = detect(view.assignment, view.statuses, view.silent_for_s, Timeouts(), view.heard_at_ms)
+    assert incident.kind is IncidentKind.TASK_FAILED
+    view.heard_at_ms["a"] = 19_000
+    return view, incident
+
+
+def finder(incident: Incident, failed_at_ms: int | None) -> IncidentFinder:
+    event = IncidentEvent(
+        incident=incident,
+        application_id=APPLICATION,
+        kafka_conn_id="kafka",
+        detected_at_ms=DETECTED_MS,
+        failed_at_ms=failed_at_ms,
+    )
+    return IncidentFinder(
+        answered_by="run", timeouts=Timeouts(), num_standby_replicas=1, by_hand=False, events=(event,)
+    )
+
+
+def test_failure_of_a_task_is_timed_by_the_heartbeat_that_told_it_and_not_by_the_newest() -> None:
+    view, incident = failed_task()
+
+    record = answer_incident(view, incident, finder(incident, 1_000), lambda: DECIDED_MS).record
+
+    assert record is not None
+    assert record.failed_at_ms == 1_000
+    assert failover_record(record).rto.detected_ms == DETECTED_MS - 1_000
+
+
+def test_failure_of_a_task_that_nobody_timed_counts_from_its_detection() -> None:
+    view, incident = failed_task()
+
+    record = answer_incident(view, incident, finder(incident, None), lambda: DECIDED_MS).record
+
+    assert record is not None
+    assert record.failed_at_ms is None
+    assert failover_record(record).at_ms == DETECTED_MS
