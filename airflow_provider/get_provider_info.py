@@ -16,6 +16,7 @@ _OPERATORS = (
     "failover",
     "failover_report",
     "fault_injection",
+    "held_task_question",
     "history",
     "instance_deployment",
     "instance_stop",

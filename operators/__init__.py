@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from airflow_provider.operators.failover import FailOverOperator
     from airflow_provider.operators.failover_report import ReportFailOverOperator
     from airflow_provider.operators.fault_injection import InjectFaultOperator
+    from airflow_provider.operators.held_task_question import AskAboutHeldTasksOperator
     from airflow_provider.operators.history import HistoryOperator
     from airflow_provider.operators.instance_deployment import DeployInstanceOperator
     from airflow_provider.operators.instance_stop import StopInstanceOperator
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from airflow_provider.operators.topic_check import CheckTopicsOperator
 
 __all__ = [
+    "AskAboutHeldTasksOperator",
     "AssignTasksOperator",
     "CertifyStandbysOperator",
     "CheckBlackoutOperator",
@@ -60,6 +62,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "ListRepairsOperator": "repair_list",
+        "AskAboutHeldTasksOperator": "held_task_question",
         "AssignTasksOperator": "task_assignment",
         "CertifyStandbysOperator": "standby_certification",
         "CheckBlackoutOperator": "blackout_check",

@@ -2,12 +2,14 @@
 
 Started by each run of the failover DAG that answered something. Each instance is replaced by itself, on its own queue,
 so one that cannot be replaced keeps no other from being replaced, and every task gets what standbys the living
-instances allow. The run is red when an instance could not be replaced, or a task did not get its warm standbys: correct
-what is wrong and start it again, or clear the failed tasks.
+instances allow. The run is red when an instance could not be replaced, or a task is held or did not get its warm
+standbys: correct what is wrong and start it again, or clear the failed tasks. With `ask_on_hold` a person is asked what
+becomes of held tasks.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 from airflow.sdk import DAG, task
@@ -58,9 +60,29 @@ def repair_dag(parts: Parts) -> DAG:
         # task says whether all went well, so the run is red when an instance could not be replaced.
         balance = parts.balance(balance=_REPLACED, trigger_rule="none_failed")
         chosen >> [*replacements, assign]
-        replacements >> assign >> parts.warm() >> report >> balance
+        # Nobody is asked where nothing is held, and nothing is replayed where the person leaves it.
+        warm = parts.warm(**({"trigger_rule": "none_failed_min_one_success"} if stream.ask_on_hold else {}))
+        replacements >> assign >> warm >> report >> balance
         replacements >> balance
+        if stream.ask_on_hold:
+            _ask(parts, repairs, warm)
     return dag
+
+
+def _ask(parts: Parts, before: Any, after: Any) -> None:
+    """Ask a person what becomes of held tasks; the redundancy of the others does not wait for the answer."""
+    from airflow_provider.operators.changelog_replay import ReplayChangelogOperator
+    from airflow_provider.operators.held_task_question import AskAboutHeldTasksOperator
+
+    callbacks = parts.stream.callbacks.on_hold
+    ask = AskAboutHeldTasksOperator(
+        task_id="ask_about_held_tasks",
+        application_id=parts.stream.application_id,
+        kafka_conn_id=parts.stream.kafka_conn_id,
+        notifiers=[] if callbacks is None else callbacks if isinstance(callbacks, Sequence) else [callbacks],
+    )
+    replay = ReplayChangelogOperator.partial(task_id="replay_held_tasks", **parts.application).expand_kwargs(ask.output)
+    before >> ask >> replay >> after
 
 
 def _incident_id(repair: dict[str, Any]) -> str:

@@ -87,11 +87,14 @@ class Callbacks:
         on_failover: a failover answered incidents.
         on_repair_failed: an instance could not be replaced, or a task did not get its standbys: a person is needed.
         on_slo_missed: a drill or the monitor found a promise broken.
+        on_hold: with `Stream.ask_on_hold`, a person is asked about held tasks; one or a list of callables that take
+            the context, such as notifiers.
     """
 
     on_failover: Any = None
     on_repair_failed: Any = None
     on_slo_missed: Any = None
+    on_hold: Any = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +127,7 @@ class Stream:
     monitor_schedule: Any = "*/10 * * * *"
     callbacks: Callbacks = field(default_factory=Callbacks)
     failover_pool: str | None = None
+    ask_on_hold: bool = False
     default_args: Mapping[str, Any] = field(default_factory=dict)
     tags: Sequence[str] = ()
     dag_args: Mapping[str, Any] = field(default_factory=dict)

@@ -218,6 +218,21 @@ def test_repair_assigns_standbys_whatever_became_of_the_replacements_and_is_red_
     assert not last.downstream_task_ids
 
 
+def test_repair_asks_about_held_tasks_where_that_is_wanted_and_nothing_else_waits_for_it(made: StreamDags) -> None:
+    assert not [name for name in made.repair.task_ids if "held" in name]
+
+    asking = stream_dags("orders", **ARGUMENTS, ask_on_hold=True, callbacks=Callbacks(on_hold=print)).repair
+
+    ask: Any = asking.get_task("ask_about_held_tasks")
+    replay = asking.get_task("replay_held_tasks")
+    assert ask.upstream_task_ids == {"list_repairs"}
+    assert (ask.downstream_task_ids, replay.downstream_task_ids) == ({"replay_held_tasks"}, {"wait_until_warm"})
+    assert ask.notifiers == [print]
+    # Skipped where nothing is held, or where the person leaves it; the run is judged then, too.
+    assert asking.get_task("wait_until_warm").trigger_rule == "none_failed_min_one_success"
+    DagSerialization.from_dict(DagSerialization.to_dict(asking))
+
+
 def test_repair_replaces_what_is_gone_and_still_named(made: StreamDags) -> None:
     task: Any = made.repair.get_task("choose")
     repairs = [
