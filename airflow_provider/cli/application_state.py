@@ -108,6 +108,10 @@ class ApplicationState:
         records = sorted(self.view.incidents.values(), key=lambda record: record.decided_at_ms)
         return tuple(map(_incident_line, (record for record in records if record.resolved_at_ms is None)))
 
+    @property
+    def _no_problems(self) -> str:
+        return "no other problems" if self.open_incidents else "no problems"
+
     def to_json(self) -> dict[str, Any]:
         """The newest assignment, every instance's last heartbeat as it was sent, and what `to_text` shows besides."""
         return {
@@ -137,7 +141,7 @@ class ApplicationState:
             f"{self.view.application_id}, generation {generation}, {watching}",
             *([standby_table(standby_rows(self.view))] if standbys else self._tables()),
             *([listed("open incidents:", self.open_incidents)] if self.open_incidents else []),
-            listed("problems:", self.problems) if self.problems else "no problems",
+            listed("problems:", self.problems) if self.problems else self._no_problems,
         ]
         return "\n\n".join(parts)
 

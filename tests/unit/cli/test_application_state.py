@@ -136,7 +136,7 @@ def test_incident_is_shown_until_it_is_resolved() -> None:
     line = "c/4/gone-1: killed by signal 9; answered by run-1 with generation 2: task 0_0: promote on a (a: lag 0)"
 
     assert ApplicationState(view).open_incidents == (line,)
-    assert f"open incidents:\n  {line}\n\nno problems" in ApplicationState(view).to_text()
+    assert f"open incidents:\n  {line}\n\nno other problems" in ApplicationState(view).to_text()
     assert ApplicationState(view).to_json()["open_incidents"] == [line]
 
     view.incidents[gone.id] = dataclasses.replace(record, resolved_at_ms=9)
