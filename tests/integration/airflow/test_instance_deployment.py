@@ -149,7 +149,7 @@ def test_folder_that_cannot_be_made_or_trusted_is_reported_and_blocks_nothing(
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared").chmod(0o777)
 
-    with pytest.raises(ConfigurationError, match="run_dir"):
+    with pytest.raises(ConfigurationError, match="look at the run folder"):
         deploy("a", run_dir=str(tmp_path / wrong / "run")).execute(context())
 
     assert application.view().statuses["a"].state is InstanceState.ENDED
