@@ -187,7 +187,9 @@ def lives_on(team: Team) -> None:
     assert team.running()["b"] == before["b"]
     assert drill.wait(120.0) == 0
     team.run("monitor")
-    rehearsed, failover = team.history()
+    not_begun, rehearsed, failover = team.history()
+    assert (not_begun.kind, not_begun.outcome) == (HistoryKind.DRILL, HistoryOutcome.SKIPPED)
+    assert "blackout" in str(not_begun.reason)
     assert (rehearsed.kind, rehearsed.outcome) == (HistoryKind.DRILL, HistoryOutcome.PASSED)
     assert (failover.kind, failover.outcome) == (HistoryKind.FAILOVER, HistoryOutcome.PASSED)
     assert rehearsed.instances == failover.instances == ("a",)
