@@ -134,10 +134,23 @@ class InputWait:
         return False
 
     def _ends(self, positions: InputPositions) -> Mapping[int, int]:
-        """By partition, where a reader of committed records stops now; without those that are not known."""
+        """By partition, where a reader of committed records stops now; without those that are not known.
+
+        Raises:
+            KafkaException: the source may not be read. The client says so once, and not to a wait that begins later.
+        """
         asked = [TopicPartition(self._topic, partition, OFFSET_END) for partition in positions.next_offsets]
         try:
             ends = self._consumer.offsets_for_times(asked, timeout=_LOOK_TIMEOUT_S)
         except KafkaException:
+            self._check_right()
             return {}  # brokers that do not answer stall no consumer
         return {end.partition: end.offset for end in ends if end.error is None and end.offset >= 0}
+
+    def _check_right(self) -> None:
+        try:
+            found = self._consumer.list_topics(self._topic, timeout=_LOOK_TIMEOUT_S).topics[self._topic]
+        except KafkaException:
+            return
+        if found.error is not None and found.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise KafkaException(found.error)

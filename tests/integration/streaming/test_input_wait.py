@@ -251,6 +251,20 @@ def test_source_that_may_not_be_read_is_left_to_spark(
     assert waiting.begin(None, None, None).result(20) is None
 
 
+def test_source_that_may_not_be_read_is_left_to_spark_although_the_client_said_so_before(
+    bootstrap_servers: str, application_id: str, topic: str, deny: Callable[[ResourceType, str], None]
+) -> None:
+    deny(ResourceType.TOPIC, topic)
+    wait = InputWait(KafkaConnection(bootstrap_servers), topic, application_id, range(PARTITIONS))
+    # librdkafka says it once, to whoever listens then: nobody. Where it has not said it by now, the wait is told.
+    time.sleep(2)
+
+    waited = in_thread(lambda: wait.wait({0: None}, lambda: False), "wait")
+
+    assert waited.result(20) is None
+    wait.close()
+
+
 def test_no_right_to_a_group_is_needed(
     bootstrap_servers: str,
     application_id: str,
