@@ -10,6 +10,8 @@ from typing import Any, Final
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.kafka.broker_error import refusal_to_describe
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.streaming.driver.input_positions import InputPositions
 
@@ -98,7 +100,7 @@ class InputWait:
                         stalled.close()
                         self._assign(positions)
                     looked_at = time.monotonic()
-        except KafkaException as error:
+        except (KafkaException, ConfigurationError) as error:
             # Spark's own source meets the same, and has the words for it.
             log.warning("%s cannot be waited for, so Spark polls it until its next record: %s", self._topic, error)
         finally:
@@ -137,7 +139,7 @@ class InputWait:
         """By partition, where a reader of committed records stops now; without those that are not known.
 
         Raises:
-            KafkaException: the source may not be read. The client says so once, and not to a wait that begins later.
+            ConfigurationError: the source may not be read. The client says so once, not to a wait that begins later.
         """
         asked = [TopicPartition(self._topic, partition, OFFSET_END) for partition in positions.next_offsets]
         try:
@@ -149,8 +151,8 @@ class InputWait:
 
     def _check_right(self) -> None:
         try:
-            found = self._consumer.list_topics(self._topic, timeout=_LOOK_TIMEOUT_S).topics[self._topic]
+            found = self._consumer.list_topics(self._topic, timeout=_LOOK_TIMEOUT_S)
         except KafkaException:
             return
-        if found.error is not None and found.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            raise KafkaException(found.error)
+        if (refused := refusal_to_describe(found, self._topic, f"Reading {self._topic}")) is not None:
+            raise refused

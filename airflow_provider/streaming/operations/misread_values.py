@@ -8,6 +8,7 @@ is read, so that a replay comes to another state; milliseconds are seconds of th
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -56,7 +57,7 @@ class MisreadValues:
         Args:
             values: binary.
         """
-        if not self.decimals and not self.timestamps:
+        if not self._checks:
             return {}
         found = ((at, self._reason(value)) for at, value in enumerate(values.to_pylist()) if value is not None)
         return {at: reason for at, reason in found if reason is not None}
@@ -66,16 +67,19 @@ class MisreadValues:
             fields = self._decoder.decode(value)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return None
-        for at, name in enumerate((*self.decimals, *self.timestamps)):
-            wrong = (_of_decimal if at < len(self.decimals) else _of_timestamp)(bytes(getattr(fields, f"f{at}")))
-            if wrong is not None:
+        for at, (name, check) in enumerate(self._checks):
+            if (wrong := check(bytes(getattr(fields, f"f{at}")))) is not None:
                 return f"column {name!r} {wrong}"
         return None
 
     @cached_property
+    def _checks(self) -> tuple[tuple[str, Callable[[bytes], str | None]], ...]:
+        return (*((name, _of_decimal) for name in self.decimals), *((name, _of_timestamp) for name in self.timestamps))
+
+    @cached_property
     def _decoder(self) -> msgspec.json.Decoder[Any]:
         # A column's name need not be a Python name.
-        names = {f"f{at}": name for at, name in enumerate((*self.decimals, *self.timestamps))}
+        names = {f"f{at}": name for at, (name, _) in enumerate(self._checks)}
         fields = [(field, msgspec.Raw, msgspec.Raw(b"null")) for field in names]
         return msgspec.json.Decoder(msgspec.defstruct("Value", fields, rename=names))
 
