@@ -18,8 +18,6 @@ GROUPS: Final = {
     "spark": (
         "tests/integration/chaos/test_chaos.py",
         "tests/integration/streaming/test_changed_job.py",
-        "tests/integration/streaming/test_instances.py",
-        "tests/integration/streaming/test_json_decoder.py",
         "tests/integration/streaming/test_large_backlog.py",
         "tests/integration/streaming/test_living_source.py",
         "tests/integration/streaming/test_query_errors.py",
@@ -30,6 +28,11 @@ GROUPS: Final = {
         "tests/integration/streaming/test_single_executor.py",
         "tests/integration/streaming/test_source_query.py",
         "tests/integration/streaming/test_stall.py",
+    ),
+    "spark-2": (
+        "tests/integration/streaming/test_instance_drills.py",
+        "tests/integration/streaming/test_instances.py",
+        "tests/integration/streaming/test_json_decoder.py",
         "tests/integration/testing/test_spark_steps.py",
         "tests/integration/testing/test_values.py",
     ),
@@ -38,9 +41,11 @@ GROUPS: Final = {
 }
 LONG: Final = (
     "tests/dags/test_airflow_killed_during_failover.py",
+    "tests/dags/test_stream_dags.py",
     "tests/integration/chaos/test_chaos.py",
     "tests/integration/demo/test_demo.py",
     "tests/integration/streaming/test_changed_job.py",
+    "tests/integration/streaming/test_instance_drills.py",
     "tests/integration/streaming/test_large_backlog.py",
     "tests/integration/streaming/test_living_source.py",
     "tests/integration/streaming/test_range_restore.py",

@@ -1,27 +1,23 @@
 """Two instances of one application on a real Spark, two slots each; what befalls them, and that nothing is lost.
 
-Instances are dear, because each costs a JVM. So the tests share an application, and each is given it whole: what the
-one before ended is started again, and after a failure everything is made again.
+The tests share an application, and each is given it whole: what the one before ended is started again, and after a
+failure everything is made again.
 """
 
 from __future__ import annotations
 
-import json
 import signal
 import threading
 import time
-import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 from urllib.request import urlopen
 
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from airflow_provider.cli.main import main
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.command import CommandKind
 from airflow_provider.control.liveness import Timeouts
@@ -29,79 +25,25 @@ from airflow_provider.control.status import CertificateStatus, InstanceState, Ta
 from airflow_provider.state.store import Store
 from tests.integration.streaming.accounts import Accounts
 from tests.integration.streaming.committed import commits, ends_of, newest_by_key, records_of
+from tests.integration.streaming.shared_accounts import (
+    CALL_TIMEOUT_S,
+    LIVE,
+    SHARED,
+    WITH_UI,
+    SharedAccounts,
+    assert_owners_in_order,
+)
 
-LIVE = (0, 1, 2, 3)
 BAD = 4
 """The partition that gets the record that no one can read."""
 DEAF = 5
 """The partition that gets the record at which the job's function never returns."""
 
-SHARED = ("i1 i2", "i2 i1", "i1 i2", "i2 i1", "i1 i2", "i1 i2")
 ALONE = ("i1",) * 6
-CALL_TIMEOUT_S = 40.0
-WITH_UI = "i1"
-
-
-class Shared:
-    """Lends one application to test after test, whole each time.
-
-    Args:
-        bootstrap_servers: the broker's.
-        folders: makes a folder for each application.
-        session: knows whether a test failed since the last one was given the application.
-    """
-
-    def __init__(self, bootstrap_servers: str, folders: pytest.TempPathFactory, session: pytest.Session) -> None:
-        self._bootstrap_servers, self._folders, self._session = bootstrap_servers, folders, session
-        self._accounts: Accounts | None = None
-        self._failed = 0
-
-    def lend(self, tasks: Sequence[str]) -> Accounts:
-        """The application with its tasks placed like this, settled, and all orders so far counted."""
-        if self._session.testsfailed != self._failed:
-            self.close()
-        self._failed = self._session.testsfailed
-        if self._accounts is None:
-            id_ = f"accounts-{uuid.uuid4().hex[:8]}"
-            self._accounts = Accounts(self._bootstrap_servers, id_, self._folders.mktemp(id_), num_tasks=6, seed=31)
-        make_whole(self._accounts, tasks)
-        return self._accounts
-
-    def close(self) -> None:
-        if self._accounts is not None:
-            self._accounts.close()
-            self._accounts = None
-
-
-def make_whole(accounts: Accounts, tasks: Sequence[str]) -> None:
-    needed = sorted({name for words in tasks for name in words.split()})
-    for name in needed:
-        if not accounts.runs(name):
-            accounts.launch(name, ui=name == WITH_UI, call_timeout_s=CALL_TIMEOUT_S)
-    accounts.assign(*tasks)
-    accounts.wait(lambda: all(map(accounts.runs, needed)), "the instances to run", deadline_s=180)
-    accounts.orders.write(300, LIVE)
-    accounts.wait(accounts.settled, "all tasks to settle", deadline_s=180)
-    accounts.check(deadline_s=180)
-
-
-@pytest.fixture(scope="module")
-def shared(
-    bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Iterator[Shared]:
-    shared = Shared(bootstrap_servers, tmp_path_factory, request.session)
-    yield shared
-    shared.close()
 
 
 @pytest.fixture
-def accounts(shared: Shared) -> Accounts:
-    """Each instance has active tasks, and standbys for those of the other."""
-    return shared.lend(SHARED)
-
-
-@pytest.fixture
-def alone(shared: Shared) -> Accounts:
+def alone(shared: SharedAccounts) -> Accounts:
     """One instance has all tasks."""
     return shared.lend(ALONE)
 
@@ -141,50 +83,6 @@ def orders_flowing(accounts: Accounts) -> Iterator[None]:
         finally:
             stop.set()
         written.result()
-
-
-def fault_of(accounts: Accounts, name: str, task: str) -> str | None:
-    """The drill's fault that a copy of a task reports last."""
-    copy = accounts.status(name).task(TaskId.parse(task))
-    return None if copy is None else copy.fault
-
-
-class Rehearsal:
-    """Runs a drill of the command line, which answers what it brings about, while orders come in."""
-
-    def __init__(self, accounts: Accounts, capsys: pytest.CaptureFixture[str]) -> None:
-        self._accounts, self._capsys = accounts, capsys
-        self._over = threading.Event()
-
-    def run(self, kind: str, *options: str, status: int = 0) -> dict[str, Any]:
-        """The drill's record in the history, as plain values; all outputs of a drill that is passed were counted."""
-        accounts = self._accounts
-        at = (accounts.id, "--bootstrap-servers", accounts.connection.bootstrap_servers)
-        orders = threading.Thread(target=self._write)
-        orders.start()
-        try:
-            found = main(["drill", *at, "--kind", kind, "--recovery-timeout", "120", "--json", *options])
-        finally:
-            self._over.set()
-            orders.join()
-        said = self._capsys.readouterr()
-        assert found == status, said.out + said.err
-        record: dict[str, Any] = json.loads(said.out)
-        if record["outcome"] == "passed":
-            assert record["outputs"]["unmeasured"] is None
-            (count,) = record["outputs"]["counts"]
-            assert (count["topic"], count["found"]) == (accounts.totals, count["committed"])
-            assert count["committed"] > 0
-        return record
-
-    def _write(self) -> None:
-        while not self._over.wait(0.3):
-            self._accounts.orders.write(40, LIVE)
-
-
-@pytest.fixture
-def rehearsal(accounts: Accounts, capsys: pytest.CaptureFixture[str]) -> Rehearsal:
-    return Rehearsal(accounts, capsys)
 
 
 def test_orders_count_once_whatever_instance_and_slot_they_meet(accounts: Accounts) -> None:
@@ -271,130 +169,12 @@ def test_instance_that_hung_until_its_tasks_were_promoted_writes_nothing_and_fol
 
     accounts.check()
     accounts.wait(accounts.settled, "the instance that hung to follow")
-    changelog = records_of(accounts.connection.bootstrap_servers, accounts.changelog)
-    for task in LIVE:
-        owners = [(record["generation"], record["instance"]) for record in commits(changelog, task)]
-        assert owners == sorted(owners), "an owner committed after its successor"
-        assert owners[-1][1] == "i2"
+    owners = assert_owners_in_order(accounts)
+    assert {of_task[-1][1] for of_task in owners.values()} == {"i2"}
     for task in (0, 2):
-        owners = [(record["generation"], record["instance"]) for record in commits(changelog, task)]
-        assert {name for since, name in owners if since >= generation} == {"i2"}
+        assert {name for since, name in owners[task] if since >= generation} == {"i2"}
     accounts.assign(*SHARED)
     accounts.wait(accounts.settled, "the tasks to go back")
-
-
-def test_instance_that_a_drill_has_hang_comes_back_as_a_zombie_and_writes_nothing(
-    accounts: Accounts, rehearsal: Rehearsal
-) -> None:
-    incarnation = accounts.status("i1").incarnation
-
-    drill = rehearsal.run("hang", "--instance", "i1", "--answer")
-
-    assert (drill["cause"], drill["outcome"], drill["instances"]) == ("hang", "passed", ["i1"])
-    assert drill["rto"]["detected_ms"] > 4_000  # only its silence tells
-    assert drill["rpo"] == {"lost_records": 0, "doubled_records": 0}
-    assert accounts.status("i1").incarnation == incarnation
-    accounts.check()
-    changelog = records_of(accounts.connection.bootstrap_servers, accounts.changelog)
-    for task in LIVE:
-        owners = [(record["generation"], record["instance"]) for record in commits(changelog, task)]
-        assert owners == sorted(owners), "the zombie committed after its successor"
-
-
-def test_store_that_a_drill_removes_is_found_lost_and_its_standby_goes_on(
-    accounts: Accounts, rehearsal: Rehearsal
-) -> None:
-    drill = rehearsal.run("store_lost", "--instance", "i1", "--answer")
-
-    (task,) = drill["tasks"]
-    assert (drill["outcome"], drill["instances"]) == ("passed", ["i1"])
-    assert [(decision["action"], decision["to"]) for decision in drill["decisions"]] == [("promote", "i2")]
-    assert drill["rpo"] == {"lost_records": 0, "doubled_records": 0}
-    assert fault_of(accounts, "i1", task) == drill["id"]
-    accounts.check()
-
-
-def test_standby_whose_store_a_drill_removes_is_restored_while_its_task_goes_on(
-    accounts: Accounts, rehearsal: Rehearsal
-) -> None:
-    drill = rehearsal.run("standby_lost", "--instance", "i2")
-
-    assert (drill["outcome"], drill["instances"], drill["decisions"]) == ("passed", ["i2"], [])
-    (restore,) = drill["restores"]
-    assert restore["records"] > 0
-    accounts.check()
-
-
-def test_loss_of_all_copies_is_replayed_from_the_changelog(accounts: Accounts, rehearsal: Rehearsal) -> None:
-    drill = rehearsal.run("active_and_standby_lost", "--instance", "i1", "--answer")
-
-    assert (drill["outcome"], sorted(drill["instances"])) == ("passed", ["i1", "i2"])
-    (task,) = drill["tasks"]
-    assert [fault_of(accounts, name, task) for name in ("i1", "i2")] == [drill["id"]] * 2
-    assert drill["rpo"] == {"lost_records": 0, "doubled_records": 0}
-    accounts.check()
-
-
-def test_store_that_a_drill_damages_is_found_corrupt_quarantined_and_restored(
-    accounts: Accounts, rehearsal: Rehearsal
-) -> None:
-    aside = accounts.directory("i1").path / "quarantine"
-    before = set(aside.glob("*"))
-
-    drill = rehearsal.run("store_corrupted", "--instance", "i1", "--answer")
-
-    (task,) = drill["tasks"]
-    assert (drill["outcome"], drill["decisions"][0]["to"]) == ("passed", "i2")
-    assert "StoreCorruptedError" in drill["evidence"] or "Corruption" in drill["evidence"]
-    assert [folder.name.split("-", 2)[2] for folder in set(aside.glob("*")) - before] == [task]
-    accounts.check()
-
-
-def test_replay_beside_the_living_store_is_compared_and_thrown_away(accounts: Accounts, rehearsal: Rehearsal) -> None:
-    before = accounts.view.assignment
-
-    drill = rehearsal.run("shadow_restore", "--instance", "i2")
-
-    (task,), (restore,) = drill["tasks"], drill["restores"]
-    assert (drill["outcome"], drill["instances"], drill["decisions"]) == ("passed", ["i2"], [])
-    assert restore["records"] > 0
-    assert not accounts.directory("i2").shadow(TaskId.parse(task), "state").exists()
-    accounts.check()
-    assert before is not None
-    assert accounts.view.assignment is not None
-    assert accounts.view.assignment.tasks == before.tasks
-
-
-def test_instance_that_a_drill_keeps_from_its_brokers_is_replaced_and_writes_nothing(
-    accounts: Accounts, rehearsal: Rehearsal
-) -> None:
-    incarnation = accounts.status("i1").incarnation
-
-    drill = rehearsal.run("connection_cut", "--instance", "i1", "--answer")
-
-    assert (drill["outcome"], drill["instances"]) == ("passed", ["i1"])
-    assert drill["rpo"] == {"lost_records": 0, "doubled_records": 0}
-    assert accounts.status("i1").incarnation == incarnation
-    accounts.check()
-    changelog = records_of(accounts.connection.bootstrap_servers, accounts.changelog)
-    for task in LIVE:
-        owners = [(record["generation"], record["instance"]) for record in commits(changelog, task)]
-        assert owners == sorted(owners), "it committed after its successor"
-
-
-def test_jump_of_an_instances_clock_disturbs_nothing(accounts: Accounts, rehearsal: Rehearsal) -> None:
-    before = accounts.view.assignment
-
-    drill = rehearsal.run("clock", "--instance", "i1")
-
-    assert (drill["outcome"], drill["instances"], drill["decisions"]) == ("passed", ["i1"], [])
-    accounts.check()
-    changelog = records_of(accounts.connection.bootstrap_servers, accounts.changelog)
-    ahead = [record for record in commits(changelog, 0) if record["committed_at_ms"] > time.time_ns() // 1_000_000]
-    assert ahead, "no commit was made while the clock was ahead"
-    assert before is not None
-    assert accounts.view.assignment is not None
-    assert accounts.view.assignment.tasks == before.tasks
 
 
 def test_undecodable_record_fails_its_task_and_no_other(accounts: Accounts) -> None:
