@@ -16,6 +16,7 @@ from airflow_provider.streaming.error_policy import ErrorPolicy, OnError
 from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.operations.process import ValueState
 from airflow_provider.streaming.run import run
+from airflow_provider.streaming.windows import session_window, window
 
 __all__ = [
     "ErrorPolicy",
@@ -27,4 +28,6 @@ __all__ = [
     "ValueState",
     "functions",
     "run",
+    "session_window",
+    "window",
 ]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming.event_time import EventTime
 from airflow_provider.streaming.operations.aggregate import Aggregate, Aggregation
 from airflow_provider.streaming.operations.aggregate_function import Function
 from airflow_provider.streaming.operations.operation import Operation
@@ -22,7 +23,9 @@ Columns = Mapping[str, SqlType | None]
 """By name, its type; None for one that Spark finds out."""
 
 
-def check_columns(schema: str | None, steps: Sequence[Step], key: str, operation: Operation) -> None:
+def check_columns(
+    schema: str | None, steps: Sequence[Step], key: str, operation: Operation, event_time: EventTime | None = None
+) -> None:
     """Compare what a job names with what its source and its steps give.
 
     A schema that is not understood is left to Spark.
@@ -32,6 +35,7 @@ def check_columns(schema: str | None, steps: Sequence[Step], key: str, operation
         steps: of the job.
         key: the column of ``group_by()``.
         operation: of the job.
+        event_time: of the source; None where none is read.
 
     Raises:
         ConfigurationError: a column does not exist, or has a type that cannot be used there, or a result would have the
@@ -45,6 +49,13 @@ def check_columns(schema: str | None, steps: Sequence[Step], key: str, operation
         if isinstance(step, WithColumn):
             columns = {name: kind for name, kind in columns.items() if name.lower() != step.name.lower()}
             columns[step.name] = None
+    if event_time is not None:
+        kind = _found("source(event_time=...)", event_time.column, columns)
+        if kind is not None and kind.name not in ("TIMESTAMP", "BIGINT"):
+            raise ConfigurationError(
+                f"source(event_time=...) names the column {event_time.column!r} of type {kind.text}: an event time is "
+                "a TIMESTAMP, or milliseconds since 1970 as a BIGINT. Make one of it with with_column()."
+            )
     kind = _found("group_by()", key, columns)
     if kind is not None and not kind.is_ordered and kind.name != "BINARY":
         raise ConfigurationError(

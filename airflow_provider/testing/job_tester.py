@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 from collections.abc import Iterable
+from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Self, get_args
@@ -17,9 +18,11 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import Role, TaskState
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.job import StatefulJob
+from airflow_provider.streaming.operations.timed_rows import TimedOperation
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, compile_job
 from airflow_provider.streaming.planner.topic_facts import TopicFacts
 from airflow_provider.streaming.worker.task import Task
+from airflow_provider.streaming.worker.task_time import time_of_commit
 from airflow_provider.testing.counts import Counts
 from airflow_provider.testing.dead_letter_record import read_dead_letter
 from airflow_provider.testing.in_memory_log import InMemoryLog, Record
@@ -146,7 +149,8 @@ class JobTester:
 
         Returns:
             For aggregates a dict by name, with the types that the rows of `process` have: a DECIMAL is a ``Decimal``, a
-            DATE a ``date``. For `process` its own value.
+            DATE a ``date``; with windows a list of them, of the windows that are open, in their order, each with its
+            ``window``. For `process` its own value.
 
         Raises:
             ConfigurationError: the key is neither text nor bytes.
@@ -154,6 +158,8 @@ class JobTester:
             RuntimeError: the tester is closed.
         """
         wanted = key_bytes(key)
+        if isinstance(self._job.spec.operation, TimedOperation):
+            return [state for group, _, state in self._open_windows() if group == wanted.decode()] or None
         for task in self._open_tasks():
             (stored,) = task.get_many([wanted])
             if stored is not None:
@@ -161,12 +167,14 @@ class JobTester:
         return None
 
     def states(self) -> dict[str, Any]:
-        """What the stores hold, by key, in the order of the keys.
+        """What the stores hold, by key, in the order of the keys; with windows by the keys of their output records.
 
         Raises:
             StateError: a store is lost, or cannot be read.
             RuntimeError: the tester is closed.
         """
+        if isinstance(self._job.spec.operation, TimedOperation):
+            return {name: state for _, name, state in sorted(self._open_windows(), key=itemgetter(1))}
         found: dict[bytes, Any] = {}
         for task in self._open_tasks():
             stored = dict(task.items())
@@ -188,7 +196,9 @@ class JobTester:
         """
         records = [record for task in self._open_tasks() if (record := task.commit_record) is not None]
         filtered = {name: sum(r.filtered.get(name, 0) for r in records) for name in self._job.spec.input.filters}
-        return Counts(sum(r.processed for r in records), filtered, sum(r.failed for r in records))
+        totals = (sum(getattr(record, name) for record in records) for name in ("processed", "failed", "late"))
+        processed, failed, late = totals
+        return Counts(processed, filtered, failed, late)
 
     # -- what happens to instances -------------------------------------------------------------------------------
 
@@ -296,6 +306,15 @@ class JobTester:
                 continue
             for offset, record in self._log.read(self._job.source.topic, task.partition, task.source_offset or 0)[0]:
                 yield SourceRecord(partition=task.partition, offset=offset, record=record)
+
+    def _open_windows(self) -> list[tuple[str, str, Any]]:
+        """Group, output key and state of the windows of all tasks that are open."""
+        found = []
+        for task in self._open_tasks():
+            assert isinstance(task.operation, TimedOperation)
+            time = time_of_commit(task.commit_record)
+            found += task.operation.read_states(list(task.items()), self._rows.schema, time)
+        return found
 
     def _decoded(self, task: Task, stored: list[bytes]) -> list[Any]:
         return task.operation.decode_states(stored, self._rows.schema) if stored else []

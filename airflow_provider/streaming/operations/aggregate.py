@@ -148,11 +148,32 @@ class Aggregation:
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
         """See `Operation.decode_states`: the results by name, with the types that rows have in Python."""
-        accumulators = self._accumulators(schema)
-        columns = [column for _, column in self._state_rows(schema).decode(states)]
-        results = _results(self.aggregates, accumulators, columns)
+        results = self.results(states, schema)
         rows = zip(*(python_values(column) for _, column in results), strict=True)
         return [dict(zip((name for name, _ in results), row, strict=True)) for row in rows]
+
+    def results(self, states: Sequence[bytes], schema: pa.Schema) -> list[tuple[str, pa.Array]]:
+        """The results of stored values by name, as columns.
+
+        Args:
+            states: as in `decode_states`.
+            schema: as in `decode_states`.
+        """
+        columns = [column for _, column in self._state_rows(schema).decode(states)]
+        return _results(self.aggregates, self._accumulators(schema), columns)
+
+    def output(
+        self, key_name: str, keys: Sequence[bytes], column: pa.Array, results: list[tuple[str, pa.Array]]
+    ) -> list[tuple[bytes, bytes]]:
+        """What a batch emits: pairs of key and value for the sink.
+
+        Args:
+            key_name: the key column's name.
+            keys: the batch's distinct keys.
+            column: the same, as Arrow has them.
+            results: by name, of each key.
+        """
+        return list(zip(keys, json_rows([(key_name, column.cast(pa.string())), *results]), strict=True))
 
     def _accumulators(self, schema: pa.Schema) -> tuple[Accumulator, ...]:
         result: list[Accumulator] = []
@@ -234,7 +255,8 @@ class GroupedAggregation:
             for accumulator, (existed, before), now in zip(self._accumulators, stored, self._new, strict=True)
         ]
         state = list(zip(self.keys, self._state_rows.encode(merged), strict=True))
-        return Changes(state, list(zip(self.keys, self._rows(merged), strict=True)))
+        results = _results(self._operation.aggregates, self._accumulators, merged)
+        return Changes(state, self._operation.output(self._key_name, self.keys, self._keys, results))
 
     def _without(self, failed: list[FunctionError], old: dict[bytes, bytes | None]) -> Changes:
         """The same without some rows: what is left has room."""
@@ -244,10 +266,6 @@ class GroupedAggregation:
             return Changes([], [], failed)
         grouped = self._operation.group(self._key_name, left)
         return dataclasses.replace(grouped.apply([old[key] for key in grouped.keys]), failed=failed)
-
-    def _rows(self, merged: list[Column]) -> list[bytes]:
-        results = _results(self._operation.aggregates, self._accumulators, merged)
-        return json_rows([(self._key_name, self._keys.cast(pa.string())), *results])
 
 
 def _results(

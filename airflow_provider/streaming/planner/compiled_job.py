@@ -12,9 +12,11 @@ from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.operations.json_decoder import JsonDecoder
 from airflow_provider.streaming.operations.misread_values import MisreadValues
 from airflow_provider.streaming.operations.operation import Operation
+from airflow_provider.streaming.operations.timed_rows import TimedOperation
 from airflow_provider.streaming.planner.job_spec import InputSpec, JobSpec, StoreSpec
 from airflow_provider.streaming.planner.row_types import RowTypes
 from airflow_provider.streaming.planner.source_spec import SourceSpec
+from airflow_provider.streaming.planner.time_plan import operation_in_time
 from airflow_provider.streaming.planner.topic_facts import TopicFacts
 from airflow_provider.streaming.steps import Filter
 
@@ -71,20 +73,21 @@ def compile_job(job: StatefulJob, topics: TopicFacts) -> CompiledJob:
     job.checked()
     assert job.source_topic is not None
     assert job.key is not None
-    assert job.operation is not None
-    decoder = _decoder(job, job.key, job.operation)
+    operation = operation_in_time(job)
+    decoder = _decoder(job, job.key, operation)
     source = SourceSpec(
         application_id=job.application_id,
         topic=job.source_topic,
         schema=job.schema,
         steps=job.steps,
         key_name=job.key,
-        columns=job.operation.columns,
+        columns=operation.columns,
         decoded_by_worker=decoder is not None,
         keeps_records=job.error_policy.topic is not None,
         max_offsets_per_trigger=job.max_offsets_per_trigger,
         kafka_options=job.kafka_options,
         goes_on_after_loss=job.data_loss == "continue",
+        event_time=job.event_time,
     )
     filters = tuple(step.name for step in job.steps if isinstance(step, Filter))
     rocksdb = dataclasses.replace(
@@ -101,10 +104,16 @@ def compile_job(job: StatefulJob, topics: TopicFacts) -> CompiledJob:
             decoder=decoder,
             json=job.schema is not None,
             misread=MisreadValues.of(job.schema),
+            event_time=job.event_time,
             num_partitions=topics.source_partitions if _is_checked(job, topics) else None,
         ),
-        operation=job.operation,
-        store=StoreSpec(name=job.store, rocksdb=rocksdb, delete_retention_ms=topics.delete_retention_ms),
+        operation=operation,
+        store=StoreSpec(
+            name=job.store,
+            rocksdb=rocksdb,
+            delete_retention_ms=topics.delete_retention_ms,
+            segments=operation.segments if isinstance(operation, TimedOperation) else None,
+        ),
         sink_topic=job.sink_topic,
         transaction_timeout_ms=job.transaction_timeout_ms,
         error_policy=job.error_policy,
@@ -137,4 +146,6 @@ def _decoder(job: StatefulJob, key: str, operation: Operation) -> JsonDecoder | 
     kinds = {field.name: field.kind for field in decoder.fields}
     # A double as a key is written by Spark's rules, which are its own.
     plain_key = kinds.get(key, "DOUBLE") != "DOUBLE"
-    return decoder if plain_key and set(operation.columns) <= set(kinds) else None
+    time = job.event_time
+    plain_time = time is None or time.of_record or kinds.get(time.column) == "BIGINT"
+    return decoder if plain_key and plain_time and set(operation.columns) <= set(kinds) else None

@@ -11,7 +11,9 @@ from airflow_provider.kafka.names import changelog_topic
 from airflow_provider.kafka.topic_spec import MAX_MESSAGE_BYTES
 from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.state.options import RocksDBOptions
+from airflow_provider.state.time_segments import TimeSegments
 from airflow_provider.streaming.error_policy import ErrorPolicy
+from airflow_provider.streaming.event_time import EventTime
 from airflow_provider.streaming.operations.json_decoder import JsonDecoder
 from airflow_provider.streaming.operations.misread_values import MisreadValues
 from airflow_provider.streaming.operations.operation import Operation
@@ -30,6 +32,7 @@ class InputSpec:
         decoder: decodes the values in the worker; None when Spark has decoded them.
         json: whether the values have to be JSON, which the worker decides, whether Spark decodes them or the worker.
         misread: finds what Spark would take for something else than was written, where Spark decodes the values.
+        event_time: of the rows; None where none is read.
         num_partitions: of the source, over which its producers spread the groups; None where nothing has to be checked.
     """
 
@@ -39,6 +42,7 @@ class InputSpec:
     decoder: JsonDecoder | None = None
     json: bool = False
     misread: MisreadValues = field(default_factory=MisreadValues)
+    event_time: EventTime | None = None
     num_partitions: int | None = None
 
 
@@ -50,6 +54,7 @@ class StoreSpec:
         name: of the store.
         rocksdb: its settings.
         delete_retention_ms: for how long the changelog keeps tombstones.
+        segments: how the times are cut that its keys begin with; None where they begin with none.
         signature: what the state means that the job writes into an empty store; None while the types of its columns are
             not known.
     """
@@ -57,6 +62,7 @@ class StoreSpec:
     name: str
     rocksdb: RocksDBOptions
     delete_retention_ms: int
+    segments: TimeSegments | None = None
     signature: StoreSignature | None = None
 
 

@@ -28,6 +28,14 @@ from airflow_provider.streaming.worker.computation import TooLargeError, compute
 from airflow_provider.streaming.worker.failure import Failure
 from airflow_provider.streaming.worker.row_validation import validate_rows, without_strays
 from airflow_provider.streaming.worker.task import Task
+from airflow_provider.streaming.worker.task_time import (
+    close_windows,
+    digest_changes,
+    expired_before_ms,
+    groups_of,
+    place_rows,
+    time_of_commit,
+)
 
 __all__ = ["active_step"]
 
@@ -39,7 +47,8 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
         task: RUNNING.
         rows: in the order of the offsets, with the columns ``__offset``, ``__source_key``, ``__filtered`` (index of the
             filter that drops the row, or null), ``__corrupt`` (why the value does not decode, or null), ``__key`` and
-            those of the operation; with a dead-letter topic ``__value`` and ``__timestamp_ms`` too.
+            those of the operation; with event time ``__event_ms``, with a dead-letter topic ``__value`` and
+            ``__timestamp_ms`` too.
         group: gets the offsets.
 
     Raises:
@@ -64,25 +73,28 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
     if failures and not policy.tolerant:
         raise failures[0].error
     # 3. read and compute
-    changes, digest = Changes([], []), 0
-    if good.num_rows:
-        grouped = task.operation.group(job.input.key_name, good)
-        old = task.get_many(grouped.keys)
+    last, keys, old, changes = task.commit_record, list[bytes](), list[bytes | None](), Changes([], [])
+    while True:
+        placed = place_rows(task.operation, job.input.event_time, good, time_of_commit(last))
+        if placed.rows.num_rows == 0:
+            break
+        grouped = task.operation.group(job.input.key_name, placed.rows)
+        keys, old = list(grouped.keys), task.get_many(grouped.keys)
         # A group that has state was found right when it got it.
-        if check is not None and (strays := check.strays(_new(grouped.keys, old))):
-            good, misplaced = without_strays(job.input.topic, task.partition, good, strays, check.partitioner)
-            if not policy.tolerant:
-                raise misplaced[0].error
-            failures += misplaced
-            if good.num_rows:
-                grouped = task.operation.group(job.input.key_name, good)
-                old = task.get_many(grouped.keys)
-    if good.num_rows:
+        strays = [] if check is None else check.strays(groups_of(task.operation, _new(keys, old)))
+        if check is None or not strays:
+            break
+        good, misplaced = without_strays(job.input.topic, task.partition, good, strays, check.partitioner)
+        if not policy.tolerant:
+            raise misplaced[0].error
+        failures += misplaced
+    if placed.rows.num_rows:
         try:
-            changes, digest = compute(job, task.operation, good, grouped, old)
+            changes = compute(job, task.operation, placed.rows, grouped, old)
         except FunctionError as error:
             raise _placed(task, error) from error
         failures += [Failure.of(e.offset, _placed(task, e), e.__cause__ or e) for e in changes.failed]
+    changes = close_windows(task.operation, changes, placed, task.range, job.input.key_name)
     # 4. and 5.
     task.write(
         BatchResult(
@@ -92,7 +104,10 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
             filtered=filtered,
             failed=len(failures),
             dead_letters=() if policy.topic is None else _dead_letters(kept, failures, job.record_limit(policy.topic)),
-            digest_change=digest,
+            late=placed.late,
+            digest_change=digest_changes(task.operation, keys, old, changes),
+            time=placed.after,
+            expired_before_ms=expired_before_ms(task.operation, placed.after, last, job.store.name),
         ),
         group,
     )

@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from airflow_provider.streaming.event_time import EVENT_MS
 from airflow_provider.streaming.operations.json_decoder import JsonDecoder
 from airflow_provider.streaming.operations.json_text import not_json, not_text
 from airflow_provider.streaming.planner.job_spec import JobSpec
@@ -133,12 +134,17 @@ def _decoded(decoder: JsonDecoder, job: JobSpec, rows: pa.Table) -> pa.Table:
     why = [decoded.bad.get(at) for at in range(rows.num_rows)] if decoded.bad else None
     # The record itself is wanted only where it may become a dead letter.
     kept = ("__value", "__timestamp_ms") if job.error_policy.topic is not None else ()
+    event_time = job.input.event_time
+    times = {}
+    if event_time is not None:
+        times[EVENT_MS] = rows.column("__timestamp_ms") if event_time.of_record else decoded.columns[event_time.column]
     return pa.table(
         {
             **{name: rows.column(name) for name in ("__partition", "__offset", "__source_key", *kept)},
             "__filtered": pa.nulls(rows.num_rows, pa.int32()),
             "__corrupt": pa.nulls(rows.num_rows, pa.string()) if why is None else pa.array(why, pa.string()),
             "__key": decoded.columns[job.input.key_name].cast(pa.string()).cast(pa.binary()),
+            **times,
             **decoded.columns,
         }
     )

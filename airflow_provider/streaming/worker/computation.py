@@ -8,7 +8,6 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider.state.digest import digest_change
 from airflow_provider.streaming.operations.function_error import FunctionError
 from airflow_provider.streaming.operations.operation import Changes, GroupedRows, Operation
 from airflow_provider.streaming.planner.job_spec import JobSpec
@@ -25,8 +24,8 @@ class TooLargeError(FunctionError):
 
 def compute(
     job: JobSpec, operation: Operation, rows: pa.Table, grouped: GroupedRows, old: Sequence[bytes | None]
-) -> tuple[Changes, int]:
-    """The changes that rows make, and what they add to the store's digest.
+) -> Changes:
+    """The changes that rows make.
 
     A row whose new state or output is larger than its topic takes counts as one that made the function raise.
 
@@ -46,7 +45,7 @@ def compute(
         if not job.error_policy.tolerant:
             raise _first_too_large(rows, large)
         changes = _row_by_row(job, operation, rows, dict(zip(grouped.keys, old, strict=True)), changes, large)
-    return changes, digest_change(grouped.keys, old, changes.state)
+    return changes
 
 
 def _too_large(job: JobSpec, changes: Changes) -> dict[bytes, str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from airflow_provider.changelog.commit_record import CommitRecord, SourcePosition
+from airflow_provider.changelog.commit_record import CommitRecord, SegmentDigests, SourcePosition
 from airflow_provider.changelog.consumer_group import ConsumerGroup
 from airflow_provider.changelog.replica import Replica
 from airflow_provider.changelog.signature import StoreSignature
@@ -12,6 +12,7 @@ from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.failpoint import FailPoint, FailPoints
 from airflow_provider.launch.instance_settings import InstanceSettings
+from airflow_provider.state.digest import DIGEST_MASK
 from airflow_provider.state.position import Position
 from airflow_provider.state.running_digest import RunningDigest
 from airflow_provider.streaming.planner.job_spec import JobSpec
@@ -71,13 +72,13 @@ class TaskCommitter:
         """
         self._signature = signature
         store, name = self._replica.store, self._replica.name
-        known = None if last is None or renew_digest else last.digests.get(name)
+        known = None if last is None or renew_digest else self._known_digests(last)
         if known is not None:
-            self._digest.resume(int(known, 16))
+            self._digest.resume(known)
         elif last is None and not store.holds_data(name):
-            self._digest.resume(0)
+            self._digest.resume({})
         else:
-            self._digest.rebase(store.scan(name))
+            self._digest.rebase(store.scan(name, self._job.store.segments))
 
     def commit(self, result: BatchResult, last: CommitRecord | None, generation: int, group: ConsumerGroup) -> None:
         """One Kafka transaction, then one RocksDB write batch.
@@ -106,8 +107,9 @@ class TaskCommitter:
         self._failpoints.hit(FailPoint.STORE_BEFORE)
         before = self._replica.store.position or Position()
         to = self._replica.position_after_commit(offset, len(state) + 1, record.committed_at_ms)
-        self._replica.store.write({self._replica.name: state}, before.moved(changelog, to, record.to_bytes()))
-        self._digest.add(result.digest_change)
+        expired = self._newly_expired(record, last)
+        self._replica.store.write({self._replica.name: state}, before.moved(changelog, to, record.to_bytes()), expired)
+        self._digest.add(result.digest_change, result.expired_before_ms)
         self._failpoints.hit(FailPoint.STORE_DONE)
         self._replica.set_end(offset)
 
@@ -117,6 +119,19 @@ class TaskCommitter:
             self._writer.close()
             self._writer = None
         self._digest.resume(None)
+
+    def _known_digests(self, last: CommitRecord) -> Mapping[int, int] | None:
+        name, segments = self._replica.name, self._job.store.segments
+        if segments is None:
+            known = last.digests.get(name)
+            return None if known is None else {0: int(known, 16)}
+        of_segments = last.segment_digests.get(name)
+        return None if of_segments is None else of_segments.digests_of(segments)
+
+    def _newly_expired(self, record: CommitRecord, last: CommitRecord | None) -> dict[str, int]:
+        """What expires with a commit: one range, and only where there is something new."""
+        before = {} if last is None else last.expired_before_ms
+        return {store: time for store, time in record.expired_before_ms.items() if before.get(store) != time}
 
     def _next_record(self, result: BatchResult, last: CommitRecord | None, generation: int) -> CommitRecord:
         filtered = dict(last.filtered) if last else {}
@@ -128,8 +143,8 @@ class TaskCommitter:
         for topic, number in written.items():
             if topic is not None:
                 outputs[topic] = outputs.get(topic, 0) + number
-        source = job.input.topic
-        digest = self._digest.after(result.digest_change)
+        source, name = job.input.topic, self._replica.name
+        digests, segments = self._digest.after(result.digest_change, result.expired_before_ms), job.store.segments
         return CommitRecord(
             application_id=job.application_id,
             task=self._task_id,
@@ -142,7 +157,12 @@ class TaskCommitter:
             processed=(last.processed if last else 0) + result.rows,
             filtered=filtered,
             failed=(last.failed if last else 0) + result.failed,
-            digests={} if digest is None else {self._replica.name: f"{digest:016x}"},
-            signature={} if self._signature is None else {self._replica.name: self._signature},
+            digests={} if digests is None else {name: f"{sum(digests.values()) & DIGEST_MASK:016x}"},
+            stream_time_ms=result.time.stream_time_ms,
+            watermark_ms=result.time.watermark_ms,
+            late=(last.late if last else 0) + result.late,
+            expired_before_ms={} if result.expired_before_ms is None else {name: result.expired_before_ms},
+            segment_digests={} if digests is None or segments is None else {name: SegmentDigests.of(segments, digests)},
+            signature={} if self._signature is None else {name: self._signature},
             outputs=outputs,
         )

@@ -1,0 +1,155 @@
+"""Windows through the tester, against a reference in plain Python."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from airflow_provider.streaming import StatefulJob, window
+from airflow_provider.streaming import functions as F
+from airflow_provider.streaming.windows import SessionWindow, Window
+from airflow_provider.testing import JobTester, check_batching
+
+Row = dict[str, Any]
+
+SCHEMA = "customer STRING, amount BIGINT, at BIGINT"
+RESULTS = (F.count().alias("n"), F.sum("amount").alias("spent"), F.max("amount").alias("most"))
+FIRST_AND_LAST = (F.first("amount").alias("first"), F.last("amount").alias("last"))
+
+CASES = {
+    "tumbling": window("at", "10 seconds"),
+    "tumbling, from 3 s on": window("at", "10 seconds", "10 seconds", "3 seconds"),
+    "hopping": window("at", "10 seconds", "5 seconds"),
+    "hopping, no multiple": window("at", "10 seconds", "3 seconds", "1 second"),
+    "hopping, far apart": window("at", "60 seconds", "7 seconds"),
+}
+
+
+def job_of(windows: Window | SessionWindow, delay: str, emit: Any = "update", results: Any = None) -> StatefulJob:
+    return (
+        StatefulJob("windows")
+        .source("orders", schema=SCHEMA, event_time="at", watermark=delay)
+        .group_by("customer", windows)
+        .aggregate(*(results or (*RESULTS, *FIRST_AND_LAST)), emit=emit)
+        .sink("out")
+    )
+
+
+def iso(ms: int) -> str:
+    text = datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{text}.{ms % 1000:03d}Z"
+
+
+@dataclass
+class Reference:
+    """One row after the other, as the page on semantics says it."""
+
+    starts: Callable[[int], list[int]]
+    size: int
+    delay: int
+    rows: dict[tuple[int, str], list[int]] = field(default_factory=dict)
+    mark: int | None = None
+    late: int = 0
+
+    def add(self, row: Row) -> None:
+        at = row["at"]
+        self.mark = at - self.delay if self.mark is None else max(self.mark, at - self.delay)
+        starts = [start for start in self.starts(at) if start + self.size > self.mark]
+        self.late += not starts
+        for start in starts:
+            self.rows.setdefault((start, row["customer"]), []).append(row["amount"])
+
+    def value(self, start: int, customer: str) -> Row:
+        amounts = self.rows[start, customer]
+        return {
+            "customer": customer,
+            "window": {"start": iso(start), "end": iso(start + self.size)},
+            "n": len(amounts),
+            "spent": sum(amounts),
+            "most": max(amounts),
+            "first": amounts[0],
+            "last": amounts[-1],
+        }
+
+    def values(self, *, closed: bool | None = None) -> dict[str, Row]:
+        assert self.mark is not None
+        return {
+            f"{customer}@{iso(start)}": self.value(start, customer)
+            for start, customer in self.rows
+            if closed is None or (start + self.size <= self.mark) is closed
+        }
+
+
+def reference_of(windows: Window, delay_ms: int) -> Reference:
+    def starts(at: int) -> list[int]:
+        low = at - windows.size_ms - windows.slide_ms
+        first = low + (windows.offset_ms - low) % windows.slide_ms
+        return [s for s in range(first, at + 1, windows.slide_ms) if s <= at < s + windows.size_ms]
+
+    return Reference(starts, windows.size_ms, delay_ms)
+
+
+def random_rows(randomness: random.Random, number: int) -> list[Row]:
+    """Times that go on, jump, come late, and are negative at first."""
+    now, rows = randomness.choice([-100_000, 0, 1_700_000_000_123]), []
+    for _ in range(number):
+        now += randomness.choice([0, 0, 100, 1_000, 3_000, 3_000, 40_000] if randomness.random() < 0.9 else [-20_000])
+        at = now - randomness.choice([0, 0, 0, 1, 999, 5_000, 12_000, 30_000])
+        rows.append({"customer": randomness.choice("abc"), "amount": randomness.randrange(-9, 100), "at": at})
+    return rows
+
+
+def run(job: StatefulJob, rows: list[Row], randomness: random.Random) -> tuple[dict[str, Row], list[Row], JobTester]:
+    """The last output by key, all outputs, and the tester, after micro-batches of random sizes and faults."""
+    tester = JobTester(job)
+    begin = 0
+    while begin < len(rows):
+        size = randomness.randint(1, 12)
+        tester.pipe_inputs(rows[begin : begin + size])
+        begin += size
+        match randomness.randrange(8):
+            case 0:
+                tester.restart()
+            case 1:
+                tester.restart(store="empty")
+            case 2:
+                tester.promote_standby()
+    outputs = tester.read_output()
+    return {o.key: o.value for o in outputs}, [o.value for o in outputs], tester
+
+
+@pytest.mark.parametrize("delay_ms", [0, 8_000, 45_000])
+@pytest.mark.parametrize("windows", CASES.values(), ids=CASES)
+def test_windows_are_those_of_the_reference(windows: Window, delay_ms: int) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
+    randomness = random.Random(seed)
+    rows = random_rows(randomness, 120)
+    expected = reference_of(windows, delay_ms)
+    for row in rows:
+        expected.add(row)
+    for emit in ("update", "close"):
+        last, outputs, tester = run(job_of(windows, f"{delay_ms} milliseconds", emit), rows, randomness)
+        with tester:
+            closed = None if emit == "update" else True
+            assert last == expected.values(closed=closed)
+            if emit == "close":
+                assert len(outputs) == len(last)  # each once
+            assert tester.counts.late == expected.late
+            assert tester.counts.processed == len(rows)
+            assert tester.states().keys() == expected.values(closed=False).keys()
+            for name, state in tester.states().items():
+                value = expected.values(closed=False)[name]
+                assert {**state, "window": None, "customer": None} == {**value, "window": None, "customer": None}
+
+
+@pytest.mark.parametrize("emit", ["update", "close"])
+@pytest.mark.parametrize("windows", CASES.values(), ids=CASES)
+def test_windows_do_not_depend_on_where_micro_batches_end(windows: Window, emit: Any) -> None:
+    rows = random_rows(random.Random(7), 40)
+    check_batching(job_of(windows, "8 seconds", emit), rows, cuts=4)
