@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow.sdk import Context
@@ -27,6 +27,8 @@ class CreateChangelogTopicsOperator(ControlOperator):
         replication_factor: of the topics; None takes the cluster's default and accepts any.
         output_topics: sinks and dead-letter topics, created with the sources' number of partitions where they do not
             exist; those that do are left as they are.
+        retention_ms: by store of windows, for how long its changelog keeps a record at least, in ms; an instance that
+            finds another says how long it has to be. Its changelog is made with ``cleanup.policy=compact,delete``.
         kwargs: see `ControlOperator`.
 
     Returns:
@@ -50,6 +52,7 @@ class CreateChangelogTopicsOperator(ControlOperator):
         stores: str | Sequence[str] = ("state",),
         replication_factor: int | None = None,
         output_topics: str | Sequence[str] = (),
+        retention_ms: Mapping[str, int] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(application_id=application_id, **kwargs)
@@ -57,6 +60,7 @@ class CreateChangelogTopicsOperator(ControlOperator):
         self.stores = stores
         self.replication_factor = replication_factor
         self.output_topics = output_topics
+        self.retention_ms = retention_ms
 
     def has_no_control_topics(self) -> bool:
         """False: what it creates need not be there, so a missing source is looked for again with another try."""
@@ -73,6 +77,7 @@ class CreateChangelogTopicsOperator(ControlOperator):
             parse_names("stores", self.stores),
             parse_if_given(parse_whole, "replication_factor", self.replication_factor, minimum=1),
             parse_names("output_topics", self.output_topics) if self.output_topics not in ("", "[]", (), []) else (),
+            {store: parse_whole("retention_ms", ms, minimum=1) for store, ms in (self.retention_ms or {}).items()},
         )
         self.log.info("Created %s of %s", list(made.created) or "none", [*made.changelogs, *made.control])
         plain: dict[str, Any] = to_plain(made)

@@ -53,6 +53,8 @@ class StoreSignature:
         key_type: its type, on which the bytes of the keys depend.
         operation: ``aggregate`` or ``process``.
         window: the windows of event time that the state is kept by beside the key; None for none.
+        segment_ms: how long the segments are in which such a store is kept (`state.time_segments`): as its first commit
+            has it, because keys may depend on it.
         version: of the state of a function, as its author counts; None for aggregates.
         aggregates: all that the rows of the store may hold, in the order in which they were added.
         layouts: which of them a row holds, by their places in `aggregates`; the first is layout 1.
@@ -63,6 +65,7 @@ class StoreSignature:
     key_type: str
     operation: str
     window: str | None = None
+    segment_ms: int | None = None
     version: int | None = None
     aggregates: tuple[KeptAggregate, ...] = ()
     layouts: tuple[tuple[int, ...], ...] = ()

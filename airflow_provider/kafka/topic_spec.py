@@ -39,6 +39,7 @@ MAX_MESSAGE_BYTES: Final = 1_048_588
 
 _DELETE_RETENTION: Final = "delete.retention.ms"
 _MIN_IN_SYNC: Final = "min.insync.replicas"
+_RETENTION: Final = "retention.ms"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,9 +109,23 @@ class TopicDifference:
 
 
 def changelog_spec(
-    application_id: str, store: str, partitions: int, replication_factor: int | None = None
+    application_id: str,
+    store: str,
+    partitions: int,
+    replication_factor: int | None = None,
+    retention_ms: int | None = None,
 ) -> TopicSpec:
-    """The changelog of a store: compacted, with deletions kept as long as Kafka does by default."""
+    """The changelog of a store: compacted, with deletions kept as long as Kafka does by default.
+
+    Args:
+        application_id: the application.
+        store: its name.
+        partitions: of the source.
+        replication_factor: at least this many replicas; None as in `TopicSpec`.
+        retention_ms: of a store of windows, for how long at least a record is kept; the brokers delete older ones, so
+            that closed windows need no deletion each. None for a store whose keys stay.
+    """
+    expiry = {} if retention_ms is None else {"cleanup.policy": "compact,delete", _RETENTION: str(retention_ms)}
     return TopicSpec(
         name=changelog_topic(application_id, store),
         partitions=partitions,
@@ -123,7 +138,9 @@ def changelog_spec(
             "compression.type": "producer",
             "message.timestamp.type": "CreateTime",
             **_in_sync(replication_factor),
+            **expiry,
         },
+        required=frozenset({"cleanup.policy", *expiry}),
     )
 
 
@@ -256,7 +273,7 @@ def differences(spec: TopicSpec, found: TopicDescription) -> Iterator[TopicDiffe
         )
     for name in sorted(spec.required):
         wanted, has = spec.config.get(name), found.config.get(name)
-        if wanted is not None and has != wanted:
+        if wanted is not None and not _fits(name, wanted, has):
             yield TopicDifference(
                 f"topic {spec.name!r} has {name}={has}, {wanted} is needed: without it records would be lost.",
                 f"Set it with {config_command(spec.name, name, wanted)}, after you know why it was changed.",
@@ -264,6 +281,17 @@ def differences(spec: TopicSpec, found: TopicDescription) -> Iterator[TopicDiffe
             )
 
 
+def _fits(name: str, wanted: str, has: str | None) -> bool:
+    if has is None or wanted == has:
+        return wanted == has
+    if name == "cleanup.policy":
+        return set(wanted.split(",")) == set(has.split(","))
+    if name == _RETENTION:  # longer loses nothing; -1 is without end
+        return int(wanted) >= 0 and (int(has) < 0 or int(has) >= int(wanted))
+    return False
+
+
 def config_command(topic: str, name: str, value: str) -> str:
     """What gives a topic a setting, as a person types it."""
-    return f"kafka-configs --alter --entity-type topics --entity-name {topic} --add-config {name}={value}"
+    shown = f"[{value}]" if "," in value else value
+    return f"kafka-configs --alter --entity-type topics --entity-name {topic} --add-config {name}={shown}"

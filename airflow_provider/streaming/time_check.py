@@ -5,6 +5,7 @@ from __future__ import annotations
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.event_time import EventTime
 from airflow_provider.streaming.operations.aggregate import Aggregation
+from airflow_provider.streaming.operations.aggregate_function import Function
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.windowed_aggregate import WINDOW, Emit
 from airflow_provider.streaming.windows import SessionWindow, Window
@@ -49,6 +50,13 @@ def check_time(
             f"group_by() got {window.text} for process(): its function keeps one state for each key. Use aggregate(), "
             "or make the window a part of the key with with_column()."
         )
+    if isinstance(window, SessionWindow):
+        for aggregate in operation.aggregates:
+            if aggregate.function in (Function.FIRST, Function.LAST):
+                raise ConfigurationError(
+                    f"aggregate() names {aggregate.name!r} in a session: where two sessions become one, nobody knows "
+                    "which of their rows came first. Use min or max, or a window() of one size."
+                )
     if WINDOW in (key, *(aggregate.name for aggregate in operation.aggregates)):
         raise ConfigurationError(
             f"A job with windows cannot have a key or a result named {WINDOW!r}: the output has the window there. "

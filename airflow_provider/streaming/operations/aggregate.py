@@ -243,20 +243,39 @@ class GroupedAggregation:
 
     def apply(self, old: Sequence[bytes | None], tolerant: bool = False) -> Changes:
         """See `GroupedRows.apply`."""
-        stored = self._state_rows.decode(old)
+        rows, results, failed = self.merged([old])
+        if failed:
+            if not tolerant:
+                raise failed[0]
+            return self._without(failed, dict(zip(self.keys, old, strict=True)))
+        state = list(zip(self.keys, rows, strict=True))
+        return Changes(state, self._operation.output(self._key_name, self.keys, self._keys, results))
+
+    def merged(
+        self, olds: Sequence[Sequence[bytes | None]]
+    ) -> tuple[list[bytes], list[tuple[str, pa.Array]], list[FunctionError]]:
+        """The keys' new state and results, and the rows that have no room in it: then the two are empty.
+
+        Args:
+            olds: the keys' state, as in `apply`; more than one where states become one. They must keep no first and
+                last then: which row came first is not kept.
+        """
+        stored, *others = (self._state_rows.decode(old) for old in olds)
+        for other in others:
+            stored = [
+                (existed | more, merge(accumulator, more, after, before))
+                for accumulator, (existed, before), (more, after) in zip(self._accumulators, stored, other, strict=True)
+            ]
         if self._bounds:
             kept = [column for _, column in stored]
             if failed := overflows(self._bounds, self.keys, self._rows_in, kept):
-                if not tolerant:
-                    raise failed[0]
-                return self._without(failed, dict(zip(self.keys, old, strict=True)))
+                return [], [], failed
         merged = [
             merge(accumulator, existed, before, now)
             for accumulator, (existed, before), now in zip(self._accumulators, stored, self._new, strict=True)
         ]
-        state = list(zip(self.keys, self._state_rows.encode(merged), strict=True))
         results = _results(self._operation.aggregates, self._accumulators, merged)
-        return Changes(state, self._operation.output(self._key_name, self.keys, self._keys, results))
+        return self._state_rows.encode(merged), results, []
 
     def _without(self, failed: list[FunctionError], old: dict[bytes, bytes | None]) -> Changes:
         """The same without some rows: what is left has room."""
@@ -265,7 +284,10 @@ class GroupedAggregation:
         if left.num_rows == 0:
             return Changes([], [], failed)
         grouped = self._operation.group(self._key_name, left)
-        return dataclasses.replace(grouped.apply([old[key] for key in grouped.keys]), failed=failed)
+        # A row that counts in several windows may have made room in one of them for what now has none.
+        rest = grouped.apply([old[key] for key in grouped.keys], tolerant=True)
+        every = sorted([*failed, *rest.failed], key=lambda error: error.offset)
+        return dataclasses.replace(rest, failed=every)
 
 
 def _results(

@@ -13,7 +13,7 @@ from airflow_provider.state.time_segments import PREFIX_BYTES, times_of
 from airflow_provider.streaming.operations.json_rows import iso_times
 from airflow_provider.streaming.windows import Window
 
-__all__ = ["groups_of", "output_keys", "starts_of_rows", "window_column", "with_time"]
+__all__ = ["bounds_column", "groups_of", "output_keys", "starts_of_rows", "window_column", "with_time"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -68,8 +68,13 @@ def window_column(keys: Sequence[bytes], size_ms: int) -> pa.StructArray:
         size_ms: how long each window is.
     """
     starts = times_of(keys)
+    return bounds_column(starts, starts + size_ms)
+
+
+def bounds_column(starts: Ints | Sequence[int], ends: Ints | Sequence[int]) -> pa.StructArray:
+    """Windows of any starts and ends, epoch ms, as `window_column` has them."""
     kind = pa.timestamp("ms", tz="UTC")
-    columns = [pa.array(times).cast(kind) for times in (starts, starts + size_ms)]
+    columns = [pa.array(times, pa.int64()).cast(kind) for times in (starts, ends)]
     return pa.StructArray.from_arrays(columns, ["start", "end"])
 
 

@@ -57,12 +57,15 @@ class WindowedAggregation(Aggregation):
 
     def signature(self, key_name: str, key_type: pa.DataType, schema: pa.Schema) -> StoreSignature:
         """See `Operation.signature`."""
-        return dataclasses.replace(super().signature(key_name, key_type, schema), window=self.windows.text)
+        plain = super().signature(key_name, key_type, schema)
+        return dataclasses.replace(plain, window=self.windows.text, segment_ms=self.segments.length_ms)
 
     @property
     def segments(self) -> TimeSegments:
         """See `TimedOperation.segments`."""
         slide = self.windows.slide_ms
+        if self.stored is not None and self.stored.segment_ms is not None:
+            return TimeSegments(self.stored.segment_ms, self.windows.offset_ms)
         slides = -(-(self.windows.size_ms + self.delay_ms) // (_SEGMENTS * slide))
         return TimeSegments(slides * slide, self.windows.offset_ms)
 

@@ -12,7 +12,6 @@ from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.operations.json_decoder import JsonDecoder
 from airflow_provider.streaming.operations.misread_values import MisreadValues
 from airflow_provider.streaming.operations.operation import Operation
-from airflow_provider.streaming.operations.timed_rows import TimedOperation
 from airflow_provider.streaming.planner.job_spec import InputSpec, JobSpec, StoreSpec
 from airflow_provider.streaming.planner.row_types import RowTypes
 from airflow_provider.streaming.planner.source_spec import SourceSpec
@@ -108,12 +107,7 @@ def compile_job(job: StatefulJob, topics: TopicFacts) -> CompiledJob:
             num_partitions=topics.source_partitions if _is_checked(job, topics) else None,
         ),
         operation=operation,
-        store=StoreSpec(
-            name=job.store,
-            rocksdb=rocksdb,
-            delete_retention_ms=topics.delete_retention_ms,
-            segments=operation.segments if isinstance(operation, TimedOperation) else None,
-        ),
+        store=StoreSpec(name=job.store, rocksdb=rocksdb, delete_retention_ms=topics.delete_retention_ms),
         sink_topic=job.sink_topic,
         transaction_timeout_ms=job.transaction_timeout_ms,
         error_policy=job.error_policy,

@@ -11,7 +11,6 @@ from airflow_provider.kafka.names import changelog_topic
 from airflow_provider.kafka.topic_spec import MAX_MESSAGE_BYTES
 from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.state.options import RocksDBOptions
-from airflow_provider.state.time_segments import TimeSegments
 from airflow_provider.streaming.error_policy import ErrorPolicy
 from airflow_provider.streaming.event_time import EventTime
 from airflow_provider.streaming.operations.json_decoder import JsonDecoder
@@ -54,7 +53,6 @@ class StoreSpec:
         name: of the store.
         rocksdb: its settings.
         delete_retention_ms: for how long the changelog keeps tombstones.
-        segments: how the times are cut that its keys begin with; None where they begin with none.
         signature: what the state means that the job writes into an empty store; None while the types of its columns are
             not known.
     """
@@ -62,7 +60,6 @@ class StoreSpec:
     name: str
     rocksdb: RocksDBOptions
     delete_retention_ms: int
-    segments: TimeSegments | None = None
     signature: StoreSignature | None = None
 
 

@@ -102,7 +102,8 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
             source_offset=next_offset,
             rows=rows.num_rows,
             filtered=filtered,
-            failed=len(failures),
+            # One record may fail in several windows.
+            failed=len({failure.offset for failure in failures}),
             dead_letters=() if policy.topic is None else _dead_letters(kept, failures, job.record_limit(policy.topic)),
             late=placed.late,
             digest_change=digest_changes(task.operation, keys, old, changes),

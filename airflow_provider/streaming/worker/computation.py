@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from airflow_provider.streaming.operations.function_error import FunctionError
 from airflow_provider.streaming.operations.operation import Changes, GroupedRows, Operation
+from airflow_provider.streaming.operations.session_aggregate import SessionAggregation
 from airflow_provider.streaming.planner.job_spec import JobSpec
 
 __all__ = ["TooLargeError", "compute"]
@@ -38,10 +39,13 @@ def compute(
 
     Raises:
         FunctionError: the user's function raised, and the job's policy is to fail.
-        TooLargeError: state or output is too large, and the job's policy is to fail.
+        TooLargeError: state or output is too large, and the job's policy is to fail, or it is a session's.
     """
     changes = grouped.apply(old, job.error_policy.tolerant)
     if large := _too_large(job, changes):
+        if isinstance(operation, SessionAggregation):
+            # A session is made of many rows, and none of them alone can be left out.
+            raise _first_too_large(rows, dict(zip(operation.groups(list(large)), large.values(), strict=True)))
         if not job.error_policy.tolerant:
             raise _first_too_large(rows, large)
         changes = _row_by_row(job, operation, rows, dict(zip(grouped.keys, old, strict=True)), changes, large)

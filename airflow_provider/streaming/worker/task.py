@@ -31,7 +31,7 @@ from airflow_provider.streaming.worker.state_check import continued_signature
 from airflow_provider.streaming.worker.task_committer import TaskCommitter
 from airflow_provider.streaming.worker.task_life import TaskLife
 from airflow_provider.streaming.worker.task_report import open_task_status
-from airflow_provider.streaming.worker.task_time import groups_of
+from airflow_provider.streaming.worker.task_time import groups_of, segments_of
 
 __all__ = ["Task"]
 
@@ -232,7 +232,7 @@ class Task:
             self._life.transition(TaskState.RUNNING)
             self.operation = self.job.operation if signature is None else self.job.operation.going_on(signature)
             self.partition_check = self._new_partition_check()  # the store may hold more than when it last owned it
-            self._committer.begin(record, self._renew_digest, signature)
+            self._committer.begin(record, self._renew_digest, signature, segments_of(self.operation))
             self._ownership.resume(self.source_offset)
             self._renew_digest = False
             return

@@ -15,6 +15,7 @@ from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.digest import DIGEST_MASK
 from airflow_provider.state.position import Position
 from airflow_provider.state.running_digest import RunningDigest
+from airflow_provider.state.time_segments import TimeSegments
 from airflow_provider.streaming.planner.job_spec import JobSpec
 from airflow_provider.streaming.worker.batch_result import BatchResult
 from airflow_provider.streaming.worker.kafka_clients import TaskProducer
@@ -49,6 +50,7 @@ class TaskCommitter:
         self._writer: TaskProducer | None = None
         self._digest = RunningDigest()
         self._signature: StoreSignature | None = None
+        self._segments: TimeSegments | None = None
 
     def fence(self) -> None:
         """Fence every earlier owner and abort what it left open.
@@ -62,15 +64,22 @@ class TaskCommitter:
         self._writer.fence()
         self._failpoints.hit(FailPoint.FENCE_DONE)
 
-    def begin(self, last: CommitRecord | None, renew_digest: bool, signature: StoreSignature | None) -> None:
+    def begin(
+        self,
+        last: CommitRecord | None,
+        renew_digest: bool,
+        signature: StoreSignature | None,
+        segments: TimeSegments | None = None,
+    ) -> None:
         """Go on from the last commit's digest; where there is none, from what the store holds.
 
         Args:
             last: the last commit; None before the first.
             renew_digest: whether its digest is not believed.
             signature: what the state means from the next commit on; None while that is not known.
+            segments: of the store's keys; None where they begin with no time.
         """
-        self._signature = signature
+        self._signature, self._segments = signature, segments
         store, name = self._replica.store, self._replica.name
         known = None if last is None or renew_digest else self._known_digests(last)
         if known is not None:
@@ -78,7 +87,7 @@ class TaskCommitter:
         elif last is None and not store.holds_data(name):
             self._digest.resume({})
         else:
-            self._digest.rebase(store.scan(name, self._job.store.segments))
+            self._digest.rebase(store.scan(name, segments))
 
     def commit(self, result: BatchResult, last: CommitRecord | None, generation: int, group: ConsumerGroup) -> None:
         """One Kafka transaction, then one RocksDB write batch.
@@ -121,7 +130,7 @@ class TaskCommitter:
         self._digest.resume(None)
 
     def _known_digests(self, last: CommitRecord) -> Mapping[int, int] | None:
-        name, segments = self._replica.name, self._job.store.segments
+        name, segments = self._replica.name, self._segments
         if segments is None:
             known = last.digests.get(name)
             return None if known is None else {0: int(known, 16)}
@@ -144,7 +153,7 @@ class TaskCommitter:
             if topic is not None:
                 outputs[topic] = outputs.get(topic, 0) + number
         source, name = job.input.topic, self._replica.name
-        digests, segments = self._digest.after(result.digest_change, result.expired_before_ms), job.store.segments
+        digests, segments = self._digest.after(result.digest_change, result.expired_before_ms), self._segments
         return CommitRecord(
             application_id=job.application_id,
             task=self._task_id,

@@ -8,12 +8,21 @@ import pyarrow as pa
 
 from airflow_provider.changelog.commit_record import CommitRecord
 from airflow_provider.state.digest import digest_change, digests_by_segment
+from airflow_provider.state.time_segments import TimeSegments
 from airflow_provider.streaming.event_time import EVENT_MS, EventTime
 from airflow_provider.streaming.operations.operation import Changes, Operation
 from airflow_provider.streaming.operations.stream_time import StreamTime, watermarks
 from airflow_provider.streaming.operations.timed_rows import StoreRange, TimedOperation, TimedRows
 
-__all__ = ["close_windows", "digest_changes", "expired_before_ms", "groups_of", "place_rows", "time_of_commit"]
+__all__ = [
+    "close_windows",
+    "digest_changes",
+    "expired_before_ms",
+    "groups_of",
+    "place_rows",
+    "segments_of",
+    "time_of_commit",
+]
 
 
 def time_of_commit(record: CommitRecord | None) -> StreamTime:
@@ -42,6 +51,11 @@ def groups_of(operation: Operation, keys: Sequence[bytes]) -> list[bytes]:
     """The groups that some keys of a store belong to, each once."""
     groups = operation.groups(keys) if isinstance(operation, TimedOperation) else keys
     return list(dict.fromkeys(groups))
+
+
+def segments_of(operation: Operation) -> TimeSegments | None:
+    """How the keys of an operation's store are cut; None where they begin with no time."""
+    return operation.segments if isinstance(operation, TimedOperation) else None
 
 
 def close_windows(
@@ -78,12 +92,15 @@ def digest_changes(
         old: their values before, in the same order.
         changes: in any order.
     """
+    if not changes.state:
+        return {}
     if not isinstance(operation, TimedOperation):
         return {0: digest_change(keys, old, changes.state)}
     before, state = dict(zip(keys, old, strict=True)), changes.state
 
     def digest(begin: int, end: int) -> int:
         part = state[begin:end]
-        return digest_change([key for key, _ in part], [before[key] for key, _ in part], part)
+        # A key that was not looked up cannot be there.
+        return digest_change([key for key, _ in part], [before.get(key) for key, _ in part], part)
 
     return digests_by_segment(operation.segments, [key for key, _ in state], digest)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.streaming import StatefulJob, window
+from airflow_provider.streaming import StatefulJob, session_window, window
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.windows import SessionWindow, Window
 from airflow_provider.testing import JobTester, check_batching
@@ -153,3 +153,104 @@ def test_windows_are_those_of_the_reference(windows: Window, delay_ms: int) -> N
 def test_windows_do_not_depend_on_where_micro_batches_end(windows: Window, emit: Any) -> None:
     rows = random_rows(random.Random(7), 25)
     check_batching(job_of(windows, "8 seconds", emit), rows, cuts=3)
+
+
+@dataclass
+class Session:
+    start: int
+    end: int
+    amounts: list[int]
+
+
+@dataclass
+class SessionReference:
+    """One row after the other, as the page on semantics says it."""
+
+    gap: int
+    delay: int
+    sessions: dict[str, list[Session]] = field(default_factory=dict)
+    mark: int | None = None
+    late: int = 0
+
+    def add(self, row: Row) -> None:
+        at = row["at"]
+        self.mark = at - self.delay if self.mark is None else max(self.mark, at - self.delay)
+        if at + self.gap <= self.mark:
+            self.late += 1
+            return
+        mine, others = Session(at, at + self.gap, [row["amount"]]), []
+        for session in self.sessions.get(row["customer"], []):
+            if session.end > self.mark and session.start <= at + self.gap and session.end >= at:
+                amounts = session.amounts + mine.amounts
+                mine = Session(min(mine.start, session.start), max(mine.end, session.end), amounts)
+            else:
+                others.append(session)
+        self.sessions[row["customer"]] = [*others, mine]
+
+    def values(self, *, closed: bool | None = None) -> dict[str, Row]:
+        assert self.mark is not None
+        return {
+            f"{customer}@{iso(s.start)}": {
+                "customer": customer,
+                "window": {"start": iso(s.start), "end": iso(s.end)},
+                "n": len(s.amounts),
+                "spent": sum(s.amounts),
+                "most": max(s.amounts),
+            }
+            for customer, sessions in self.sessions.items()
+            for s in sessions
+            if closed is None or (s.end <= self.mark) is closed
+        }
+
+
+@pytest.mark.parametrize(("gap_ms", "delay_ms"), [(4_000, 0), (4_000, 9_000), (15_000, 3_000), (1_000, 60_000)])
+def test_sessions_are_those_of_the_reference(gap_ms: int, delay_ms: int) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
+    randomness = random.Random(seed)
+    rows = random_rows(randomness, 100)
+    expected = SessionReference(gap_ms, delay_ms)
+    for row in rows:
+        expected.add(row)
+    sessions = session_window("at", f"{gap_ms} milliseconds")
+    for emit in ("update", "close"):
+        last, outputs, tester = run(job_of(sessions, f"{delay_ms} milliseconds", emit, RESULTS), rows, randomness)
+        with tester:
+            found = {key: value for key, value in last.items() if value is not None}
+            assert found == expected.values(closed=None if emit == "update" else True)
+            if emit == "close":
+                assert len(outputs) == len(last)  # each once
+            assert tester.counts.late == expected.late
+            open_ = expected.values(closed=False)
+            assert tester.states().keys() == open_.keys()
+            for name, state in tester.states().items():
+                assert {**state, "window": None, "customer": None} == {**open_[name], "window": None, "customer": None}
+
+
+@pytest.mark.parametrize("emit", ["update", "close"])
+def test_sessions_do_not_depend_on_where_micro_batches_end(emit: Any) -> None:
+    rows = random_rows(random.Random(8), 25)
+    check_batching(job_of(session_window("at", "4 seconds"), "8 seconds", emit, RESULTS), rows, cuts=3)
+
+
+def test_two_sessions_that_touch_become_one_and_the_later_ones_record_is_deleted() -> None:
+    with JobTester(job_of(session_window("at", "10 seconds"), "1 minute", "update", RESULTS)) as tester:
+        tester.pipe_inputs([{"customer": "a", "amount": 1, "at": at} for at in (0, 20_000)])
+        assert [o.key for o in tester.read_output()] == ["a@1970-01-01T00:00:00.000Z", "a@1970-01-01T00:00:20.000Z"]
+        tester.pipe_input({"customer": "a", "amount": 1, "at": 10_000})
+        gone, merged = tester.read_output()
+        assert (gone.key, gone.value) == ("a@1970-01-01T00:00:20.000Z", None)
+        assert merged.value["window"] == {"start": "1970-01-01T00:00:00.000Z", "end": "1970-01-01T00:00:30.000Z"}
+        assert merged.value["n"] == 3
+
+
+def test_a_store_holds_no_window_that_is_over() -> None:
+    with JobTester(job_of(CASES["tumbling"], "0 seconds")) as tester:
+        for at in range(0, 400_000, 1_000):
+            if at % 50_000 == 0:
+                tester.pipe_inputs([{"customer": c, "amount": 1, "at": at + n} for n in range(20) for c in "abcdefgh"])
+        (task,) = tester._active.tasks.values()  # noqa: SLF001
+        assert len(list(task.items())) == 8
+        tester.promote_standby()
+        (task,) = tester._active.tasks.values()  # noqa: SLF001
+        assert len(list(task.items())) == 8
