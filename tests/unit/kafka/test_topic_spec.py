@@ -147,3 +147,34 @@ def test_metrics_are_kept_for_a_week_and_not_compacted() -> None:
         config = {**spec.config, "cleanup.policy": policy}
         found = TopicDescription(name=spec.name, partitions=1, replication_factor=3, config=config)
         assert f"has cleanup.policy={policy}, delete is needed" in str(mismatch(spec, found))
+
+
+WINDOWS = changelog_spec("orders", "state", partitions=6, retention_ms=1_000)
+
+
+@pytest.mark.parametrize(
+    ("policy", "retention", "fits"),
+    [
+        ("compact,delete", "1000", True),
+        ("delete,compact", "2000", True),
+        ("compact,delete", "-1", True),
+        ("compact,delete", "999", False),
+        ("compact", "1000", False),
+        ("delete", "1000", False),
+    ],
+)
+def test_changelog_of_windows_is_deleted_behind_them_and_not_before(policy: str, retention: str, fits: bool) -> None:
+    found = with_config(cleanup_policy=policy, retention_ms=retention)
+    assert (mismatch(WINDOWS, found) is None) is fits
+
+
+def test_changelog_without_windows_must_not_be_deleted() -> None:
+    message = mismatch(SPEC, with_config(cleanup_policy="compact,delete"))
+    assert message is not None
+    assert "compact is needed" in message
+
+
+def test_setting_with_a_comma_is_written_as_the_tool_wants_it() -> None:
+    message = mismatch(WINDOWS, with_config(cleanup_policy="compact", retention_ms="1000"))
+    assert message is not None
+    assert "--add-config cleanup.policy=[compact,delete]" in message

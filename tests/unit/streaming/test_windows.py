@@ -41,7 +41,7 @@ def test_durations_are_read_as_spark_does(text: str, ms: int) -> None:
 
 @pytest.mark.parametrize("text", ["1 month", "hour", "0 seconds", "-1 hour", "1 fortnight", "", 5, None])
 def test_what_is_no_duration_is_refused(text: object) -> None:
-    with pytest.raises(ConfigurationError, match="window\\(\\) got .*10 minutes"):
+    with pytest.raises(ConfigurationError, match=r"window\(\) got .*10 minutes"):
         duration_ms("window()", text)
 
 
@@ -61,7 +61,7 @@ def test_windows_are_values() -> None:
     ("slide", "start"), [("2 hours", None), (None, "1 hour"), ("15 minutes", "15 minutes")], ids=str
 )
 def test_windows_with_gaps_or_without_a_first_are_refused(slide: str | None, start: str | None) -> None:
-    with pytest.raises(ConfigurationError, match="window\\(\\) got"):
+    with pytest.raises(ConfigurationError, match=r"window\(\) got"):
         window("at", "1 hour", slide, start)
 
 
