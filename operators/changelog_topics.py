@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 from airflow.sdk import Context
 
@@ -12,6 +12,8 @@ from airflow_provider.operators.arguments import parse_if_given, parse_names, pa
 from airflow_provider.operators.control import ControlOperator
 
 __all__ = ["CreateChangelogTopicsOperator"]
+
+_NONE: Final[tuple[Any, ...]] = ("", "[]", (), [])
 
 
 class CreateChangelogTopicsOperator(ControlOperator):
@@ -27,8 +29,8 @@ class CreateChangelogTopicsOperator(ControlOperator):
         replication_factor: of the topics; None takes the cluster's default and accepts any.
         output_topics: sinks and dead-letter topics, created with the sources' number of partitions where they do not
             exist; those that do are left as they are.
-        retention_ms: by store of windows, for how long its changelog keeps a record at least, in ms; an instance that
-            finds another says how long it has to be. Its changelog is made with ``cleanup.policy=compact,delete``.
+        windowed_stores: those among the stores that belong to windows: their changelogs are made with
+            ``cleanup.policy=compact,delete``, and without a retention.
         kwargs: see `ControlOperator`.
 
     Returns:
@@ -41,7 +43,8 @@ class CreateChangelogTopicsOperator(ControlOperator):
     """
 
     template_fields: Sequence[str] = (
-        *ControlOperator.template_fields, "source_topics", "stores", "replication_factor", "output_topics"
+        *ControlOperator.template_fields, "source_topics", "stores", "replication_factor", "output_topics",
+        "windowed_stores",
     )  # fmt: skip
 
     def __init__(
@@ -52,7 +55,7 @@ class CreateChangelogTopicsOperator(ControlOperator):
         stores: str | Sequence[str] = ("state",),
         replication_factor: int | None = None,
         output_topics: str | Sequence[str] = (),
-        retention_ms: Mapping[str, int] | None = None,
+        windowed_stores: str | Sequence[str] = (),
         **kwargs: Any,
     ) -> None:
         super().__init__(application_id=application_id, **kwargs)
@@ -60,7 +63,7 @@ class CreateChangelogTopicsOperator(ControlOperator):
         self.stores = stores
         self.replication_factor = replication_factor
         self.output_topics = output_topics
-        self.retention_ms = retention_ms
+        self.windowed_stores = windowed_stores
 
     def has_no_control_topics(self) -> bool:
         """False: what it creates need not be there, so a missing source is looked for again with another try."""
@@ -76,8 +79,8 @@ class CreateChangelogTopicsOperator(ControlOperator):
             parse_names("source_topics", self.source_topics),
             parse_names("stores", self.stores),
             parse_if_given(parse_whole, "replication_factor", self.replication_factor, minimum=1),
-            parse_names("output_topics", self.output_topics) if self.output_topics not in ("", "[]", (), []) else (),
-            {store: parse_whole("retention_ms", ms, minimum=1) for store, ms in (self.retention_ms or {}).items()},
+            parse_names("output_topics", self.output_topics) if self.output_topics not in _NONE else (),
+            parse_names("windowed_stores", self.windowed_stores) if self.windowed_stores not in _NONE else (),
         )
         self.log.info("Created %s of %s", list(made.created) or "none", [*made.changelogs, *made.control])
         plain: dict[str, Any] = to_plain(made)

@@ -99,6 +99,8 @@ class CommitRecord:
             beginning.
         expired_before_ms: by store whose keys begin with a time (`state.time_segments`): it holds no earlier one, and
             what the changelog holds of earlier ones is not restored.
+        segment_offsets: by such a store and the start of each of its segments, an offset of its changelog before which
+            there is nothing of the segment.
         segment_digests: by such a store, the digests of its segments; missing as in `digests`.
         outputs: by topic, the records that the task's transactions wrote into the job's sink and dead-letter topic,
             this one's among them, since its commits count them; None where this commit does not count them.
@@ -121,6 +123,7 @@ class CommitRecord:
     watermark_ms: int | None = None
     late: int = 0
     expired_before_ms: Mapping[str, int] = field(default_factory=dict)
+    segment_offsets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     segment_digests: Mapping[str, SegmentDigests] = field(default_factory=dict)
     signature: Mapping[str, StoreSignature] = field(default_factory=dict)
     outputs: Mapping[str, int] | None = None

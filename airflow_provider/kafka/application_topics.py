@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from airflow_provider.errors import ConfigurationError, TopicMismatchError
@@ -38,7 +38,7 @@ def create_topics(
     stores: Sequence[str],
     replication_factor: int | None = None,
     output_topics: Sequence[str] = (),
-    retention_ms: Mapping[str, int] | None = None,
+    windowed_stores: Collection[str] = (),
 ) -> ApplicationTopics:
     """Create the changelogs and the control topics of an application, or verify those that exist.
 
@@ -50,7 +50,7 @@ def create_topics(
         replication_factor: of the topics; None takes the cluster's default and accepts any.
         output_topics: sinks and dead-letter topics, created with the sources' number of partitions where they do not
             exist; those that do may be as they are.
-        retention_ms: by store of windows, its changelog's retention at least (`topic_spec.changelog_spec`).
+        windowed_stores: those among the stores that belong to windows (`topic_spec.changelog_spec`).
 
     Raises:
         ConfigurationError: a name cannot be part of a topic, or no source or store was named.
@@ -79,7 +79,7 @@ def create_topics(
             check_name("store", store),
             partitions,
             replication_factor,
-            (retention_ms or {}).get(store),
+            store in windowed_stores,
         )
         for store in stores
     ]

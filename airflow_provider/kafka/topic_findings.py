@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 
 from airflow_provider.kafka.topic_spec import (
     TopicDescription,
@@ -31,7 +31,7 @@ class WantedTopics:
         replication_factor: at least so many replicas; None accepts any.
         num_tasks: how many tasks were assigned; None where none were.
         ran: whether an instance of it was ever there: then a changelog that is missing held state, but for `state_in`.
-        retention_ms: by store of windows, its changelog's retention at least (`topic_spec.changelog_spec`).
+        windowed_stores: those among the stores whose keys begin with a time (`topic_spec.changelog_spec`).
         state_in: the changelog of another store that has the newest state; None where none is known to have it.
     """
 
@@ -43,7 +43,7 @@ class WantedTopics:
     num_tasks: int | None = None
     ran: bool = False
     state_in: str | None = None
-    retention_ms: Mapping[str, int] = field(default_factory=dict)
+    windowed_stores: tuple[str, ...] = ()
 
     @property
     def control(self) -> tuple[TopicSpec, ...]:
@@ -56,8 +56,8 @@ class WantedTopics:
 
     def changelog(self, store: str, partitions: int | None) -> TopicSpec:
         """The changelog of one of its stores; with None for `partitions`, of any number of them."""
-        kept_ms = self.retention_ms.get(store)
-        spec = changelog_spec(self.application_id, store, partitions or 1, self.replication_factor, kept_ms)
+        windowed = store in self.windowed_stores
+        spec = changelog_spec(self.application_id, store, partitions or 1, self.replication_factor, windowed)
         return spec if partitions else dataclasses.replace(spec, partitions=None)
 
     def known(self, num_tasks: int | None, ran: bool) -> WantedTopics:

@@ -39,7 +39,6 @@ MAX_MESSAGE_BYTES: Final = 1_048_588
 
 _DELETE_RETENTION: Final = "delete.retention.ms"
 _MIN_IN_SYNC: Final = "min.insync.replicas"
-_RETENTION: Final = "retention.ms"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +112,7 @@ def changelog_spec(
     store: str,
     partitions: int,
     replication_factor: int | None = None,
-    retention_ms: int | None = None,
+    windowed: bool = False,
 ) -> TopicSpec:
     """The changelog of a store: compacted, with deletions kept as long as Kafka does by default.
 
@@ -122,10 +121,12 @@ def changelog_spec(
         store: its name.
         partitions: of the source.
         replication_factor: at least this many replicas; None as in `TopicSpec`.
-        retention_ms: of a store of windows, for how long at least a record is kept; the brokers delete older ones, so
-            that closed windows need no deletion each. None for a store whose keys stay.
+        windowed: whether its keys begin with a time. Then the owner has the brokers delete the log's beginning, which
+            they do only where the policy has ``delete``; by their own clock they must delete nothing: they do not know
+            which windows are open, and the last commit record may be old.
     """
-    expiry = {} if retention_ms is None else {"cleanup.policy": "compact,delete", _RETENTION: str(retention_ms)}
+    without_end = {"retention.ms": "-1", "retention.bytes": "-1"}
+    expiry = {"cleanup.policy": "compact,delete", **without_end} if windowed else {}
     return TopicSpec(
         name=changelog_topic(application_id, store),
         partitions=partitions,
@@ -286,8 +287,6 @@ def _fits(name: str, wanted: str, has: str | None) -> bool:
         return wanted == has
     if name == "cleanup.policy":
         return set(wanted.split(",")) == set(has.split(","))
-    if name == _RETENTION:  # longer loses nothing; -1 is without end
-        return int(wanted) >= 0 and (int(has) < 0 or int(has) >= int(wanted))
     return False
 
 

@@ -12,7 +12,6 @@ from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec, control_specs
 from airflow_provider.streaming.driver.topic_watch import TopicWatch
 from airflow_provider.streaming.job import StatefulJob
-from airflow_provider.streaming.planner.time_plan import changelog_retention_ms
 from airflow_provider.streaming.planner.topic_facts import TopicFacts
 
 __all__ = ["verify_topics"]
@@ -48,8 +47,7 @@ def _verified(job: StatefulJob, admin: TopicAdmin, interval_s: float) -> tuple[T
     kept = admin.describe(changelog_topic(job.application_id, job.store))
     partitions = admin.partitions(source_topic, missing_source(None if kept is None else kept.partitions))
     check_partitions(source_topic, partitions, {} if kept is None else {kept.name: kept.partitions})
-    kept_ms = changelog_retention_ms(job)
-    changelog = changelog_spec(job.application_id, job.store, partitions, retention_ms=kept_ms)
+    changelog = changelog_spec(job.application_id, job.store, partitions, windowed=job.window is not None)
     source = source_spec(source_topic, partitions)
     written = [
         TopicSpec(name=name, partitions=None, required=frozenset())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.operations.aggregate import Aggregation
 from airflow_provider.streaming.operations.operation import Operation
@@ -11,26 +9,7 @@ from airflow_provider.streaming.operations.session_aggregate import SessionAggre
 from airflow_provider.streaming.operations.windowed_aggregate import WindowedAggregation
 from airflow_provider.streaming.windows import Window
 
-__all__ = ["changelog_retention_ms", "operation_in_time"]
-
-_STANDSTILL_MS: Final = 7 * 86_400_000
-"""For so long a source may bring nothing, and its open windows are in the changelog still: Kafka's own default, after
-which the source has lost what was not read."""
-
-
-def changelog_retention_ms(job: StatefulJob) -> int | None:
-    """For how long the changelog of a job with windows keeps a record at least; None without windows.
-
-    The brokers delete by their clock, and windows close by event time: so it is the time from a window's first record
-    to its end, with what is waited for late ones, and a week in which the event time may stand still.
-
-    Args:
-        job: checked.
-    """
-    if job.window is None or job.event_time is None:
-        return None
-    lasts_ms = job.window.size_ms if isinstance(job.window, Window) else job.window.gap_ms
-    return lasts_ms + job.event_time.delay_ms + _STANDSTILL_MS
+__all__ = ["operation_in_time"]
 
 
 def operation_in_time(job: StatefulJob) -> Operation:

@@ -51,6 +51,7 @@ class TaskCommitter:
         self._digest = RunningDigest()
         self._signature: StoreSignature | None = None
         self._segments: TimeSegments | None = None
+        self._expired_offset: int | None = None
 
     def fence(self) -> None:
         """Fence every earlier owner and abort what it left open.
@@ -121,6 +122,8 @@ class TaskCommitter:
         self._digest.add(result.digest_change, result.expired_before_ms)
         self._failpoints.hit(FailPoint.STORE_DONE)
         self._replica.set_end(offset)
+        if expired:
+            self._delete_expired(record)
 
     def close(self) -> None:
         """Give the producer up; what it left open is aborted by the next owner."""
@@ -136,6 +139,25 @@ class TaskCommitter:
             return None if known is None else {0: int(known, 16)}
         of_segments = last.segment_digests.get(name)
         return None if of_segments is None else of_segments.digests_of(segments)
+
+    def _segment_offsets(self, result: BatchResult, last: CommitRecord | None) -> dict[str, int]:
+        """Before which offset of the changelog there is nothing of a segment, for each that is left."""
+        name, first = self._replica.name, result.expired_before_ms
+        known = {} if last is None else last.segment_offsets.get(name, {})
+        found = {str(segment): self._replica.offset for segment in result.digest_change} | dict(known)
+        return {segment: offset for segment, offset in found.items() if first is None or int(segment) >= first}
+
+    def _delete_expired(self, record: CommitRecord) -> None:
+        """Have the brokers delete what the log begins with: all of it is of segments that are gone.
+
+        One expiry later than it could be, so that a standby that is a little behind finds what it reads.
+        """
+        assert self._writer is not None
+        offsets = record.segment_offsets.get(self._replica.name, {}).values()
+        if self._expired_offset is not None:
+            self._writer.delete_before(self._replica.changelog, self._task_id.partition, self._expired_offset)
+        # What is written from this commit on is never among it, nor is the commit record.
+        self._expired_offset = min(offsets, default=None)
 
     def _newly_expired(self, record: CommitRecord, last: CommitRecord | None) -> dict[str, int]:
         """What expires with a commit: one range, and only where there is something new."""
@@ -171,6 +193,7 @@ class TaskCommitter:
             watermark_ms=result.time.watermark_ms,
             late=(last.late if last else 0) + result.late,
             expired_before_ms={} if result.expired_before_ms is None else {name: result.expired_before_ms},
+            segment_offsets={} if segments is None else {name: self._segment_offsets(result, last)},
             segment_digests={} if digests is None or segments is None else {name: SegmentDigests.of(segments, digests)},
             signature={} if self._signature is None else {name: self._signature},
             outputs=outputs,

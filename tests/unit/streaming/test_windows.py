@@ -9,7 +9,6 @@ from airflow_provider.streaming import StatefulJob, session_window, window
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.duration import duration_ms, duration_text
 from airflow_provider.streaming.planner.compiled_job import compile_job
-from airflow_provider.streaming.planner.time_plan import changelog_retention_ms
 from airflow_provider.streaming.planner.topic_facts import TopicFacts
 from airflow_provider.streaming.windows import SessionWindow, Window
 
@@ -119,10 +118,3 @@ def test_column_of_milliseconds_is_decoded_by_the_worker_and_a_timestamp_by_spar
         plain.group_by("k", window("ms", "1 hour")).aggregate(F.count()), TOPICS
     ).source.decoded_by_worker
     assert not compile_job(job(), TOPICS).source.decoded_by_worker
-
-
-def test_changelog_is_kept_for_window_and_delay_and_a_week() -> None:
-    week = 7 * 86_400_000
-    assert changelog_retention_ms(job()) == 70 * 60_000 + week
-    assert changelog_retention_ms(job(session_window("at", "5 minutes"))) == 15 * 60_000 + week
-    assert changelog_retention_ms(StatefulJob("app")) is None

@@ -251,6 +251,13 @@ def test_a_store_holds_no_window_that_is_over() -> None:
                 tester.pipe_inputs([{"customer": c, "amount": 1, "at": at + n} for n in range(20) for c in "abcdefgh"])
         (task,) = tester._active.tasks.values()  # noqa: SLF001
         assert len(list(task.items())) == 8
+        states = tester.states()
         tester.promote_standby()
         (task,) = tester._active.tasks.values()  # noqa: SLF001
         assert len(list(task.items())) == 8
+        # Nor does the changelog, but for what the last expiry brought.
+        log = tester._log  # noqa: SLF001
+        begin, end = log.begin("windows-state-changelog", 0), log.end("windows-state-changelog", 0)
+        assert begin > end // 2
+        tester.restart(store="empty")
+        assert tester.states() == states
