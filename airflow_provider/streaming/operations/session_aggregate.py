@@ -162,7 +162,7 @@ class SessionAggregation(Aggregation):
         keys = [key for key, _ in output]
         names = output_keys(groups_of(keys), window_column(keys, 0))
         named = [(name, value) for name, (_, value) in zip(names, output, strict=True)]
-        return Changes(sorted(changed.items()), named, changes.failed)
+        return Changes([(key, changed[key]) for key in sorted(changed)], named, changes.failed)
 
     def _closed(
         self,
@@ -180,8 +180,8 @@ class SessionAggregation(Aggregation):
         view = {key: decode_sessions(value) for key, value in kept(begin, time_prefix(mark + 1))} | touched
         closed = [
             (groups_of([key])[0], session)
-            for key, sessions in sorted(view.items())
-            for session in sessions
+            for key in sorted(view)
+            for session in view[key]
             if session.end <= mark and (before is None or session.end > before)
         ]
         if not closed:
@@ -269,7 +269,6 @@ class GroupedSessions:
         olds = [[s.olds[n][1].row if n < len(s.olds) else None for s in sessions] for n in range(most)]
         rows, results, failed = grouped.merged(olds)
         if failed:
-            failed = [self._named(error) for error in failed]
             if not tolerant:
                 raise failed[0]
             return self._without(failed, kept)
@@ -329,11 +328,6 @@ class GroupedSessions:
             key = time_prefix(segments.start_of(session.end)) + group
             view(key).add(StoredSession(session.start, session.end, row))
         return [(key, encode_sessions(changed[key])) for key in sorted(changed)]
-
-    def _named(self, error: FunctionError) -> FunctionError:
-        """With the group in the place of the number of its session."""
-        at = pc.index(self._rows.column("__offset"), error.offset).as_py()
-        return FunctionError(error.offset, self._groups[at].decode("utf-8", "replace"), error.reason)
 
     def _without(self, failed: list[FunctionError], kept: Mapping[bytes, bytes | None]) -> Changes:
         """The same without some rows."""

@@ -92,8 +92,8 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
         try:
             changes = compute(job, task.operation, placed.rows, grouped, old)
         except FunctionError as error:
-            raise _placed(task, error) from error
-        failures += [Failure.of(e.offset, _placed(task, e), e.__cause__ or e) for e in changes.failed]
+            raise _placed(task, error, good) from error
+        failures += [Failure.of(e.offset, _placed(task, e, good), e.__cause__ or e) for e in changes.failed]
     changes = close_windows(task.operation, changes, placed, task.range, job.input.key_name)
     # 4. and 5.
     task.write(
@@ -118,9 +118,12 @@ def _new(keys: Sequence[bytes], old: Sequence[bytes | None]) -> list[bytes]:
     return [key for key, value in zip(keys, old, strict=True) if value is None]
 
 
-def _placed(task: Task, error: FunctionError) -> ProcessError | RecordTooLargeError:
+def _placed(task: Task, error: FunctionError, rows: pa.Table) -> ProcessError | RecordTooLargeError:
     kind = RecordTooLargeError if isinstance(error, TooLargeError) else ProcessError
-    return kind(task.job.input.topic, task.partition, error.offset, error.key, error.reason)
+    # An operation of time knows the row under a key of its own.
+    at = pc.index(rows.column("__offset"), pa.scalar(error.offset, pa.int64())).as_py()
+    key = error.key if at < 0 else rows.column("__key")[at].as_py().decode("utf-8", "replace")
+    return kind(task.job.input.topic, task.partition, error.offset, key, error.reason)
 
 
 def _dead_letters(rows: pa.Table, failures: Sequence[Failure], max_bytes: int) -> list[DeadLetter]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from airflow_provider.errors import ConfigurationError, ProcessError, RecordError
 from airflow_provider.streaming import StatefulJob, session_window, window
 from airflow_provider.streaming import functions as F
+from airflow_provider.streaming.event_time import EventTime
 from airflow_provider.streaming.windows import SessionWindow, Window
 from airflow_provider.testing import JobTester, check_batching
 
@@ -119,6 +122,8 @@ def run(job: StatefulJob, rows: list[Row], randomness: random.Random) -> tuple[d
                 tester.restart(store="empty")
             case 2:
                 tester.promote_standby()
+    (task,) = tester._active.tasks.values()  # noqa: SLF001
+    assert f"{task.scan().result():016x}" == task.digest
     outputs = tester.read_output()
     return {o.key: o.value for o in outputs}, [o.value for o in outputs], tester
 
@@ -261,3 +266,77 @@ def test_a_store_holds_no_window_that_is_over() -> None:
         assert begin > end // 2
         tester.restart(store="empty")
         assert tester.states() == states
+
+
+HOUR = 3_600_000
+HOURLY = StatefulJob("hourly").source("orders", schema=SCHEMA, event_time="at", watermark="0 seconds")
+COUNTED = HOURLY.group_by("customer", window("at", "1 hour")).aggregate(
+    F.count().alias("n"), F.sum("amount").alias("s")
+)
+
+
+def order(at: int, customer: str = "a", amount: int | None = 1) -> Row:
+    return {"customer": customer, "amount": amount, "at": at}
+
+
+def test_longer_watermark_reopens_no_window() -> None:
+    patient = dataclasses.replace(COUNTED, event_time=EventTime("at", 10 * HOUR))
+    with JobTester(COUNTED) as tester:
+        tester.pipe_inputs([order(0), order(HOUR)])
+        tester.restart(job=patient)
+        tester.pipe_inputs([order(1), order(HOUR + 1)])
+        assert tester.counts.late == 1
+        assert [state["n"] for state in tester.state("a")] == [2]
+
+
+def test_other_windows_would_misread_the_state() -> None:
+    daily = HOURLY.group_by("customer", window("at", "1 day")).aggregate(
+        F.count().alias("n"), F.sum("amount").alias("s")
+    )
+    with JobTester(COUNTED) as tester:
+        tester.pipe_input(order(0))
+        with pytest.raises(ConfigurationError, match=r"window\(at, 1 hour\) became window\(at, 1 day\)"):
+            tester.restart(job=daily)
+
+
+@pytest.mark.parametrize(("at", "found"), [(None, "is null"), (10**15, f"is {10**15} ms since 1970")])
+def test_record_without_an_event_time_is_a_record_error(at: int | None, found: str) -> None:
+    with JobTester(COUNTED) as tester, pytest.raises(RecordError, match=f"the event time {found}"):
+        tester.pipe_input({"customer": "a", "amount": 1, "at": at})
+
+
+def test_record_error_moves_no_time() -> None:
+    with JobTester(COUNTED.on_error("skip")) as tester:
+        tester.pipe_inputs([order(0), {"customer": None, "amount": 1, "at": 9 * HOUR}, order(1)])
+        assert (tester.counts.failed, tester.counts.late) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "windows", [window("at", "1 hour"), window("at", "1 hour", "30 minutes"), session_window("at", "1 hour")], ids=str
+)
+def test_value_without_room_in_a_windows_sum_is_an_error_of_its_record(windows: Any) -> None:
+    summed = HOURLY.group_by("customer", windows).aggregate(F.sum("amount").alias("s"))
+    rows = [order(0, amount=2**62), order(1, amount=2**62), order(2, amount=5)]
+    with JobTester(summed) as tester, pytest.raises(ProcessError, match="no room") as caught:
+        tester.pipe_inputs(rows)
+    assert (caught.value.offset, caught.value.key) == (1, "a")
+    with JobTester(summed.on_error("skip")) as tester:
+        tester.pipe_inputs(rows)
+        assert tester.counts.failed == 1
+        assert {state["s"] for state in tester.state("a")} == {2**62 + 5}
+
+
+def test_time_of_the_record_is_taken_where_no_column_is_named() -> None:
+    by_record = (
+        StatefulJob("by-record")
+        .source("orders", schema="customer STRING", watermark="0 seconds")
+        .group_by("customer", window("_source.timestamp", "1 hour"))
+        .aggregate(F.count().alias("n"), emit="close")
+        .sink("out")
+    )
+    with JobTester(by_record) as tester:
+        tester.pipe_input({"customer": "a"}, timestamp_ms=HOUR - 1)
+        assert tester.read_output() == []
+        tester.pipe_input({"customer": "b"}, timestamp_ms=HOUR)
+        (closed,) = tester.read_output()
+        assert (closed.key, closed.value["n"]) == ("a@1970-01-01T00:00:00.000Z", 1)
