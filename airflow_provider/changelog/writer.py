@@ -198,7 +198,7 @@ class TransactionalWriter:
             offset: of the first record that is kept.
         """
         if self._admin is None:
-            self._admin = AdminClient(self._client_config)
+            self._admin = AdminClient({**self._client_config})
         at = TopicPartition(changelog, partition, offset)
         for answer in self._admin.delete_records([at], request_timeout=self._timeout_s).values():
             answer.add_done_callback(lambda done: _log_refusal(at, done))

@@ -166,7 +166,7 @@ class SessionAggregation(Aggregation):
 
     def _closed(
         self,
-        touched: Mapping[bytes, list[StoredSession]],
+        touched: dict[bytes, list[StoredSession]],
         mark: int,
         before: int | None,
         kept: StoreRange,

@@ -97,7 +97,7 @@ def sessions_of(times: list[int]) -> list[list[int]]:
 
 
 def ms(time: Any) -> int:
-    return round(time.timestamp() * 1000)
+    return int(round(time.timestamp() * 1000))
 
 
 def test_event_time_may_be_a_timestamp_that_a_step_makes() -> None:

@@ -107,7 +107,7 @@ def random_rows(randomness: random.Random, number: int) -> list[Row]:
     return rows
 
 
-def run(job: StatefulJob, rows: list[Row], randomness: random.Random) -> tuple[dict[str, Row], list[Row], JobTester]:
+def run(job: StatefulJob, rows: list[Row], randomness: random.Random) -> tuple[dict[str, Any], list[Any], JobTester]:
     """The last output by key, all outputs, and the tester, after micro-batches of random sizes and faults."""
     tester = JobTester(job)
     begin = 0
