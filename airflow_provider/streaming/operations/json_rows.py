@@ -54,6 +54,8 @@ def _texts(column: pa.Array) -> pa.Array:
         return texts
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return column.cast(pa.string())
+    if pa.types.is_dictionary(kind):  # few values in many rows: each is written once
+        return _texts(column.dictionary).take(column.indices)
     if pa.types.is_struct(kind):
         fields = [(kind.field(at).name, column.field(at)) for at in range(kind.num_fields)]
         return pa.array(json_rows(fields), pa.binary()).cast(pa.string())

@@ -13,7 +13,15 @@ from airflow_provider.state.time_segments import PREFIX_BYTES, times_of
 from airflow_provider.streaming.operations.json_rows import iso_times
 from airflow_provider.streaming.windows import Window
 
-__all__ = ["bounds_column", "groups_of", "output_keys", "starts_of_rows", "window_column", "with_time"]
+__all__ = [
+    "bounds_column",
+    "groups_of",
+    "output_keys",
+    "starts_of_rows",
+    "window_column",
+    "windows_of_keys",
+    "with_time",
+]
 
 Ints = npt.NDArray[np.int64]
 
@@ -71,6 +79,12 @@ def window_column(keys: Sequence[bytes], size_ms: int) -> pa.StructArray:
     return bounds_column(starts, starts + size_ms)
 
 
+def windows_of_keys(keys: Sequence[bytes], size_ms: int) -> pa.DictionaryArray:
+    """The same, each window once: a batch has many keys, and few windows."""
+    starts, places = np.unique(times_of(keys), return_inverse=True)
+    return pa.DictionaryArray.from_arrays(pa.array(places), bounds_column(starts, starts + size_ms))
+
+
 def bounds_column(starts: Ints | Sequence[int], ends: Ints | Sequence[int]) -> pa.StructArray:
     """Windows of any starts and ends, epoch ms, as `window_column` has them."""
     kind = pa.timestamp("ms", tz="UTC")
@@ -78,12 +92,15 @@ def bounds_column(starts: Ints | Sequence[int], ends: Ints | Sequence[int]) -> p
     return pa.StructArray.from_arrays(columns, ["start", "end"])
 
 
-def output_keys(groups: Sequence[bytes], windows: pa.StructArray) -> list[bytes]:
+def output_keys(groups: Sequence[bytes], windows: pa.StructArray | pa.DictionaryArray) -> list[bytes]:
     """The keys of output records: the group, ``@``, and the window's start in ISO 8601, which holds no ``@``.
 
     Args:
         groups: of the windows.
-        windows: as `window_column` gives them.
+        windows: as `window_column` or `windows_of_keys` gives them.
     """
-    starts = iso_times(windows.field("start")).to_pylist()
-    return [group + b"@" + start.encode() for group, start in zip(groups, starts, strict=True)]
+    few = isinstance(windows, pa.DictionaryArray)
+    starts = iso_times((windows.dictionary if few else windows).field("start")).to_pylist()
+    ends = [f"@{start}".encode() for start in starts]
+    places = windows.indices.to_pylist() if few else range(len(ends))
+    return [group + ends[place] for group, place in zip(groups, places, strict=True)]

@@ -26,6 +26,7 @@ from airflow_provider.streaming.operations.window_rows import (
     output_keys,
     starts_of_rows,
     window_column,
+    windows_of_keys,
     with_time,
 )
 from airflow_provider.streaming.windows import Window
@@ -99,7 +100,7 @@ class WindowedAggregation(Aggregation):
 
     def _rows(self, key_name: str, keys: Sequence[bytes], results: list[tuple[str, pa.Array]]) -> list[bytes]:
         groups = pa.array(groups_of(keys), pa.binary()).cast(pa.string())
-        return json_rows([(key_name, groups), (WINDOW, window_column(keys, self.windows.size_ms)), *results])
+        return json_rows([(key_name, groups), (WINDOW, windows_of_keys(keys, self.windows.size_ms)), *results])
 
     def close(self, changes: Changes, placed: TimedRows, kept: StoreRange, key_name: str) -> Changes:
         """See `TimedOperation.close`."""
@@ -127,7 +128,7 @@ class WindowedAggregation(Aggregation):
         if not output:
             return []
         keys = [key for key, _ in output]
-        names = output_keys(groups_of(keys), window_column(keys, self.windows.size_ms))
+        names = output_keys(groups_of(keys), windows_of_keys(keys, self.windows.size_ms))
         return [(name, value) for name, (_, value) in zip(names, output, strict=True)]
 
     def expired_before_ms(self, watermark_ms: int) -> int:

@@ -6,8 +6,8 @@ import json
 import random
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -96,8 +96,8 @@ def sessions_of(times: list[int]) -> list[list[int]]:
     )
 
 
-def ms(time: Any) -> int:
-    return int(round(time.timestamp() * 1000))
+def ms(time: datetime) -> int:
+    return round(time.timestamp() * 1000)
 
 
 def test_event_time_may_be_a_timestamp_that_a_step_makes() -> None:
