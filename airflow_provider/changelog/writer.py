@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -197,11 +196,16 @@ class TransactionalWriter:
             partition: of the task.
             offset: of the first record that is kept.
         """
-        if self._admin is None:
-            self._admin = AdminClient({**self._client_config})
         at = TopicPartition(changelog, partition, offset)
-        for answer in self._admin.delete_records([at], request_timeout=self._timeout_s).values():
-            answer.add_done_callback(lambda done: _log_refusal(at, done))
+        try:
+            if self._admin is None:
+                self._admin = AdminClient({**self._client_config})
+            answers = self._admin.delete_records([at], request_timeout=self._timeout_s)
+        except KafkaException as error:
+            _log_refusal(at, error)
+            return
+        for answer in answers.values():
+            answer.add_done_callback(lambda done: _log_refusal(at, done.exception()))
 
     def close(self) -> None:
         """Drop the producer; what is open is aborted by the next owner."""
@@ -290,8 +294,8 @@ class TransactionalWriter:
         )
 
 
-def _log_refusal(at: TopicPartition, done: Future[object]) -> None:
-    if (error := done.exception()) is not None:
+def _log_refusal(at: TopicPartition, error: BaseException | None) -> None:
+    if error is not None:
         log.warning(
             "The records of %s[%d] before offset %d, which are of closed windows, were not deleted (%s): the changelog "
             "grows until they are. It needs cleanup.policy=compact,delete, and the right to DELETE it.",
