@@ -51,8 +51,9 @@ class StoreSignature:
     Args:
         key: the column that the state is kept by.
         key_type: its type, on which the bytes of the keys depend.
-        operation: ``aggregate`` or ``process``.
-        window: the windows of event time that the state is kept by beside the key; None for none.
+        operation: ``aggregate``, ``process`` or ``drop_duplicates``.
+        window: the windows of event time that the state is kept by beside the key, or the time within which duplicates
+            are dropped; None for neither.
         segment_ms: how long the segments are in which such a store is kept (`state.time_segments`): as its first commit
             has it, because keys may depend on it.
         version: of the state of a function, as its author counts; None for aggregates.
@@ -112,7 +113,8 @@ class StoreSignature:
             ConfigurationError: rows of too many layouts lie in the store.
         """
         if not now.layout:
-            return now
+            # Keys depend on the segments, which may be of another length in the changed job.
+            return dataclasses.replace(now, segment_ms=self.segment_ms)
         known = {self.aggregates[place].name: place for place in self.places}
         aggregates, places = list(self.aggregates), []
         for aggregate in now.aggregates:

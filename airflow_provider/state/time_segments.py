@@ -56,5 +56,8 @@ class TimeSegments:
 
     def starts_of(self, keys: Sequence[bytes]) -> npt.NDArray[np.int64]:
         """By key, the start of its segment."""
-        times = times_of(keys)
+        return self.starts_of_times(times_of(keys))
+
+    def starts_of_times(self, times: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """By time, epoch ms, the start of its segment."""
         return (times - self.origin_ms) // self.length_ms * self.length_ms + self.origin_ms

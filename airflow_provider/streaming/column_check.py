@@ -14,9 +14,12 @@ from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.sql_type import SqlType, parse_schema
 from airflow_provider.streaming.steps import Step, WithColumn
 
-__all__ = ["check_columns"]
+__all__ = ["RECORD", "Columns", "check_columns", "columns_after"]
 
-_SOURCE: Final = "_source STRUCT<topic: STRING, partition: INT, offset: BIGINT, timestamp: TIMESTAMP, key: BINARY>"
+RECORD: Final = "_source"
+"""The column with the record's own topic, partition, offset, timestamp and key."""
+
+_SOURCE: Final = f"{RECORD} STRUCT<topic: STRING, partition: INT, offset: BIGINT, timestamp: TIMESTAMP, key: BINARY>"
 _WITHOUT_SCHEMA: Final = "key BINARY, value BINARY"
 
 Columns = Mapping[str, SqlType | None]
@@ -41,14 +44,9 @@ def check_columns(
         ConfigurationError: a column does not exist, or has a type that cannot be used there, or a result would have the
             key's name.
     """
-    parsed = parse_schema(f"{schema or _WITHOUT_SCHEMA}, {_SOURCE}")
-    if parsed is None:
+    columns = columns_after(schema, steps)
+    if columns is None:
         return
-    columns: dict[str, SqlType | None] = dict(parsed)
-    for step in steps:
-        if isinstance(step, WithColumn):
-            columns = {name: kind for name, kind in columns.items() if name.lower() != step.name.lower()}
-            columns[step.name] = None
     if event_time is not None:
         kind = _found("source(event_time=...)", event_time.column, columns)
         if kind is not None and kind.name not in ("TIMESTAMP", "BIGINT"):
@@ -73,6 +71,27 @@ def check_columns(
                 f"process() names the column {name!r} of type {kind.text}, which Python cannot hold: cast it to STRING "
                 "with with_column()."
             )
+
+
+def columns_after(schema: str | None, steps: Sequence[Step]) -> Columns | None:
+    """The columns that the rows of a source have after some steps, ``_source`` among them.
+
+    Args:
+        schema: of the source, in Spark DDL; None for the columns ``key`` and ``value``.
+        steps: narrow steps, in order.
+
+    Returns:
+        By name the types, in the order of the columns; None where the schema is left to Spark.
+    """
+    parsed = parse_schema(f"{schema or _WITHOUT_SCHEMA}, {_SOURCE}")
+    if parsed is None:
+        return None
+    columns: dict[str, SqlType | None] = dict(parsed)
+    for step in steps:
+        if isinstance(step, WithColumn):
+            columns = {name: kind for name, kind in columns.items() if name.lower() != step.name.lower()}
+            columns[step.name] = None
+    return columns
 
 
 def _check_aggregate(aggregate: Aggregate, key: str, columns: Columns) -> None:
@@ -117,5 +136,5 @@ def _missing(where: str, name: str, outer: Sequence[str], step: str, level: Colu
     known = {column.lower(): column for column in level}
     close = difflib.get_close_matches(step.lower(), known, n=1)
     hint = f"did you mean {'.'.join([*outer, known[close[0]]])!r}? " if close else ""
-    there = ", ".join(repr(column) for column in level if column != "_source")
+    there = ", ".join(repr(column) for column in level if column != RECORD)
     return f"{where} names the column {name!r}, which does not exist: {hint}There are {there}."

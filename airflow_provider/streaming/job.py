@@ -20,6 +20,7 @@ from airflow_provider.streaming.event_time import RECORD_TIME, EventTime
 from airflow_provider.streaming.function_check import check_process_function
 from airflow_provider.streaming.kafka_option_check import kafka_options
 from airflow_provider.streaming.operations.aggregate import Aggregate, Aggregation
+from airflow_provider.streaming.operations.drop_duplicates import DropDuplicates
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.process import Process, ProcessFunction
 from airflow_provider.streaming.operations.windowed_aggregate import Emit
@@ -243,6 +244,29 @@ class StatefulJob:
         check_kind("process() got version=", version, int, "a whole number, such as 2")
         return self._with_operation("process", Process(function, tuple(columns), timeout_s, version))
 
+    def drop_duplicates(self, key: str, *, within: str, trust_partitioning: bool = False) -> StatefulJob:
+        """Let a record through if none of its key came out whose event time is less than `within` away.
+
+        What comes out is the row, as a JSON object of all columns. What does not is counted as ``duplicates``, beside
+        the filters' counts. A record whose time lies before the watermark is dropped as late: what it would have to be
+        compared with is forgotten by then. So no two records of a key come out that are less than `within` apart.
+
+        Args:
+            key: the column by which two records are the same; takes the place of `group_by`, as which it is checked.
+            within: how far apart the times of two records of a key are at least that both come out, such as
+                ``"1 hour"``. For so long a key is kept.
+            trust_partitioning: see `group_by`.
+
+        Raises:
+            ConfigurationError: it is not one column, `within` is no duration, or the job groups by another column or
+                has an operation already.
+        """
+        operation = DropDuplicates(within_ms=duration_ms("drop_duplicates(within=...)", within))
+        _check_grouping(key, (), trust_partitioning)
+        self._refuse_another("drop_duplicates", self.key, key)
+        job = self._with_operation("drop_duplicates", operation)
+        return dataclasses.replace(job, key=key, trust_partitioning=trust_partitioning)
+
     def sink(self, topic: str) -> StatefulJob:
         """Write the output to a topic: the record's key is the key, its value a JSON object.
 
@@ -358,6 +382,11 @@ class StatefulJob:
         }
         changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         return dataclasses.replace(self, **changes)
+
+    @property
+    def forgets(self) -> bool:
+        """Whether its state ends with its time, so that the keys of its store begin with one."""
+        return self.window is not None or isinstance(self.operation, DropDuplicates)
 
     def checked(self) -> StatefulJob:
         """Itself.

@@ -6,6 +6,7 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.event_time import EventTime
 from airflow_provider.streaming.operations.aggregate import Aggregation
 from airflow_provider.streaming.operations.aggregate_function import Function
+from airflow_provider.streaming.operations.drop_duplicates import DropDuplicates
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.windowed_aggregate import WINDOW, Emit
 from airflow_provider.streaming.windows import SessionWindow, Window
@@ -28,6 +29,9 @@ def check_time(
     Raises:
         ConfigurationError: they do not fit together.
     """
+    if isinstance(operation, DropDuplicates):
+        _check_duplicates(event_time, window)
+        return
     if window is None:
         if emit != "update":
             raise ConfigurationError(
@@ -61,4 +65,17 @@ def check_time(
         raise ConfigurationError(
             f"A job with windows cannot have a key or a result named {WINDOW!r}: the output has the window there. "
             "Name a result otherwise with alias(), a key with with_column()."
+        )
+
+
+def _check_duplicates(event_time: EventTime | None, window: Window | SessionWindow | None) -> None:
+    if event_time is None:
+        raise ConfigurationError(
+            "drop_duplicates() needs an event time, by which it forgets: name it, and say for how long late records "
+            "are waited for, such as source(..., event_time='at', watermark='10 minutes')."
+        )
+    if window is not None:
+        raise ConfigurationError(
+            f"drop_duplicates() got {window.text} of group_by(): it has a time of its own. Leave group_by() out, and "
+            "say drop_duplicates(column, within=...)."
         )

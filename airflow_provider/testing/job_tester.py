@@ -195,7 +195,8 @@ class JobTester:
             RuntimeError: the tester is closed.
         """
         records = [record for task in self._open_tasks() if (record := task.commit_record) is not None]
-        filtered = {name: sum(r.filtered.get(name, 0) for r in records) for name in self._job.spec.input.filters}
+        names = dict.fromkeys([*self._job.spec.input.filters, *(name for r in records for name in r.filtered)])
+        filtered = {name: sum(r.filtered.get(name, 0) for r in records) for name in names}
         totals = (sum(getattr(record, name) for record in records) for name in ("processed", "failed", "late"))
         processed, failed, late = totals
         return Counts(processed, filtered, failed, late)

@@ -47,7 +47,7 @@ def _verified(job: StatefulJob, admin: TopicAdmin, interval_s: float) -> tuple[T
     kept = admin.describe(changelog_topic(job.application_id, job.store))
     partitions = admin.partitions(source_topic, missing_source(None if kept is None else kept.partitions))
     check_partitions(source_topic, partitions, {} if kept is None else {kept.name: kept.partitions})
-    changelog = changelog_spec(job.application_id, job.store, partitions, windowed=job.window is not None)
+    changelog = changelog_spec(job.application_id, job.store, partitions, windowed=job.forgets)
     source = source_spec(source_topic, partitions)
     written = [
         TopicSpec(name=name, partitions=None, required=frozenset())

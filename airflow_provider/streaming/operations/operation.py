@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_provider.changelog.signature import StoreSignature
@@ -23,11 +23,16 @@ class Changes:
         state: pairs of key and new state; None deletes it.
         output: pairs of key and value for the sink.
         failed: of the rows that were left out, in the order of their offsets.
+        dropped: by name, how many records the operation dropped, as filters do.
+        output_offsets: of the rows that `output` has, in its order, where an operation lets rows through; empty where
+            it makes others of them.
     """
 
     state: Sequence[tuple[bytes, bytes | None]]
     output: Sequence[tuple[bytes, bytes | None]]
     failed: Sequence[FunctionError] = ()
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    output_offsets: Sequence[int] = ()
 
 
 class GroupedRows(Protocol):

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming.column_check import RECORD, columns_after
 from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.operations.aggregate import Aggregation
+from airflow_provider.streaming.operations.drop_duplicates import DropDuplicates
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.session_aggregate import SessionAggregation
 from airflow_provider.streaming.operations.windowed_aggregate import WindowedAggregation
@@ -17,8 +22,20 @@ def operation_in_time(job: StatefulJob) -> Operation:
 
     Args:
         job: checked.
+
+    Raises:
+        ConfigurationError: all columns come out of it, and they are known to Spark alone.
     """
     assert job.operation is not None
+    if isinstance(job.operation, DropDuplicates):
+        columns = columns_after(job.schema, job.steps)
+        if columns is None or job.schema is None:
+            raise ConfigurationError(
+                f"drop_duplicates() of job {job.application_id!r} writes all columns as JSON, and those of the schema "
+                f"{job.schema!r} are not known here: give source(schema=...) the columns, with plain types."
+            )
+        names = tuple(name for name in columns if name != RECORD)
+        return dataclasses.replace(job.operation, columns=names, event_time=job.event_time)
     if job.window is None:
         return job.operation
     assert isinstance(job.operation, Aggregation)

@@ -101,7 +101,7 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
             changes=changes,
             source_offset=next_offset,
             rows=rows.num_rows,
-            filtered=filtered,
+            filtered=dict(Counter(filtered) + Counter(changes.dropped)),
             # One record may fail in several windows.
             failed=len({failure.offset for failure in failures}),
             dead_letters=() if policy.topic is None else _dead_letters(kept, failures, job.record_limit(policy.topic)),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_provider.streaming.operations.drop_duplicates import DropDuplicates
 from airflow_provider.streaming.operations.function_error import FunctionError
 from airflow_provider.streaming.operations.operation import Changes, GroupedRows, Operation
 from airflow_provider.streaming.operations.session_aggregate import SessionAggregation
+from airflow_provider.streaming.operations.timed_rows import TimedOperation
 from airflow_provider.streaming.planner.job_spec import JobSpec
 
 __all__ = ["TooLargeError", "compute"]
@@ -42,10 +45,12 @@ def compute(
         TooLargeError: state or output is too large, and the job's policy is to fail, or it is a session's.
     """
     changes = grouped.apply(old, job.error_policy.tolerant)
+    if isinstance(operation, DropDuplicates):
+        return _let_through(job, operation, rows, dict(zip(grouped.keys, old, strict=True)), changes)
     if large := _too_large(job, changes):
         if isinstance(operation, SessionAggregation):
             # A session is made of many rows, and none of them alone can be left out.
-            raise _first_too_large(rows, dict(zip(operation.groups(list(large)), large.values(), strict=True)))
+            raise _first_too_large(rows, _by_group(operation, large))
         if not job.error_policy.tolerant:
             raise _first_too_large(rows, large)
         changes = _row_by_row(job, operation, rows, dict(zip(grouped.keys, old, strict=True)), changes, large)
@@ -54,19 +59,61 @@ def compute(
 
 def _too_large(job: JobSpec, changes: Changes) -> dict[bytes, str]:
     """By key, why what became of it does not fit."""
-    found: dict[bytes, str] = {}
-    kinds = [("state", job.changelog, changes.state)]
-    if job.sink_topic is not None:
-        kinds.append(("output", job.sink_topic, changes.output))
-    for what, topic, pairs in kinds:
-        limit = job.record_limit(topic) - _OVERHEAD_BYTES
-        for key, value in pairs:
-            if value is not None and len(key) + len(value) > limit:
-                found[key] = (
-                    f"its {what} is {len(key) + len(value):,} bytes, and {topic!r} takes {limit:,} at the most: raise "
-                    "max.message.bytes of that topic and deploy again, or let the job keep less"
-                )
+    found = _large_state(job, changes)
+    for key, value in changes.output:
+        if (reason := _excess(job, "output", job.sink_topic, key, value)) is not None:
+            found[key] = reason
     return found
+
+
+def _large_state(job: JobSpec, changes: Changes) -> dict[bytes, str]:
+    """The same of state alone."""
+    excesses = ((key, _excess(job, "state", job.changelog, key, value)) for key, value in changes.state)
+    return {key: reason for key, reason in excesses if reason is not None}
+
+
+def _excess(job: JobSpec, what: str, topic: str | None, key: bytes, value: bytes | None) -> str | None:
+    limit = 0 if topic is None else job.record_limit(topic) - _OVERHEAD_BYTES
+    if topic is None or value is None or len(key) + len(value) <= limit:
+        return None
+    return (
+        f"its {what} is {len(key) + len(value):,} bytes, and {topic!r} takes {limit:,} at the most: raise "
+        "max.message.bytes of that topic and deploy again, or let the job keep less"
+    )
+
+
+def _by_group(operation: TimedOperation, large: Mapping[bytes, str]) -> dict[bytes, str]:
+    return dict(zip(operation.groups(list(large)), large.values(), strict=True))
+
+
+def _let_through(
+    job: JobSpec, operation: DropDuplicates, rows: pa.Table, old: Mapping[bytes, bytes | None], changes: Changes
+) -> Changes:
+    """Without the rows that are too large themselves, in whose place others of their keys may come out."""
+    failed = list[FunctionError]()
+    while True:
+        outputs = zip(changes.output_offsets, changes.output, strict=True)
+        reasons = {at: _excess(job, "output", job.sink_topic, key, value) for at, (key, value) in outputs}
+        large = {at: reason for at, reason in reasons.items() if reason is not None}
+        if not large:
+            break
+        errors = [_error(rows, _place(rows, offset), reason) for offset, reason in large.items()]
+        if not job.error_policy.tolerant:
+            raise errors[0]
+        failed += errors
+        rows = rows.filter(pc.invert(pc.is_in(rows.column("__offset"), value_set=pa.array(list(large), pa.int64()))))
+        if rows.num_rows == 0:
+            return Changes([], [], failed)
+        grouped = operation.group(job.input.key_name, rows)
+        changes = grouped.apply([old.get(key) for key in grouped.keys])
+    if state := _large_state(job, changes):
+        raise _first_too_large(rows, _by_group(operation, state))
+    return dataclasses.replace(changes, failed=sorted(failed, key=lambda error: error.offset))
+
+
+def _place(rows: pa.Table, offset: int) -> int:
+    at: int = pc.index(rows.column("__offset"), pa.scalar(offset, pa.int64())).as_py()
+    return at
 
 
 def _first_too_large(rows: pa.Table, large: Mapping[bytes, str]) -> TooLargeError:
