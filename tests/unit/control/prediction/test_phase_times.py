@@ -58,7 +58,15 @@ def test_failovers_of_the_same_cause_count_where_there_are_some() -> None:
 
     assert phase_times(history, Timeouts()).detected_ms == 6_000
     assert phase_times(history, Timeouts(), IncidentKind.INSTANCE_ENDED).detected_ms == 20
-    assert phase_times(history[1:], Timeouts(), IncidentKind.INSTANCE_ENDED).detected_ms == 6_000
+
+
+def test_detection_says_nothing_of_failures_that_are_found_in_another_way() -> None:
+    ended = [failover(detected_ms=20)]
+    silent = [failover(detected_ms=6_000, kind=IncidentKind.HEARTBEAT_MISSED)]
+
+    after_silence = phase_times(silent, Timeouts(), IncidentKind.INSTANCE_ENDED)
+    assert (after_silence.detected_ms, after_silence.decided_ms, after_silence.failovers) == (100, 2_000, 1)
+    assert phase_times(ended, Timeouts(), IncidentKind.HEARTBEAT_MISSED).detected_ms == 5_000
 
 
 def test_moves_by_hand_failed_tasks_and_drills_say_nothing_of_a_lost_instance() -> None:
