@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow.sdk import DAG, get_parsing_context
+from airflow.sdk.definitions._internal.contextmanager import DagContext
 
+from airflow_provider.errors import ConfigurationError
 from airflow_provider.factory.deploy import deploy_dag
 from airflow_provider.factory.drill import drill_dag
 from airflow_provider.factory.failover import failover_dag
@@ -63,7 +65,17 @@ class StreamDags:
 
         Args:
             only: the id of the DAG that the file is parsed for, which may be none of these; None makes all.
+
+        Raises:
+            ConfigurationError: a DAG of that id is in the file already; Airflow would keep one of the two.
         """
+        described = {dag.dag_id for dag, _ in DagContext.autoregistered_dags}
+        if twice := sorted(described & {f"{self.stream.application_id}_{name}" for name in self._makers}):
+            raise ConfigurationError(
+                f"This file has a DAG {twice[0]!r} already: stream_dags() was called twice for "
+                f"{self.stream.application_id!r}, or another DAG has an id that one of the application's needs. Give "
+                "each application an id of its own."
+            )
         for name in self._makers:
             if only in (None, f"{self.stream.application_id}_{name}"):
                 self._dag(name)

@@ -148,6 +148,21 @@ def test_file_that_is_parsed_for_all_makes_every_dag(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "again",
+    ['stream_dags("orders", **arguments)', 'DAG("payments_stop_")\nstream_dags("payments_stop_x", **arguments)'],
+    ids=["twice", "another"],
+)
+def test_two_applications_of_one_id_in_one_file_are_refused(again: str, tmp_path: Path) -> None:
+    file = tmp_path / "streams.py"
+    file.write_text(f"{FILE}\n{again}\n")
+
+    bag = DagBag(str(file))
+
+    (error,) = bag.import_errors.values() or [""]
+    assert ("This file has a DAG 'orders_deploy' already" in error) is ("orders" in again)
+
+
 def test_dag_that_is_asked_for_within_another_one_is_the_same(
     made: StreamDags, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -342,6 +357,12 @@ def test_each_kind_of_drill_has_a_dag(kind: DrillKind) -> None:
         ({"source_topics": "orders"}, "give a list"),
         ({"drills": [Drill("crash"), Drill("crash")]}, "two drills"),
         ({"drills": [Drill("crash", instance="z")]}, "drills instance 'z', which it does not have"),
+        ({"instances": ["a", "b"]}, r"'a' among its instances: give Instance\(...\)"),
+        ({"drills": ["crash"]}, r"'crash' among its drills: give Drill\(...\)"),
+        ({"output_topics": ["orders"]}, "reads what it writes"),
+        ({"dag_args": {"schedule": "@daily"}}, "dag_args=.'schedule': .* the failover what starts it"),
+        ({"dag_args": {"default_args": {"retries": 1}}}, "use default_args="),
+        ({"monitor_schedule": "every hour"}, "has the monitor_schedule 'every hour', which is no schedule"),
     ],
 )
 def test_wrong_argument_is_refused_in_one_line(wrong: dict[str, Any], message: str) -> None:
@@ -366,7 +387,12 @@ def test_instances_of_one_queue_with_one_state_folder_are_refused() -> None:
         lambda: Instance("a/b"),
         lambda: Drill("flood"),
         lambda: Drill(blackout="weekends"),
+        lambda: Drill(schedule="every night"),
+        lambda: Drill(schedule="0 4 * *"),
+        lambda: Drill(schedule="@wekly"),
+        lambda: Instance("a", queue=""),
         lambda: Slo(rto_s=0),
+        lambda: Slo(rto_s="15"),  # type: ignore[arg-type]
         lambda: stream_dags("a b", **ARGUMENTS),
     ],
 )
