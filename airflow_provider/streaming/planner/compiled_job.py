@@ -12,6 +12,7 @@ from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.operations.json_decoder import JsonDecoder
 from airflow_provider.streaming.operations.misread_values import MisreadValues
 from airflow_provider.streaming.operations.operation import Operation
+from airflow_provider.streaming.operations.schema_misfit import SchemaMisfit
 from airflow_provider.streaming.planner.job_spec import InputSpec, JobSpec, StoreSpec
 from airflow_provider.streaming.planner.row_types import RowTypes
 from airflow_provider.streaming.planner.source_spec import SourceSpec
@@ -101,6 +102,7 @@ def compile_job(job: StatefulJob, topics: TopicFacts) -> CompiledJob:
             decoder=decoder,
             json=job.schema is not None,
             misread=MisreadValues.of(job.schema),
+            misfit=SchemaMisfit(job.schema),
             num_partitions=topics.source_partitions if _is_checked(job, topics) else None,
         ),
         operation=job.operation,

@@ -15,6 +15,7 @@ from airflow_provider.streaming.error_policy import ErrorPolicy
 from airflow_provider.streaming.operations.json_decoder import JsonDecoder
 from airflow_provider.streaming.operations.misread_values import MisreadValues
 from airflow_provider.streaming.operations.operation import Operation
+from airflow_provider.streaming.operations.schema_misfit import SchemaMisfit
 
 __all__ = ["InputSpec", "JobSpec", "StoreSpec"]
 
@@ -30,6 +31,7 @@ class InputSpec:
         decoder: decodes the values in the worker; None when Spark has decoded them.
         json: whether the values have to be JSON, which the worker decides, whether Spark decodes them or the worker.
         misread: finds what Spark would take for something else than was written, where Spark decodes the values.
+        misfit: finds the column for which Spark refused a value.
         num_partitions: of the source, over which its producers spread the groups; None where nothing has to be checked.
     """
 
@@ -39,6 +41,7 @@ class InputSpec:
     decoder: JsonDecoder | None = None
     json: bool = False
     misread: MisreadValues = field(default_factory=MisreadValues)
+    misfit: SchemaMisfit = field(default_factory=SchemaMisfit)
     num_partitions: int | None = None
 
 

@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_provider.streaming.operations.json_decoder import JsonDecoder
 from airflow_provider.streaming.operations.json_text import not_json, not_text
@@ -151,6 +152,13 @@ def _checked(job: JobSpec, rows: pa.Table) -> pa.Table:
     for name in rows.schema.names:
         for at, reason in not_text(rows.column(name)).items():
             unreadable.setdefault(at, f"column {name!r} is not text ({reason})")
+    if job.input.json:
+        # Spark refuses a value as a whole; which column it was, it does not say.
+        for at in np.flatnonzero(pc.is_valid(rows.column("__corrupt")).to_numpy()).tolist():
+            value = rows.column("__value")[at].as_py()
+            misfit = None if at in bad or value is None else job.input.misfit.reason(value)
+            if misfit is not None:
+                bad[at] = misfit
     if bad or unreadable:
         # A filter cannot drop what does not decode, yet it may drop a text that is not UTF-8.
         filtered = [None if at in bad else number for at, number in enumerate(rows.column("__filtered").to_pylist())]
