@@ -276,6 +276,36 @@ class TestStandbysWarm:
     def test_words_from_before_the_observer_listened_do_not_count(self) -> None:
         assert outcome(StandbysWarm(), seen(PAIR, A, B, heard=frozenset({"a"}))) is Outcome.WAITING
 
+    @pytest.mark.parametrize(
+        ("observation", "words"),
+        [
+            pytest.param(seen(PAIR, A), "b, which has never run", id="never-ran"),
+            pytest.param(seen(PAIR, A, instance("b", state=InstanceState.ENDED)), "b is ended", id="ended"),
+            pytest.param(seen(PAIR, A, B, silent_for_s={"b": 9.0}), "no heartbeat for 9.0 s", id="silent"),
+        ],
+    )
+    def test_fails_where_that_is_wanted_because_of_an_instance_that_does_not_run(
+        self, observation: Observation, words: str
+    ) -> None:
+        evaluation = StandbysWarm(wait_for_instances=False).evaluate(observation)
+
+        assert evaluation.outcome is Outcome.FAILED
+        assert words in evaluation.seen
+        assert "run JOB --instance b" in evaluation.seen
+        assert outcome(StandbysWarm(), observation) is Outcome.WAITING
+
+    @pytest.mark.parametrize(
+        "observation",
+        [
+            pytest.param(seen(PAIR, A, B, heard=frozenset({"a"})), id="not-heard-yet"),
+            pytest.param(
+                seen(PAIR, A, instance("b", state=InstanceState.STARTING), silent_for_s={"b": 9.0}), id="starts"
+            ),
+        ],
+    )
+    def test_waits_for_an_instance_that_may_live(self, observation: Observation) -> None:
+        assert outcome(StandbysWarm(wait_for_instances=False), observation) is Outcome.WAITING
+
     def test_copy_that_the_assignment_does_not_name_does_not_count(self) -> None:
         assert outcome(StandbysWarm(), seen(assigned("a", "b a"), A, B)) is Outcome.WAITING
 
