@@ -16,9 +16,11 @@ __all__ = ["TasksReplayed"]
 class TasksReplayed(Condition, frozen=True):
     """An instance took a replay on and its copies of the tasks are whole again.
 
+    What it says of a task before the worker knows of the replay does not count: that may still have failed, or run.
+
     Args:
         instance: its name.
-        command: the id of the command.
+        command: the id of the command: a replay, or a drill's fault that takes their stores.
         tasks: the tasks.
     """
 
@@ -46,7 +48,9 @@ class TasksReplayed(Condition, frozen=True):
         seconds: dict[str, float] = {}
         for task_id in self.tasks:
             task = status.task(task_id)
-            if task is not None and task.state is TaskState.FAILED:
+            if task is not None and self.command not in (task.replay, task.fault):
+                waiting.append(f"task {task_id} has not begun")
+            elif task is not None and task.state is TaskState.FAILED:
                 return Evaluation(Outcome.FAILED, f"task {task_id} failed: {task.error}")
             if task is None or task.error is not None or not (task.warm or task.state is TaskState.RUNNING):
                 waiting.append(f"task {task_id} {copy_line(task)}")

@@ -56,7 +56,7 @@ class SlotReport:
         for plan in tasks:
             status = as_planned(known.get(plan.task), plan)
             state = TaskState.FAILED if permanent and plan.role is Role.ACTIVE else status.state
-            statuses[plan.task] = dataclasses.replace(status, state=state, failure=failure)
+            statuses[plan.task] = dataclasses.replace(status, state=state, failure=failure, replay=plan.replay)
         return SlotReport(statuses, self.called_at)
 
 

@@ -44,6 +44,7 @@ from airflow_provider.control.status import (
     InstanceStatus,
     SnapshotStatus,
     TaskState,
+    TaskStatus,
 )
 from airflow_provider.errors import ConfigurationError
 from tests.builders import APPLICATION, active, assigned, instance, seen, standby
@@ -341,16 +342,38 @@ class TestTasksReplayed:
         assert outcome(self.REPLAY, seen(PAIR, A)) is Outcome.WAITING
 
     def test_restoring_is_waited_out(self) -> None:
-        restoring = instance("a", active(0, TaskState.RESTORING), standby(1), last_commands=("c0", "c1", "c2"))
+        restoring = instance(
+            "a", active(0, TaskState.RESTORING, replay="c1"), standby(1, replay="c1"), last_commands=("c0", "c1", "c2")
+        )
 
         assert outcome(self.REPLAY, seen(PAIR, restoring)) is Outcome.WAITING
 
     def test_counts_are_the_result(self) -> None:
         whole = instance(
-            "a", active(0, restored_records=5), standby(1, restored_records=7), last_commands=("c0", "c1", "c2")
+            "a",
+            active(0, restored_records=5, replay="c1"),
+            standby(1, restored_records=7, fault="c1"),
+            last_commands=("c0", "c1", "c2"),
         )
 
         assert self.REPLAY.evaluate(seen(PAIR, whole)).result["restored_records"] == {"0_0": 5, "0_1": 7}
+
+    @pytest.mark.parametrize(
+        "before",
+        [
+            pytest.param(active(0, TaskState.FAILED, replay="c0", error="boom"), id="failed"),
+            pytest.param(active(0, replay="c0", restored_records=5), id="running"),
+        ],
+    )
+    def test_what_a_task_was_before_the_replay_is_no_answer(self, before: TaskStatus) -> None:
+        taken_on = instance("a", before, standby(1, replay="c1"), last_commands=("c1",))
+
+        assert outcome(self.REPLAY, seen(PAIR, taken_on)) is Outcome.WAITING
+
+    def test_task_that_failed_again_is_a_failure(self) -> None:
+        failed = active(0, TaskState.FAILED, replay="c1", error="boom")
+
+        assert outcome(self.REPLAY, seen(PAIR, instance("a", failed, last_commands=("c1",)))) is Outcome.FAILED
 
     def test_end_of_the_instance_is_a_failure(self) -> None:
         ended = instance("a", state=InstanceState.ENDED, last_commands=("c0", "c1", "c2"))
