@@ -42,17 +42,18 @@ class TasksReplayed(Condition, frozen=True):
             last = seen.view.statuses[self.instance]
             gone = seen.liveness(last) is not Liveness.ALIVE
             return Evaluation(Outcome.FAILED if gone else Outcome.WAITING, end_of(last, seen))
+        answered = set(status.last_commands[status.last_commands.index(self.command) :])  # a later replay is one too
         waiting: list[str] = []
         restored: dict[str, int] = {}
         sizes: dict[str, int] = {}
         seconds: dict[str, float] = {}
         for task_id in self.tasks:
             task = status.task(task_id)
-            if task is not None and self.command not in (task.replay, task.fault):
-                waiting.append(f"task {task_id} has not begun")
+            if task is not None and answered.isdisjoint((task.replay, task.fault)):
+                waiting.append(f"task {task_id} has not begun to replay")
             elif task is not None and task.state is TaskState.FAILED:
                 return Evaluation(Outcome.FAILED, f"task {task_id} failed: {task.error}")
-            if task is None or task.error is not None or not (task.warm or task.state is TaskState.RUNNING):
+            elif task is None or task.error is not None or not (task.warm or task.state is TaskState.RUNNING):
                 waiting.append(f"task {task_id} {copy_line(task)}")
             else:
                 restored[str(task_id)] = task.restore.records

@@ -370,6 +370,11 @@ class TestTasksReplayed:
 
         assert outcome(self.REPLAY, seen(PAIR, taken_on)) is Outcome.WAITING
 
+    def test_replay_that_was_asked_for_later_is_an_answer_too(self) -> None:
+        twice = instance("a", active(0, replay="c2"), standby(1, replay="c1"), last_commands=("c0", "c1", "c2"))
+
+        assert outcome(self.REPLAY, seen(PAIR, twice)) is Outcome.MET
+
     def test_task_that_failed_again_is_a_failure(self) -> None:
         failed = active(0, TaskState.FAILED, replay="c1", error="boom")
 
