@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from typing import Final
 
 from airflow_provider.cli.cluster import add_application_options, cluster_of
 from airflow_provider.cli.exit_status import ExitStatus
@@ -23,6 +24,10 @@ from airflow_provider.kafka.topic_admin import TopicAdmin
 
 __all__ = ["add_assign", "place", "placed_text"]
 
+_ADVICE: Final = (
+    "Correct the cause, then run the command again; with --wait it waits for instances that do not run yet."
+)
+
 
 def add_assign(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """``assign``."""
@@ -40,6 +45,7 @@ def add_assign(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     assign.add_argument(
         "--timeout", type=float, default=600.0, metavar="SECONDS", help="of --balance, for each step (%(default)g)"
     )
+    assign.add_argument("--wait", action="store_true", help="with --balance, for instances that do not run yet, too")
     assign.add_argument("--json", action="store_true", help="for programs")
     assign.set_defaults(act=_act)
 
@@ -55,8 +61,10 @@ def _act(asked: argparse.Namespace) -> int:
     placed = place(cluster, asked.application_id, wanted, asked.store)
     changed = placed.changed
     while asked.balance:
-        warm = StandbysWarm(num_standby_replicas=None, generation=placed.assignment.generation)
-        await_condition(cluster, asked.application_id, warm, asked.timeout)
+        warm = StandbysWarm(
+            num_standby_replicas=None, generation=placed.assignment.generation, wait_for_instances=asked.wait
+        )
+        await_condition(cluster, asked.application_id, warm, asked.timeout, advice=_ADVICE)
         placed = place(cluster, asked.application_id, wanted, asked.store)
         if not placed.changed:
             break

@@ -209,6 +209,7 @@ class TaskStatus:
         snapshot: of a standby's store.
         failure: why it failed, or what is wrong although it works; None otherwise.
         fault: id of the last fault of a drill that was injected into its store; None where none was.
+        replay: id of the newest command to restore its store afresh of which this is the answer; None before any.
     """
 
     task: TaskId
@@ -234,6 +235,7 @@ class TaskStatus:
     snapshot: SnapshotStatus = field(default_factory=SnapshotStatus)
     failure: FailureStatus | None = None
     fault: str | None = None
+    replay: str | None = None
 
     @property
     def warm(self) -> bool:

@@ -190,7 +190,7 @@ class StatefulJob:
 
         Raises:
             ConfigurationError: the columns are missing, are one text, or name one twice; the function cannot be called
-                with three arguments; or the job has an operation already.
+                with three arguments, or is an ``async def``; or the job has an operation already.
         """
         if columns is None or isinstance(columns, str) or len(set(columns)) != len(columns):
             raise ConfigurationError(

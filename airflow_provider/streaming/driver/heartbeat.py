@@ -328,6 +328,7 @@ def _with_short_error(task: TaskStatus) -> TaskStatus:
 
 
 def _sent_at_once(task: TaskStatus) -> tuple[object, ...]:
-    # Whether it is at the end, and whether it has committed, are what a failover waits for; a drill for its fault.
+    # Whether it is at the end, and whether it has committed, are what a failover waits for; a drill for its fault, a
+    # replay for its answer.
     caught_up, first_commit = task.lag_records == 0, task.first_commit_at_ms is None
-    return task.state, task.role, task.generation, task.error, task.fault, caught_up, first_commit
+    return task.state, task.role, task.generation, task.error, task.fault, task.replay, caught_up, first_commit

@@ -213,6 +213,7 @@ class TaskRegistry:
             status = failed_task_status(plan, refused)
         else:
             status = unopened_task_status(plan)
+        status = dataclasses.replace(status, replay=plan.replay)
         if plan.fault is not None:
             status = dataclasses.replace(status, fault=self._directory.injected(plan.task))
         if error is not None and status.error is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -246,6 +247,18 @@ def test_repair_asks_about_held_tasks_where_that_is_wanted_and_nothing_else_wait
     # Skipped where nothing is held, or where the person leaves it; the run is judged then, too.
     assert asking.get_task("wait_until_warm").trigger_rule == "none_failed_min_one_success"
     DagSerialization.from_dict(DagSerialization.to_dict(asking))
+
+
+def test_owner_bounds_the_work_of_the_question_and_the_time_for_its_answer_apart() -> None:
+    hour, days = timedelta(hours=1), timedelta(days=2)
+
+    for default_args, expected in (
+        ({"execution_timeout": hour}, (hour, None)),
+        ({"execution_timeout": hour, "response_timeout": days}, (hour, days)),
+    ):
+        asking = stream_dags("orders", **{**ARGUMENTS, "default_args": default_args}, ask_on_hold=True).repair
+        ask: Any = asking.get_task("ask_about_held_tasks")
+        assert (ask.execution_timeout, ask.response_timeout) == expected
 
 
 def test_repair_replaces_what_is_gone_and_still_named(made: StreamDags) -> None:

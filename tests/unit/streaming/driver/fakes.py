@@ -42,8 +42,8 @@ def settings_in(folder: Path, **more: Any) -> InstanceSettings:
     )
 
 
-def plan(task: int | TaskId, role: Role = ACTIVE, generation: int = 1) -> TaskPlan:
-    return TaskPlan(task=task_id(task), role=role, generation=generation)
+def plan(task: int | TaskId, role: Role = ACTIVE, generation: int = 1, **more: Any) -> TaskPlan:
+    return TaskPlan(task=task_id(task), role=role, generation=generation, **more)
 
 
 def status_of(

@@ -76,6 +76,7 @@ def test_replay_begins_with_an_empty_store_once(bench: Bench, log: InMemoryLog) 
     bench.hold(standby(0, replay="r1"))
 
     assert bench.registry.tasks[TaskId(0, 0)] is task
+    assert [bench.registry.status(standby(0, replay=asked)).replay for asked in (None, "r1")] == [None, "r1"]
 
 
 def test_store_is_released_to_another_worker_by_its_folder(bench: Bench) -> None:
