@@ -27,7 +27,7 @@ class FailoverReport:
         evidence: what was seen.
         decisions: what became of each task, and why.
         generation: of the assignment that answered it.
-        failed_at_ms: when the instance sent its last heartbeat, or its end or the failure of a task was reported.
+        failed_at_ms: when the instance sent its last heartbeat, its end was reported, or the task failed.
         detected_at_ms: when the watcher saw it.
         decided_at_ms: when the next generation was published.
         owned_at_ms: when the last of the moved tasks was owned by its new instance.

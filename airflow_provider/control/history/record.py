@@ -65,8 +65,8 @@ class RtoParts:
     zero by as much as those clocks differ.
 
     Args:
-        detected_ms: from the failed instance's last sign of life, or the heartbeat that told of a failed task, until
-            the watcher saw the failure.
+        detected_ms: from the failed instance's last sign of life, or the task's failure, until the failure was found:
+            by the watcher, or where nobody watched by who answered it.
         decided_ms: from there until the next generation was published.
         owned_ms: from there until the last of the tasks was owned by its next instance.
         first_output_ms: from there until the last of the tasks that had input had committed again.
