@@ -135,6 +135,7 @@ class _Drill:
                     self._kind,
                     self._asked.max_rto,
                     outputs,
+                    self._asked.standbys,
                 ),
             )
             self._wait(fault_taken(fault), _FAULT_S)

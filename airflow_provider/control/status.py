@@ -210,6 +210,8 @@ class TaskStatus:
         failure: why it failed, or what is wrong although it works; None otherwise.
         fault: id of the last fault of a drill that was injected into its store; None where none was.
         replay: id of the newest command to restore its store afresh of which this is the answer; None before any.
+        failed_s: seconds for which it has been `TaskState.FAILED`, by the driver's monotonic clock; None while it is
+            not, and where the instance's version does not report it.
     """
 
     task: TaskId
@@ -236,6 +238,7 @@ class TaskStatus:
     failure: FailureStatus | None = None
     fault: str | None = None
     replay: str | None = None
+    failed_s: float | None = None
 
     @property
     def warm(self) -> bool:

@@ -90,7 +90,13 @@ def drill_tasks(
     victim = {"instance": "{{ params.instance or '' }}", **application}
     watched = CheckDrillReadinessOperator(task_id="check_watch", failover_dag_id=failover_dag_id, kind=kind, **victim)
     fault = InjectFaultOperator(
-        task_id="inject_fault", kind=kind, max_rto_s=max_rto_s, store=store, shared_sink=shared_sink, **victim
+        task_id="inject_fault",
+        kind=kind,
+        max_rto_s=max_rto_s,
+        store=store,
+        shared_sink=shared_sink,
+        **standbys,
+        **victim,
     )
     for before in (ready, watched, fault):  # beside what the DAG's default arguments say
         before.on_failure_callback = [*before.on_failure_callback, SkippedDrillNote(kind)]

@@ -20,6 +20,7 @@ from airflow_provider.control.due import is_due
 from airflow_provider.control.incident import Incident, IncidentKind
 from airflow_provider.control.incident_event import IncidentEvent
 from airflow_provider.control.liveness import Liveness, Timeouts, liveness, running_instances
+from airflow_provider.control.task_failure_time import task_failed_at_ms
 from airflow_provider.control.watcher import WATCHER_INTERVAL_S, Watcher
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, TopicMissingError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
@@ -206,6 +207,7 @@ class IncidentTrigger(BaseEventTrigger):
 
     def _event(self, incident: Incident, follower: ControlFollower) -> IncidentEvent:
         silent_for_s = follower.silent_for_s()
+        failed_at_ms = task_failed_at_ms(incident, follower.view)
         self.log.info("Incident %s: %s", incident.id, incident.evidence)
         return IncidentEvent(
             incident=incident,
@@ -221,7 +223,7 @@ class IncidentTrigger(BaseEventTrigger):
             start_timeout_s=self.start_timeout_s,
             stall_timeout_s=self.stall_timeout_s,
             num_standby_replicas=self.num_standby_replicas,
-            failed_at_ms=follower.view.heard_at_ms.get(incident.instance),
+            failed_at_ms=follower.view.heard_at_ms.get(incident.instance) if failed_at_ms is None else failed_at_ms,
         )
 
     @property

@@ -54,7 +54,8 @@ def phase_times(history: Sequence[HistoryRecord], timeouts: Timeouts, cause: Inc
         cause: only failovers of this kind, where there is one; None for any. How long detection takes is never taken
             from those of another kind.
     """
-    failovers = [record for record in history if record.kind is HistoryKind.FAILOVER]
+    # Clocks that are known to differ measured no phase.
+    failovers = [r for r in history if r.kind is HistoryKind.FAILOVER and r.rto.clocks_differ_ms is None]
     lost = [record for record in failovers if record.cause in _OF_LOST_INSTANCES]
     alike = [record for record in failovers if cause is not None and record.cause == cause.value]
     newest = (alike or lost)[-_NEWEST:]

@@ -81,17 +81,21 @@ class TaskRegistry:
         self._errors = {}
         for task_id in self._tasks.keys() - self._plans.keys():
             self.close(task_id)
+        drills: dict[TaskId, str] = {}
         for plan in plans:
             if (fault := self._due_fault(plan)) is not None:
+                drills[plan.task] = fault.id
                 with self.isolating(plan.task):
                     self._inject_fault(plan.task, fault)
         for task_id, task in list(self._tasks.items()):
             if not task.path.joinpath("CURRENT").exists():
                 # RocksDB goes on with the files it holds open, and the next start would find nothing.
+                drill = drills.get(task_id)
+                who = ": find out who did it" if drill is None else f" by a drill (fault {drill})"
                 with self.isolating(task_id):
                     raise StoreCorruptedError(
-                        f"The files of the open store {task.path} were removed: find out who did it. The store is "
-                        "restored from its changelog."
+                        f"The files of the open store {task.path} were removed{who}. The store is restored from its "
+                        "changelog."
                     )
 
     def _due_fault(self, plan: TaskPlan) -> StoreFault | None:

@@ -335,6 +335,7 @@ def test_drill_is_scheduled_and_tells_when_it_was_passed(made: StreamDags) -> No
     assert dag.get_task("inject_fault").upstream_task_ids == {"check_watch"}
     fault: Any = dag.get_task("inject_fault")
     assert watched.instance == fault.instance
+    assert fault.num_standby_replicas == check.num_standby_replicas
     # A drill in its blackout times is skipped before anything could fail.
     assert not dag.get_task("check_blackout").upstream_task_ids
     assert dag.get_task("be_ready").upstream_task_ids == {"check_blackout"}

@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 from airflow_provider.control.detection import detect
 from airflow_provider.control.failover import Action, decide
 from airflow_provider.control.incident import IncidentRecord
+from airflow_provider.control.incident_event import IncidentEvent
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.status import InstanceState, TaskState
 from airflow_provider.control.view import ControlView
@@ -43,6 +44,11 @@ class Trigger(IncidentTrigger):
 
     async def _answer_needed(self, follower: Any) -> Any:
         return await self._due(follower)
+
+    def event(self, view: ControlView) -> IncidentEvent:
+        follower: Any = Follower(view)
+        (incident,) = asyncio.run(self._due(follower))
+        return self._event(incident, follower)
 
 
 def held(view: ControlView) -> ControlView:
@@ -79,6 +85,17 @@ def test_incident_that_is_held_for_want_of_an_instance_is_fired_again_once_one_r
 
     assert trigger.due(view) == ["a"]
     assert trigger.due(view) == [], "its answer is under way"
+
+
+@pytest.mark.parametrize(("failed_s", "failed_at_ms"), [(392.0, 108_000), (None, 500_000)])
+def test_event_says_when_the_task_failed_or_where_that_is_not_reported_when_it_was_told(
+    failed_s: float | None, failed_at_ms: int
+) -> None:
+    failed = instance("a", active(0, state=TaskState.FAILED, error="no", failed_s=failed_s))
+    view = view_of(assigned("a b"), failed, instance("b", standby(0)))
+    view.heard_at_ms["a"] = 500_000
+
+    assert Trigger(APPLICATION).event(view).failed_at_ms == failed_at_ms
 
 
 class Writer:

@@ -53,6 +53,13 @@ def test_what_was_restored_is_not_of_the_first_output() -> None:
     assert phase_times([failover(restore_s=4.0)], Timeouts()).first_output_ms == 0
 
 
+def test_failover_whose_clocks_differ_says_nothing() -> None:
+    behind = dataclasses.replace(failover(), rto=RtoParts(owned_ms=-1_790_000, total_ms=-1_787_000))
+
+    assert phase_times([behind], Timeouts()).owned_ms == 500
+    assert phase_times([behind, failover()], Timeouts()).failovers == 1
+
+
 def test_failovers_of_the_same_cause_count_where_there_are_some() -> None:
     history = [failover(detected_ms=20), failover(detected_ms=6_000, kind=IncidentKind.HEARTBEAT_MISSED)]
 

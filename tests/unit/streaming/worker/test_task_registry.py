@@ -306,7 +306,7 @@ def test_files_that_are_removed_under_an_open_store_are_noticed_and_it_is_restor
     bench.hold(standby(0))
 
     assert status.error_kind == "StoreCorruptedError"
-    assert "were removed" in str(status.error)
+    assert "were removed: find out who did it" in str(status.error)
     assert bench.registry.status(standby(0)).error is None
     assert dict(bench.registry.tasks[TaskId(0, 0)].items()) == {b"k": b"1"}
 
@@ -344,8 +344,14 @@ def test_standby_store_that_a_drill_removes_is_restored_and_never_looks_whole_be
     bench.hold(standby(0, fault=lose()))
 
     assert (at_once.fault, at_once.ready, at_once.error_kind) == ("f1", False, "StoreCorruptedError")
+    assert "were removed by a drill (fault f1)" in str(at_once.error)
+    assert "find out who" not in str(at_once.error)
     whole = bench.registry.status(standby(0, fault=lose()))
     assert (whole.ready, whole.fault, whole.restore.records) == (True, "f1", 2)
+
+    shutil.rmtree(bench.registry.tasks[TaskId(0, 0)].path)  # by no drill: its fault is done
+    bench.execution.apply_plan([standby(0, fault=lose())])
+    assert "find out who did it" in str(bench.registry.status(standby(0, fault=lose())).error)
 
 
 def test_store_is_removed_once_and_not_after_a_newer_assignment(bench: Bench, log: InMemoryLog) -> None:
