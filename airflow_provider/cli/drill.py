@@ -39,6 +39,7 @@ from airflow_provider.control.publication import publish_by
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.task_placement import TaskPlacement
 from airflow_provider.control.view import ControlView
+from airflow_provider.control.watcher import SILENT_AFTER_S, watch_problem
 from airflow_provider.errors import (
     AssignmentError,
     ConfigurationError,
@@ -174,9 +175,20 @@ class _Drill:
         try:
             healthy = view.healthy(Timeouts())
             hit = choose_hit(view, self._kind, self._asked.instance, healthy)
-            return "; ".join(disk_problems(view, self._kind, hit, healthy))
+            problems = disk_problems(view, self._kind, hit, healthy)
         except (InstanceError, AssignmentError) as refusal:
             return str(refusal)
+        return "; ".join(problems) or self._watch_problem()
+
+    def _watch_problem(self) -> str | None:
+        """Why what the drill brings about would be left as it is; None where it is answered, or need not be."""
+        if self._asked.answer or DRILLS[self._kind].cause is None:
+            return None
+        with ControlReader(self._cluster, self._application_id) as reader:
+            view = reader.read_to_end()
+            heard = reader.listen_for_watcher(SILENT_AFTER_S)
+        why = watch_problem(self._application_id, view.watcher, heard=heard)
+        return None if why is None else f"{why} Or let this command answer the failure, with --answer."
 
     def _take_cut(self) -> OutputCut | None:
         view = self._read()

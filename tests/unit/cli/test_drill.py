@@ -1,13 +1,20 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Self
 
 import pytest
 
+from airflow_provider.cli import drill as cli_drill
 from airflow_provider.cli.drill import drill_text, exit_status_of
 from airflow_provider.cli.exit_status import ExitStatus
+from airflow_provider.cli.main import main
+from airflow_provider.control.conditions import Outcome, WaitResult
 from airflow_provider.control.history.output_check import OutputCheck, OutputCount
 from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord, RtoParts
+from airflow_provider.control.view import ControlView
+from airflow_provider.errors import InstanceError
+from tests.builders import active, assigned, instance, standby, view_of
 
 
 def drill(outcome: HistoryOutcome, reason: str | None = None) -> HistoryRecord:
@@ -55,3 +62,62 @@ def test_outputs_are_printed_by_count_or_with_the_reason_why_there_is_none() -> 
     ]  # fmt: skip
     unmeasured = drill_text(dataclasses.replace(record, outputs=OutputCheck(unmeasured="the job has\n no sink")))
     assert unmeasured.splitlines()[-1] == "  outputs were not counted: the job has no sink"
+
+
+class Reader:
+    """Of an application that no watcher watches."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def read_to_end(self) -> ControlView:
+        return view_of(assigned("a b"), instance("a", active(0)), instance("b", standby(0)))
+
+    def listen_for_watcher(self, timeout_s: float) -> bool:
+        return False
+
+
+@pytest.fixture
+def noted(monkeypatch: pytest.MonkeyPatch) -> list[HistoryRecord]:
+    """What a drill leaves in the history; it finds the application whole, and gets no further than to its fault."""
+    records: list[HistoryRecord] = []
+
+    def note(_cluster: object, _application_id: str, *given: HistoryRecord, **_more: object) -> bool:
+        records.extend(given)
+        return True
+
+    whole = WaitResult(outcome=Outcome.MET, waited_for="", waited_s=0.0, seen="")
+    monkeypatch.setattr(cli_drill, "ControlReader", Reader)
+    monkeypatch.setattr(cli_drill, "read_history", lambda *_: ())
+    monkeypatch.setattr(cli_drill, "wait_for", lambda *_, **__: whole)
+    monkeypatch.setattr(cli_drill, "note", note)
+    monkeypatch.setattr(cli_drill, "write_history", note)
+    monkeypatch.setattr(cli_drill, "publish_by", refuse)
+    return records
+
+
+def refuse(*_: object) -> None:
+    raise InstanceError("the fault was to be injected")
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        pytest.param(("--kind", "store_lost"), "nothing watches orders", id="nothing-watches"),
+        pytest.param(("--kind", "store_lost", "--answer"), "the fault was to be injected", id="it-answers-itself"),
+        pytest.param(("--kind", "shadow_restore"), "the fault was to be injected", id="nothing-has-to-be-answered"),
+    ],
+)
+def test_failure_that_nothing_would_answer_is_not_made(
+    options: tuple[str, ...], reason: str, noted: list[HistoryRecord]
+) -> None:
+    assert main(["drill", "orders", "--shared-sink", *options]) == ExitStatus.SKIPPED
+
+    (record,) = noted
+    assert (record.outcome, str(record.reason).startswith(reason)) == (HistoryOutcome.SKIPPED, True)
