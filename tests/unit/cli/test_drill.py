@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import signal
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Self
 
 import pytest
@@ -9,11 +13,14 @@ from airflow_provider.cli import drill as cli_drill
 from airflow_provider.cli.drill import drill_text, exit_status_of
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.main import main
-from airflow_provider.control.conditions import Outcome, WaitResult
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.conditions import Condition, FaultTaken, Outcome, WaitResult
+from airflow_provider.control.drills.injected_fault import InjectedFault
+from airflow_provider.control.drills.kind import DrillKind
 from airflow_provider.control.history.output_check import OutputCheck, OutputCount
 from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord, RtoParts
 from airflow_provider.control.view import ControlView
-from airflow_provider.errors import InstanceError
+from airflow_provider.errors import BrokerUnreachableError, DeadlineError, InstanceError
 from tests.builders import active, assigned, instance, standby, view_of
 
 
@@ -121,3 +128,87 @@ def test_failure_that_nothing_would_answer_is_not_made(
 
     (record,) = noted
     assert (record.outcome, str(record.reason).startswith(reason)) == (HistoryOutcome.SKIPPED, True)
+
+
+FAULT = InjectedFault(
+    id="drill/1",
+    instance="a",
+    incarnation=1,
+    generation=1,
+    tasks=(TaskId(0, 0),),
+    source_offsets={TaskId(0, 0): 40},
+    injected_at_ms=900,
+    kind=DrillKind.STORE_LOST,
+)
+
+
+class Broken:
+    """A drill that meets something while it waits."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, at: str, what: Callable[[], object]) -> None:
+        self.given_standbys = 0
+
+        def wait(_cluster: object, _application_id: str, condition: Condition, _timeout_s: float) -> None:
+            if isinstance(condition, FaultTaken) == (at == "fault"):
+                what()
+
+        monkeypatch.setattr(cli_drill, "publish_by", lambda *_: FAULT)
+        monkeypatch.setattr(cli_drill, "await_condition", wait)
+        monkeypatch.setattr(cli_drill, "DrillAnswer", lambda **_: SimpleNamespace(give=lambda _timeout_s: None))
+        monkeypatch.setattr(cli_drill, "place", self._place)
+
+    def _place(self, *_: object) -> None:
+        self.given_standbys += 1
+
+
+@pytest.fixture
+def uncaught() -> Iterator[None]:
+    """A signal that the command does not catch fails the test, and ends no test run."""
+
+    def fail(number: int, _: object) -> None:
+        raise AssertionError(f"{signal.Signals(number).name} was not caught")
+
+    before = {number: signal.signal(number, fail) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def unreachable() -> None:
+    raise BrokerUnreachableError("no answer")
+
+
+def late() -> None:
+    raise DeadlineError("Waited 60 s")
+
+
+def ended_by(number: signal.Signals) -> Callable[[], None]:
+    return lambda: os.kill(os.getpid(), number)
+
+
+@pytest.mark.usefixtures("uncaught")
+@pytest.mark.parametrize(
+    ("at", "what", "status", "reason"),
+    [
+        pytest.param("recovery", ended_by(signal.SIGTERM), ExitStatus.INTERRUPTED, "a signal ended it", id="sigterm"),
+        pytest.param("recovery", ended_by(signal.SIGINT), ExitStatus.INTERRUPTED, "a signal ended it", id="ctrl-c"),
+        pytest.param("recovery", unreachable, ExitStatus.ERROR, "BrokerUnreachableError: no answer", id="no-broker"),
+        pytest.param("fault", late, ExitStatus.ERROR, "DeadlineError: Waited 60 s", id="fault-is-not-taken"),
+    ],
+)
+def test_drill_that_is_broken_off_after_its_fault_is_noted_as_failed_and_gives_standbys(
+    at: str,
+    what: Callable[[], object],
+    status: ExitStatus,
+    reason: str,
+    noted: list[HistoryRecord],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broken = Broken(monkeypatch, at, what)
+
+    assert main(["drill", "orders", "--shared-sink", "--answer"]) == status
+
+    assert (noted[-1].id, noted[-1].outcome) == (FAULT.id, HistoryOutcome.FAILED)
+    assert noted[-1].reason == f"It was not judged: {reason}"
+    assert noted[-1].ended_at_ms is not None
+    assert broken.given_standbys == 1
