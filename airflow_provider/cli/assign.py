@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from typing import Final
 
 from airflow_provider.cli.cluster import add_application_options, cluster_of
 from airflow_provider.cli.exit_status import ExitStatus
+from airflow_provider.cli.incident_closing import close_incidents
 from airflow_provider.cli.names_option import names_option
 from airflow_provider.cli.waiting import await_condition, say
 from airflow_provider.common.table import table
@@ -43,7 +45,14 @@ def add_assign(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     assign.add_argument("--store", default="state", metavar="NAME", help="of the job, to count the tasks (%(default)s)")
     assign.add_argument("--balance", action="store_true", help="even out the load, too, step by step")
     assign.add_argument(
-        "--timeout", type=float, default=600.0, metavar="SECONDS", help="of --balance, for each step (%(default)g)"
+        "--timeout",
+        type=float,
+        default=600.0,
+        metavar="SECONDS",
+        help="of --balance, for each step, and for the standbys where incidents are open (%(default)g)",
+    )
+    assign.add_argument(
+        "--no-wait", action="store_true", help="leave incidents open rather than wait until every task is whole again"
     )
     assign.add_argument("--wait", action="store_true", help="with --balance, for instances that do not run yet, too")
     assign.add_argument("--json", action="store_true", help="for programs")
@@ -73,6 +82,9 @@ def _act(asked: argparse.Namespace) -> int:
         print(json.dumps(placed.to_plain() | {"changed": changed}, indent=2))
     else:
         print(placed_text(placed, changed))
+    sys.stdout.flush()
+    if not asked.no_wait and not placed.not_running:
+        close_incidents(cluster, asked.application_id, wanted.num_standby_replicas, asked.timeout)
     return ExitStatus.FINE
 
 

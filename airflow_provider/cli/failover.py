@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Sequence
 from typing import Final
@@ -11,6 +12,7 @@ from typing import Final
 from airflow_provider.cli.cluster import add_application_options, cluster_of
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.history_note import note
+from airflow_provider.cli.incident_closing import close_incidents
 from airflow_provider.cli.instances_expected import expected_instances
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import to_plain
@@ -50,6 +52,10 @@ def add_failover(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--instance-timeout", type=float, default=Timeouts.instance_s, metavar="SECONDS",
         help="silence that counts as an instance's end (%(default)g)",
     )  # fmt: skip
+    failover.add_argument(
+        "--wait", type=float, default=0.0, metavar="SECONDS",
+        help="until every task is whole again, and mark what is answered as resolved (%(default)g)",
+    )  # fmt: skip
     failover.add_argument("--json", action="store_true", help="for programs")
     failover.set_defaults(act=_act)
 
@@ -74,6 +80,9 @@ def _act(asked: argparse.Namespace) -> int:
         print(json.dumps([to_plain(answer) for answer in answers], indent=2))
     else:
         print(answers_text(answers, dry_run=asked.dry_run))
+    sys.stdout.flush()
+    if asked.wait > 0.0 and not asked.dry_run:
+        close_incidents(cluster, asked.application_id, finder.num_standby_replicas, asked.wait)
     return ExitStatus.NO if any(map(unmoved, answers)) else ExitStatus.FINE
 
 

@@ -15,6 +15,7 @@ from airflow_provider.failpoint import FailPoints
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.worker.closed_owners import ClosedOwners
 from airflow_provider.streaming.worker.kafka_clients import RestoreConsumer, TaskProducer
 from airflow_provider.streaming.worker.lost_stores import LostStores
 from airflow_provider.streaming.worker.plan import TaskPlan
@@ -24,7 +25,7 @@ from airflow_provider.streaming.worker.replica_opening import open_replica
 from airflow_provider.streaming.worker.standby_duties import StandbyDuties
 from airflow_provider.streaming.worker.store_fault import StoreFault, inject_store_fault
 from airflow_provider.streaming.worker.task import Task
-from airflow_provider.streaming.worker.task_report import failed_task_status, unopened_task_status
+from airflow_provider.streaming.worker.task_report import failed_task_status, unopened_task_status, with_ownership
 
 __all__ = ["TaskRegistry"]
 
@@ -62,7 +63,7 @@ class TaskRegistry:
         self._plans: Mapping[TaskId, TaskPlan] = {}
         self._errors: dict[TaskId, Exception] = {}
         self._was_locked: frozenset[TaskId] = frozenset()
-        self._lost, self._refused = LostStores(), RefusedTasks()
+        self._lost, self._refused, self._closed = LostStores(), RefusedTasks(), ClosedOwners()
         self._quarantine_grew = True  # what an earlier process left in quarantine counts too
 
     @property
@@ -82,6 +83,7 @@ class TaskRegistry:
         for task_id in self._tasks.keys() - self._plans.keys():
             self.close(task_id)
         drills: dict[TaskId, str] = {}
+        self._closed.keep(self._plans.keys())
         for plan in plans:
             if (fault := self._due_fault(plan)) is not None:
                 drills[plan.task] = fault.id
@@ -151,6 +153,7 @@ class TaskRegistry:
             # A process that did not give the lock back once is not waited for again: the other tasks would wait too.
             lock_timeout_s=0.0 if task_id in self._was_locked else _LOCK_TIMEOUT_S,
         )
+        closed = self._closed.known(plan)
         # A replay renews the digest too.
         task = Task(
             settings=self._settings,
@@ -160,6 +163,7 @@ class TaskRegistry:
             open_writer=self._open_writer,
             failpoints=self._failpoints,
             renew_digest=replay,
+            ownership=None if closed is None else closed.ownership,
         )
         self._tasks[task_id] = task
         if replay and plan.replay is not None:
@@ -172,6 +176,7 @@ class TaskRegistry:
         if task is not None:
             self._reader.remove(task.changelog_partition)
             self._duties.end(task_id)
+            self._closed.note(task.closed_owner)
             task.close()
 
     def close_all(self) -> None:
@@ -218,6 +223,9 @@ class TaskRegistry:
         else:
             status = unopened_task_status(plan)
         status = dataclasses.replace(status, replay=plan.replay)
+        if task is None and (closed := self._closed.known(plan)) is not None:
+            # Where it committed decides where it may go.
+            status = with_ownership(status, closed.ownership, closed.record, self._job.input.topic)
         if plan.fault is not None:
             status = dataclasses.replace(status, fault=self._directory.injected(plan.task))
         if error is not None and status.error is None:
