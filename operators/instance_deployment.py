@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.file_end import file_end
 from airflow_provider.common.json_codec import from_plain
-from airflow_provider.control.command import Command, CommandKind
+from airflow_provider.control.command import RESTART, Command, CommandKind
 from airflow_provider.control.conditions import InstanceEnded, InstanceRunning
 from airflow_provider.control.deployment import Deployment
 from airflow_provider.control.hand_over import publish_hand_over
@@ -213,7 +213,7 @@ class DeployInstanceOperator(ControlOperator):
         return status.state is InstanceState.STOPPED and not ours
 
     def _restart_id(self, run_id: str) -> str:
-        return f"restart/{run_id}/{self.task_id}/"
+        return f"{RESTART}{run_id}/{self.task_id}/"
 
     def _report_changes(self) -> dict[str, Any]:
         view = self.hook.read(self.application_id)
