@@ -4,8 +4,10 @@ import dataclasses
 
 import pytest
 
-from airflow_provider.cli.drill import drill_text, exit_status_of
+from airflow_provider.cli.drill import drill_text, exit_status_of, not_whole
 from airflow_provider.cli.exit_status import ExitStatus
+from airflow_provider.cli.main import main
+from airflow_provider.control.conditions import Outcome, WaitResult
 from airflow_provider.control.history.output_check import OutputCheck, OutputCount
 from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord, RtoParts
 
@@ -55,3 +57,24 @@ def test_outputs_are_printed_by_count_or_with_the_reason_why_there_is_none() -> 
     ]  # fmt: skip
     unmeasured = drill_text(dataclasses.replace(record, outputs=OutputCheck(unmeasured="the job has\n no sink")))
     assert unmeasured.splitlines()[-1] == "  outputs were not counted: the job has no sink"
+
+
+def test_blackout_that_cannot_be_read_is_a_wrong_argument(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["drill", "orders", "--blackout", "monday"])
+
+    assert ended.value.code == 2
+    assert "Found the blackout 'monday', expected days, hours and a time zone" in capsys.readouterr().err
+
+
+def test_reason_names_the_limit_that_was_given_or_that_waiting_does_not_help() -> None:
+    def waited(outcome: Outcome) -> WaitResult:
+        return WaitResult(outcome=outcome, waited_for="x", waited_s=4.5, seen="task 0_0 is restoring")
+
+    assert not_whole(waited(Outcome.MET), 10.0) is None
+    assert not_whole(waited(Outcome.WAITING), 10.0) == (
+        "it is not whole after 10 s (--ready-timeout): task 0_0 is restoring"
+    )
+    assert not_whole(waited(Outcome.FAILED), 10.0) == (
+        "it is not whole, and does not become so by itself: task 0_0 is restoring"
+    )
