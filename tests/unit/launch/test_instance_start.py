@@ -133,7 +133,7 @@ class Deploying(DeployInstanceOperator):
         return ("the content of the job file",) if self.differs else ()
 
     @property
-    def hook(self) -> Any:  # type: ignore[override]
+    def hook(self) -> Any:
         return Mock(reader=lambda _: Reader(view_of(None)))
 
 
