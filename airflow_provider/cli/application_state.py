@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from airflow_provider.cli.duration_text import seconds
 from airflow_provider.cli.listed_text import listed
+from airflow_provider.cli.missing_standbys import missing_standbys
 from airflow_provider.cli.standby_rows import certified, standby_rows, standby_table
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.table import table
@@ -40,6 +41,7 @@ class ApplicationState:
             still be starting.
         watched: whether a watcher lives.
         history: what the application went through, the oldest first: predictions rest on it.
+        num_standby_replicas: wanted standbys per task; fewer where there are not enough instances.
     """
 
     view: ControlView
@@ -47,6 +49,7 @@ class ApplicationState:
     _: KW_ONLY
     watched: bool = False
     history: Sequence[HistoryRecord] = ()
+    num_standby_replicas: int = 1
 
     @cached_property
     def predicted(self) -> dict[TaskId, PredictedRto]:
@@ -65,7 +68,7 @@ class ApplicationState:
         found: list[str] = []
         assignment = self.view.assignment
         if assignment is None:
-            return ("nothing is assigned yet",)
+            return ("nothing is assigned yet", *self._late_starts(()))
         starting = self._starting(assignment.instances)
         if starting:
             found.append(f"starting, and the tasks of each wait for it: {', '.join(starting)}")
@@ -73,6 +76,7 @@ class ApplicationState:
             status = self.view.statuses.get(name)
             if status is None or not status.state.alive or name in self.silent:
                 found.append(f"instance {name}: {self._state(name)}{_because(status.error if status else None)}")
+        found += self._late_starts(assignment.instances)
         for task_id, task in assignment.tasks.items():
             own = self._task(task.active, task_id)
             if task.active is None:
@@ -100,6 +104,7 @@ class ApplicationState:
                     )
                 elif copy is None or not copy.ready:
                     found.append(f"task {task_id}: no warm standby on {name}{_because(copy.error if copy else None)}")
+        found += missing_standbys(self.view, self.num_standby_replicas)
         return tuple(found)
 
     @property
@@ -199,6 +204,15 @@ class ApplicationState:
         """Those that send no heartbeats yet since Spark is not up, and are not overdue."""
         statuses = ((name, self.view.statuses.get(name)) for name in names if name not in self.silent)
         return [name for name, status in statuses if status is not None and status.state is InstanceState.STARTING]
+
+    def _late_starts(self, named: Collection[str]) -> list[str]:
+        """Those beside the named ones that were launched, and are not up although a start takes less."""
+        return [
+            f"instance {name}: {self._state(name)} for longer than a start may take: look at its log, then deploy it "
+            "again"
+            for name, status in sorted(self.view.statuses.items())
+            if status.state is InstanceState.STARTING and name in self.silent and name not in named
+        ]
 
     def _state(self, name: str) -> str:
         status = self.view.statuses.get(name)

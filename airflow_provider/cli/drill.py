@@ -15,13 +15,14 @@ from airflow_provider.cli.cluster import add_application_options, cluster_of
 from airflow_provider.cli.drill_answer import DrillAnswer
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.history_note import note
+from airflow_provider.cli.named_instance import check_instance
 from airflow_provider.cli.waiting import await_condition, say, say_waiting
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.error_text import error_text
 from airflow_provider.common.interruption import interruptible
 from airflow_provider.control.condition_wait import wait_for
-from airflow_provider.control.conditions import Condition, Outcome, StandbysWarm
-from airflow_provider.control.drills.blackout import blackout_at, parse_blackouts
+from airflow_provider.control.conditions import Condition, Outcome, StandbysWarm, WaitResult
+from airflow_provider.control.drills.blackout import Blackout, blackout_at, parse_blackouts
 from airflow_provider.control.drills.commit_chain import Commit
 from airflow_provider.control.drills.commit_reader import read_commits
 from airflow_provider.control.drills.disk_headroom import disk_problems
@@ -54,7 +55,7 @@ from airflow_provider.errors import (
 )
 from airflow_provider.kafka.connection import KafkaConnection
 
-__all__ = ["add_drill", "drill_text", "exit_status_of"]
+__all__ = ["add_drill", "drill_text", "exit_status_of", "not_whole"]
 
 _FAULT_S = 60.0
 _VERDICTS = (StateError, InstanceError, DeadlineError, AssignmentError, ConfigurationError)
@@ -88,7 +89,8 @@ def add_drill(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     )  # fmt: skip
     drill.add_argument(
         "--blackout",
-        action="append",
+        type=_blackouts,
+        action="extend",
         default=[],
         metavar="TIMES",
         help="when none begins, such as 'mon-fri 08:00-18:00 Europe/Vienna'",
@@ -107,6 +109,13 @@ def _act(asked: argparse.Namespace) -> int:
     return _Drill(asked).run()
 
 
+def _blackouts(text: str) -> tuple[Blackout, ...]:
+    try:
+        return parse_blackouts(text)
+    except ConfigurationError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
 class _Drill:
     """One drill, step by step."""
 
@@ -119,8 +128,8 @@ class _Drill:
 
     def run(self) -> int:
         # 1. be ready
-        blackouts = parse_blackouts(self._asked.blackout)
-        if (why := blackout_at(blackouts, datetime.fromtimestamp(now_ms() / 1000, UTC))) is not None:
+        check_instance(self._read(), self._asked.instance)
+        if (why := blackout_at(self._asked.blackout, datetime.fromtimestamp(now_ms() / 1000, UTC))) is not None:
             return self._skipped(why)
         history = read_history(self._cluster, self._application_id)  # a drill is there to leave a record
         if why := self._not_ready():
@@ -204,8 +213,8 @@ class _Drill:
         result = wait_for(
             self._cluster, self._application_id, warm, timeout_s=self._asked.ready_timeout, say=say_waiting
         )
-        if result.outcome is not Outcome.MET:
-            return f"it is not whole after {result.waited_s:g} s: {result.seen}"
+        if (why := not_whole(result, self._asked.ready_timeout)) is not None:
+            return why
         view = self._read()
         if unresolved := [record.incident.id for record in unresolved_incidents(view)]:
             return f"incidents are open: {', '.join(unresolved)}"
@@ -278,6 +287,22 @@ class _Drill:
         note(self._cluster, self._application_id, record)
         print(json.dumps(history_plain(record), indent=2) if self._asked.json else f"skipped: {record.reason}")
         return ExitStatus.SKIPPED
+
+
+def not_whole(result: WaitResult, limit_s: float) -> str | None:
+    """Why an application is not ready for a drill, in one line; None where it is whole.
+
+    Args:
+        result: of the wait for its standbys.
+        limit_s: how long it was to be waited for.
+    """
+    match result.outcome:
+        case Outcome.MET:
+            return None
+        case Outcome.FAILED:
+            return f"it is not whole, and does not become so by itself: {result.seen}"
+        case Outcome.WAITING:
+            return f"it is not whole after {limit_s:g} s (--ready-timeout): {result.seen}"
 
 
 def exit_status_of(record: HistoryRecord) -> ExitStatus:

@@ -14,6 +14,7 @@ from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.history_note import note
 from airflow_provider.cli.incident_closing import close_incidents
 from airflow_provider.cli.instances_expected import expected_instances
+from airflow_provider.cli.named_instance import check_instance
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.control.assignment import Assignment
@@ -28,7 +29,6 @@ from airflow_provider.control.publication import publish_by
 from airflow_provider.control.publisher import AssignmentPublisher
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.view import ControlView
-from airflow_provider.errors import InstanceError
 from airflow_provider.kafka.connection import KafkaConnection
 
 __all__ = ["add_failover", "answer_found", "answers_text", "find_incidents", "publish_answers", "unmoved"]
@@ -100,12 +100,7 @@ def find_incidents(reader: ControlReader, timeouts: Timeouts, instance: str | No
         BrokerUnreachableError: no broker answered.
     """
     view, began = reader.read_to_end(), time.monotonic()
-    known = {*view.statuses, *(view.assignment.instances if view.assignment else ())}
-    if instance is not None and instance not in known:
-        raise InstanceError(
-            f"{view.application_id!r} has no instance {instance!r}, but {', '.join(sorted(known)) or 'none'}: correct "
-            "its name."
-        )
+    check_instance(view, instance)
     expected, before = expected_instances(view), dict(view.heard_at_ms)
     reader.listen(lambda: expected, timeouts.instance_s + _LATE_S)
     reader.read_to_end()  # the brokers answer, so what was not heard was not sent

@@ -10,7 +10,7 @@ from typing import Self
 import pytest
 
 from airflow_provider.cli import drill as cli_drill
-from airflow_provider.cli.drill import drill_text, exit_status_of
+from airflow_provider.cli.drill import drill_text, exit_status_of, not_whole
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.main import main
 from airflow_provider.common.task_id import TaskId
@@ -212,3 +212,24 @@ def test_drill_that_is_broken_off_after_its_fault_is_noted_as_failed_and_gives_s
     assert noted[-1].reason == f"It was not judged: {reason}"
     assert noted[-1].ended_at_ms is not None
     assert broken.given_standbys == 1
+
+
+def test_blackout_that_cannot_be_read_is_a_wrong_argument(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["drill", "orders", "--blackout", "monday"])
+
+    assert ended.value.code == 2
+    assert "Found the blackout 'monday', expected days, hours and a time zone" in capsys.readouterr().err
+
+
+def test_reason_names_the_limit_that_was_given_or_that_waiting_does_not_help() -> None:
+    def waited(outcome: Outcome) -> WaitResult:
+        return WaitResult(outcome=outcome, waited_for="x", waited_s=4.5, seen="task 0_0 is restoring")
+
+    assert not_whole(waited(Outcome.MET), 10.0) is None
+    assert not_whole(waited(Outcome.WAITING), 10.0) == (
+        "it is not whole after 10 s (--ready-timeout): task 0_0 is restoring"
+    )
+    assert not_whole(waited(Outcome.FAILED), 10.0) == (
+        "it is not whole, and does not become so by itself: task 0_0 is restoring"
+    )
