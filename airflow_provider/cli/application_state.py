@@ -20,6 +20,7 @@ from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.prediction.measured_rto import measured_rto_ms
 from airflow_provider.control.prediction.predicted_rto import PredictedRto, predict_rto
 from airflow_provider.control.status import InstanceState, InstanceStatus, Role, TaskState, TaskStatus
+from airflow_provider.control.unanswered import unanswered_problems
 from airflow_provider.control.view import ControlView
 from airflow_provider.control.watcher import watched_by
 
@@ -64,11 +65,12 @@ class ApplicationState:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What keeps a task from being processed, or a standby from being warm, in one line each."""
-        found: list[str] = []
+        """A line for what keeps a task from its work, a standby from being warm, or a failure from an answer."""
+        # What a watcher said that lives no more may be long over.
+        found = list(unanswered_problems(self.view)) if self.watched else []
         assignment = self.view.assignment
         if assignment is None:
-            return ("nothing is assigned yet", *self._late_starts(()))
+            return (*found, "nothing is assigned yet", *self._late_starts(()))
         starting = self._starting(assignment.instances)
         if starting:
             found.append(f"starting, and the tasks of each wait for it: {', '.join(starting)}")

@@ -81,7 +81,7 @@ def missed_promises(
         return (f"{view.application_id} was never deployed: run its deploy DAG.",)
     found = [
         f"{incident.kind.value}: {incident.evidence}. The failover DAG has not answered it: look whether that is "
-        "unpaused and a triggerer runs."
+        "unpaused, its file parses and a triggerer runs."
         for incident in detect(view.assignment, view.statuses, silent_for_s, timeouts)
         if incident.id not in view.incidents
     ]

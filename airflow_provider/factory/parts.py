@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from airflow.sdk import DAG, Param
 
+from airflow_provider.assets import incidents_name
 from airflow_provider.dag_form import TAG
 from airflow_provider.factory.spec import Instance, Stream
 from airflow_provider.operators.instance_deployment import DeployInstanceOperator
@@ -37,7 +38,10 @@ class Parts:
         }
         if stream.instance_timeout_s is not None:
             self.application["instance_timeout_s"] = stream.instance_timeout_s
-        self.failover_dag_id = f"{stream.application_id}_failover"
+        self.failover_dag: dict[str, Any] = {
+            "failover_dag_id": f"{stream.application_id}_failover",
+            "failover_asset": incidents_name(stream.application_id),
+        }
         self.standbys = {**self.application, "num_standby_replicas": stream.num_standby_replicas}
 
     @contextmanager

@@ -10,6 +10,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.history.record import RtoParts
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.status import InstanceState, InstanceStatus, RestorePhase, TaskState
+from airflow_provider.control.unanswered import Unanswered
 from airflow_provider.control.view import ControlView
 from airflow_provider.control.watcher import Watcher
 from tests.builders import APPLICATION, active, assigned, instance, promoted, standby, view_of
@@ -145,6 +146,19 @@ def test_incident_is_shown_until_it_is_resolved() -> None:
 
     view.incidents[gone.id] = dataclasses.replace(record, resolved_at_ms=9)
     assert ApplicationState(view).open_incidents == ()
+
+
+def test_failure_that_no_failover_answers_is_a_problem_while_the_application_is_watched() -> None:
+    view = whole()
+    reported = Unanswered(incident="b/1/gone-1", what="heartbeat_missed of b", reported_at_ms=1_000)
+    view.watcher = Watcher(
+        application_id=APPLICATION, host="h9", pid=5, began_at_ms=1, sent_at_ms=61_000, unanswered=(reported,)
+    )
+
+    (line,) = ApplicationState(view, watched=True).problems
+
+    assert line.startswith("heartbeat_missed of b was reported 60 s ago, and no failover has answered it: is the DAG")
+    assert ApplicationState(view).problems == (), "what a watcher said that is gone may be long over"
 
 
 def test_long_error_is_whole_below_the_tables_and_in_the_json() -> None:

@@ -283,10 +283,17 @@ def test_drill_that_does_not_begin_is_noted_beside_the_callbacks_of_the_default_
     assert blackout.kind == "hang"
 
 
+def asset_of(failover: Any) -> str:
+    """The one whose events start it."""
+    name: str = failover.schedule.name
+    return name
+
+
 def test_monitor_looks_whether_the_failover_dag_is_unpaused(made: StreamDags) -> None:
     task: Any = made.monitor.get_task("check_slo")
 
     assert task.failover_dag_id == made.failover.dag_id
+    assert task.failover_asset == asset_of(made.failover)
 
 
 @pytest.mark.parametrize(
@@ -332,6 +339,7 @@ def test_drill_is_scheduled_and_tells_when_it_was_passed(made: StreamDags) -> No
     assert dag.params["blackout"] == ["mon,tue,wed,thu,fri 08:00-18:00 Europe/Vienna", "sun UTC"]
     watched: Any = dag.get_task("check_watch")
     assert watched.failover_dag_id == made.failover.dag_id
+    assert watched.failover_asset == asset_of(made.failover)
     assert dag.get_task("inject_fault").upstream_task_ids == {"check_watch"}
     fault: Any = dag.get_task("inject_fault")
     assert watched.instance == fault.instance

@@ -42,6 +42,12 @@ class Trigger(IncidentTrigger):
     def write(self, writer: Any) -> None:
         self._write_that_it_watches(writer, began_at_ms=7)
 
+    def waits(self, seconds: float) -> None:
+        """As if all that it did had been so long ago."""
+        self._fired = {id: at - seconds for id, at in self._fired.items()}
+        self._reported = {id: (at - seconds, one) for id, (at, one) in self._reported.items()}
+        self._wrote_at -= seconds
+
     async def _answer_needed(self, follower: Any) -> Any:
         return await self._due(follower)
 
@@ -96,6 +102,46 @@ def test_event_says_when_the_task_failed_or_where_that_is_not_reported_when_it_w
     view.heard_at_ms["a"] = 500_000
 
     assert Trigger(APPLICATION).event(view).failed_at_ms == failed_at_ms
+
+
+def test_failure_that_stays_without_an_answer_is_in_the_watchers_record_and_in_its_log(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    trigger, writer, view = Trigger(APPLICATION, refire_after_s=30.0), Writer(), view_of(assigned("a"), FAILED)
+
+    assert trigger.due(view) == ["a"]
+    trigger.write(writer)
+    trigger.waits(29.0)
+    assert trigger.due(view) == []
+    trigger.write(writer)
+    trigger.waits(2.0)
+    assert trigger.due(view) == ["a"]
+    trigger.write(writer)
+    trigger.waits(31.0)
+    assert trigger.due(view) == ["a"], "fired again and again"
+    trigger.write(writer)
+
+    assert [[one.what for one in watcher.unanswered] for watcher in writer.sent] == [
+        [],
+        [],
+        ["task_failed of a"],
+        ["task_failed of a"],
+    ]
+    first, second = (watcher.unanswered[0].reported_at_ms for watcher in writer.sent[2:])
+    assert first == second, "counted from the first time"
+    assert capsys.readouterr().out.count("and no failover has answered it") == 2
+
+
+def test_failure_that_is_answered_leaves_the_watchers_record() -> None:
+    trigger, writer, view = Trigger(APPLICATION), Writer(), view_of(assigned("a"), FAILED)
+    trigger.due(view)
+    trigger.waits(31.0)
+    trigger.due(view)
+
+    trigger.due(held(view))
+    trigger.write(writer)
+
+    assert writer.sent[0].unanswered == ()
 
 
 class Writer:
