@@ -57,11 +57,7 @@ def living_instance(
         return None
     if status.state is InstanceState.STARTING:
         return status if may_be_starting(status, now_ms(), timeouts) else None
-    with open_reader() as reader:
-        newest = reader.read_to_end()
-        silent = reader.listen(lambda: (instance,), timeouts.instance_s, {instance: view.heard_at_ms[instance]})
-        heard = newest.statuses.get(instance)
-        return heard if not silent and heard is not None and heard.state.alive else None
+    return _next_word(view, instance, timeouts, open_reader)
 
 
 def late_start(
@@ -83,16 +79,12 @@ def late_start(
         return None
     if deployment is not None:
         folder = RunFolder(_folder(deployment, status.incarnation))
-        if not folder.in_use() and folder.path.exists():
+        in_use = folder.in_use()
+        if not in_use and folder.path.exists():
             return None
-        slow = now_ms() - status.incarnation < _HANGS_AFTER_STARTS * timeouts.start_s * 1000
-        if folder.in_use() and slow:
+        if in_use and now_ms() - status.incarnation < _HANGS_AFTER_STARTS * timeouts.start_s * 1000:
             return status
-    with open_reader() as reader:
-        newest = reader.read_to_end()
-        silent = reader.listen(lambda: (instance,), timeouts.instance_s, {instance: view.heard_at_ms[instance]})
-        heard = newest.statuses.get(instance)
-        return heard if not silent and heard is not None and heard.state.alive else None
+    return _next_word(view, instance, timeouts, open_reader)
 
 
 def reason_to_launch(status: InstanceStatus, silent_for_s: float, timeouts: Timeouts) -> str:
@@ -114,6 +106,17 @@ def reason_to_launch(status: InstanceStatus, silent_for_s: float, timeouts: Time
             "of it was found that lives and is not stuck"
         )
     return f"{before}is {status.state.value} and sends no heartbeat, the last one {max(0.0, silent_for_s):.0f} s ago"
+
+
+def _next_word(
+    view: ControlView, instance: str, timeouts: Timeouts, open_reader: Callable[[], ControlReader]
+) -> InstanceStatus | None:
+    """What an instance says after what the view knows of it; None where it is silent, or says that it ended."""
+    with open_reader() as reader:
+        newest = reader.read_to_end()
+        silent = reader.listen(lambda: (instance,), timeouts.instance_s, {instance: view.heard_at_ms[instance]})
+        heard = newest.statuses.get(instance)
+        return heard if not silent and heard is not None and heard.state.alive else None
 
 
 def _folder(deployment: Deployment, incarnation: int) -> Path:
