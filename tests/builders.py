@@ -8,6 +8,7 @@ from typing import Any
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment, TaskAssignment
 from airflow_provider.control.decision import Action, Decision
+from airflow_provider.control.incident import Incident, IncidentKind
 from airflow_provider.control.observation import Observation
 from airflow_provider.control.status import (
     CertificateStatus,
@@ -99,6 +100,19 @@ def view_of(assignment: Assignment | None, *statuses: InstanceStatus) -> Control
         view.statuses[status.instance] = status
         view.heard_at_ms[status.instance] = 1_000
     return view
+
+
+def ended(name: str, *tasks: int) -> Incident:
+    """Its process was killed."""
+    return Incident(
+        application_id=APPLICATION,
+        kind=IncidentKind.INSTANCE_ENDED,
+        instance=name,
+        incarnation=1,
+        tasks=tuple(map(task_id, tasks)),
+        evidence="killed by signal 9",
+        generation=1,
+    )
 
 
 def promoted(task: int | TaskId, to: str, evidence: str = "lag 0") -> Decision:

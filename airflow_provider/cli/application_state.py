@@ -112,8 +112,8 @@ class ApplicationState:
     @property
     def open_incidents(self) -> tuple[str, ...]:
         """What was answered by a failover and is not resolved yet, in one line each, the oldest first."""
-        records = sorted(self.view.incidents.values(), key=lambda record: record.decided_at_ms)
-        return tuple(map(_incident_line, (record for record in records if record.resolved_at_ms is None)))
+        records = sorted(self.view.unresolved_incidents, key=lambda record: record.decided_at_ms)
+        return tuple(map(_incident_line, records))
 
     @property
     def _no_problems(self) -> str:

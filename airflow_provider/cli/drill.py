@@ -38,7 +38,6 @@ from airflow_provider.control.history.builder import drill_record, skipped_drill
 from airflow_provider.control.history.output_check import OutputCheck, OutputCount
 from airflow_provider.control.history.record import HistoryOutcome, HistoryRecord, RtoParts, history_plain
 from airflow_provider.control.history.topic import read_history, write_history
-from airflow_provider.control.incident_resolution import unresolved_incidents
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.publication import publish_by
 from airflow_provider.control.reader import ControlReader
@@ -216,7 +215,7 @@ class _Drill:
         if (why := not_whole(result, self._asked.ready_timeout)) is not None:
             return why
         view = self._read()
-        if unresolved := [record.incident.id for record in unresolved_incidents(view)]:
+        if unresolved := [record.incident.id for record in view.unresolved_incidents]:
             return f"incidents are open: {', '.join(unresolved)}"
         try:
             healthy = view.healthy(Timeouts())

@@ -8,13 +8,13 @@ from airflow_provider.common.clock import now_ms
 from airflow_provider.control.condition_wait import wait_for
 from airflow_provider.control.conditions import Outcome, StandbysWarm
 from airflow_provider.control.incident import IncidentRecord
-from airflow_provider.control.incident_resolution import resolve_incident, unresolved_incidents
+from airflow_provider.control.incident_resolution import resolve_incident
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.view import ControlView
 from airflow_provider.control.writer import write_control
 from airflow_provider.kafka.connection import KafkaConnection
 
-__all__ = ["close_incident", "close_incidents", "missing_standbys"]
+__all__ = ["close_incident", "close_incidents", "not_assigned"]
 
 
 def close_incidents(cluster: KafkaConnection, application_id: str, num_standby_replicas: int, timeout_s: float) -> None:
@@ -33,16 +33,16 @@ def close_incidents(cluster: KafkaConnection, application_id: str, num_standby_r
         BrokerUnreachableError: no broker answered.
     """
     view = _read(cluster, application_id)
-    open_ids = [record.incident.id for record in unresolved_incidents(view)]
+    open_ids = [record.incident.id for record in view.unresolved_incidents]
     if not open_ids or view.assignment is None:
         return
-    why = missing_standbys(view, num_standby_replicas)
+    why = not_assigned(view, num_standby_replicas)
     if why is None:
         warm = StandbysWarm(num_standby_replicas=num_standby_replicas, generation=view.assignment.generation)
         found = wait_for(cluster, application_id, warm, timeout_s=timeout_s, say=say_waiting)
         why = None if found.outcome is Outcome.MET else found.seen
     if why is not None:
-        say(f"not resolved yet: {', '.join(open_ids)}: {why}. Run 'assign' once that is mended.")
+        say(f"not resolved yet: {', '.join(open_ids)}: {why}. Run 'assign' once that is fixed.")
         return
     view = _read(cluster, application_id)
     for id in open_ids:
@@ -71,7 +71,7 @@ def close_incident(cluster: KafkaConnection, record: IncidentRecord, view: Contr
     )
 
 
-def missing_standbys(view: ControlView, num_standby_replicas: int) -> str | None:
+def not_assigned(view: ControlView, num_standby_replicas: int) -> str | None:
     """Which tasks were not given what they need, in one line; None where all were.
 
     Args:

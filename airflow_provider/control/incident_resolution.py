@@ -11,12 +11,7 @@ from airflow_provider.control.incident import IncidentRecord
 from airflow_provider.control.report import known_recovery, recovery_of
 from airflow_provider.control.view import ControlView
 
-__all__ = ["resolve_incident", "unresolved_incidents"]
-
-
-def unresolved_incidents(view: ControlView) -> tuple[IncidentRecord, ...]:
-    """The incidents that were answered and are not resolved."""
-    return tuple(record for record in view.incidents.values() if record.resolved_at_ms is None)
+__all__ = ["resolve_incident"]
 
 
 def resolve_incident(

@@ -77,6 +77,11 @@ class ControlView:
         named = self.assignment.instances if self.assignment else ()
         return tuple(n for n in named if n not in self.statuses or self.statuses[n].state.alive)
 
+    @property
+    def unresolved_incidents(self) -> tuple[IncidentRecord, ...]:
+        """Those that were answered, and after which not every task has its standbys again."""
+        return tuple(record for record in self.incidents.values() if record.resolved_at_ms is None)
+
     def healthy(self, timeouts: Timeouts) -> tuple[str, ...]:
         """Instances that live, as far as one look can say, sorted."""
         silent = self.silent_for_s

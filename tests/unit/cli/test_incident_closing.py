@@ -3,25 +3,16 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider.cli import incident_closing
-from airflow_provider.cli.incident_closing import close_incidents, missing_standbys
-from airflow_provider.common.task_id import TaskId
+from airflow_provider.cli.incident_closing import close_incidents, not_assigned
 from airflow_provider.control.conditions import Outcome, WaitResult
 from airflow_provider.control.history.record import HistoryOutcome, HistoryRecord
-from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
+from airflow_provider.control.incident import IncidentRecord
 from airflow_provider.control.view import ControlView
 from airflow_provider.kafka.connection import KafkaConnection
-from tests.builders import APPLICATION, active, assigned, instance, standby, view_of
+from tests.builders import APPLICATION, active, assigned, ended, instance, standby, view_of
 
 RECORD = IncidentRecord(
-    incident=Incident(
-        application_id=APPLICATION,
-        kind=IncidentKind.INSTANCE_ENDED,
-        instance="a",
-        incarnation=1,
-        tasks=(TaskId(0, 0),),
-        evidence="killed by signal 9",
-        generation=1,
-    ),
+    incident=ended("a", 0),
     answered_by="command-line-1",
     detected_at_ms=1_010,
     decided_at_ms=2_000,
@@ -38,7 +29,7 @@ RECORD = IncidentRecord(
     ],
 )
 def test_nothing_is_waited_for_that_no_instance_was_given(tasks: tuple[str, ...], why: str | None) -> None:
-    assert missing_standbys(view_of(assigned(*tasks)), 1) == why
+    assert not_assigned(view_of(assigned(*tasks)), 1) == why
 
 
 class Closing:
