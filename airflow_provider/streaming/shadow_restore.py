@@ -36,7 +36,7 @@ from airflow_provider.kafka.names import changelog_topic
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.state.store import Store
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.kafka_clients import RestoreConsumer
 
 __all__ = ["ShadowRestore", "ShadowResult", "restore_shadow"]
@@ -73,7 +73,7 @@ class ShadowRestore:
     folder: str
 
     @classmethod
-    def of(cls, job: JobSpec, instance: str, task: TaskId, folder: Path) -> ShadowRestore:
+    def of(cls, job: StageSpec, instance: str, task: TaskId, folder: Path) -> ShadowRestore:
         """Of a task of a job.
 
         Args:

@@ -15,7 +15,7 @@ from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.kafka.names import transactional_id
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.kafka_clients import RestoreConsumer, TaskProducer
 from airflow_provider.testing.dead_letter_record import dead_letter_record
 from airflow_provider.testing.in_memory_log import InMemoryLog, Record
@@ -33,11 +33,11 @@ class InMemoryClients:
     def __init__(self, log: InMemoryLog) -> None:
         self._log = log
 
-    def open_reader(self, job: JobSpec) -> RestoreConsumer:
+    def open_reader(self, job: StageSpec) -> RestoreConsumer:
         """The reader of all changelogs of a slot."""
         return InMemoryReader(self._log)
 
-    def open_writer(self, job: JobSpec, task_id: TaskId, failpoints: FailPoints) -> TaskProducer:
+    def open_writer(self, job: StageSpec, task_id: TaskId, failpoints: FailPoints) -> TaskProducer:
         """The producer of one task."""
         return InMemoryWriter(self._log, transactional_id(job.application_id, task_id))
 

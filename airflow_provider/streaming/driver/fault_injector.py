@@ -24,7 +24,7 @@ from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.launch.run_folder import RunFolder
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.streaming.driver.disturbances import Disturbances
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.shadow_restore import ShadowRestore, ShadowResult
 from airflow_provider.streaming.worker.store_fault import StoreFault, StoreFaultKind
 
@@ -57,7 +57,7 @@ class FaultInjector:
     """
 
     def __init__(
-        self, settings: InstanceSettings, job: JobSpec, report: FaultReport, disturbances: Disturbances
+        self, settings: InstanceSettings, job: StageSpec, report: FaultReport, disturbances: Disturbances
     ) -> None:
         self._settings, self._job, self._report, self._disturbances = settings, job, report, disturbances
         self._by_kind: Mapping[CommandKind, Callable[[Command], None]] = {

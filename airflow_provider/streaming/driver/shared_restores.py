@@ -17,7 +17,7 @@ from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.streaming.driver.shared_restore import SharedRestore
 from airflow_provider.streaming.driver.worker_pool import worker_pool
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.plan import TaskPlan
 from airflow_provider.streaming.worker.range_calls import RANGE_SCHEMA, decode_range, write
 
@@ -41,7 +41,7 @@ class SharedRestores:
         settings: of the instance.
     """
 
-    def __init__(self, spark: SparkSession, spec: JobSpec, settings: InstanceSettings) -> None:
+    def __init__(self, spark: SparkSession, spec: StageSpec, settings: InstanceSettings) -> None:
         # Only here, where the cores are, is it known how many share it.
         self._tasks = spec.restore.tasks(spark.sparkContext.defaultParallelism)
         restore = dataclasses.replace(spec.restore, parallelism=self._tasks)

@@ -23,7 +23,7 @@ from airflow_provider.streaming.driver.spark_session import (
     max_task_failures,
 )
 from airflow_provider.streaming.driver.worker_pool import worker_pool
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.arrival import ROUND_COLUMN
 from airflow_provider.streaming.worker.calls import REPORT_SCHEMA, call, decode_report
 from airflow_provider.streaming.worker.disturbance import Disturbance
@@ -62,7 +62,7 @@ class SlotCalls:
     def __init__(
         self,
         spark: SparkSession,
-        job: JobSpec,
+        job: StageSpec,
         settings: InstanceSettings,
         slot: int,
         goal: Callable[[], SlotGoal],

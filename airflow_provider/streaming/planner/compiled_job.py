@@ -12,9 +12,9 @@ from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.operations.json_decoder import JsonDecoder
 from airflow_provider.streaming.operations.misread_values import MisreadValues
 from airflow_provider.streaming.operations.operation import Operation
-from airflow_provider.streaming.planner.job_spec import InputSpec, JobSpec, StoreSpec
 from airflow_provider.streaming.planner.row_types import RowTypes
 from airflow_provider.streaming.planner.source_spec import SourceSpec
+from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec
 from airflow_provider.streaming.planner.topic_facts import TopicFacts
 from airflow_provider.streaming.steps import Filter
 
@@ -33,7 +33,7 @@ class CompiledJob:
 
     num_tasks: int
     source: SourceSpec
-    spec: JobSpec
+    spec: StageSpec
 
     def with_types(self, types: RowTypes) -> CompiledJob:
         """The same, signed: from now on the workers know what the state means that they write.
@@ -92,7 +92,7 @@ def compile_job(job: StatefulJob, topics: TopicFacts) -> CompiledJob:
         bulk_write_buffer_bytes=job.restore.write_buffer_bytes,
         bulk_max_write_buffers=job.restore.max_write_buffers,
     )
-    spec = JobSpec(
+    spec = StageSpec(
         application_id=job.application_id,
         input=InputSpec(
             topic=job.source_topic,

@@ -22,7 +22,7 @@ from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.errors import ProcessError, RecordTooLargeError
 from airflow_provider.streaming.operations.function_error import FunctionError
 from airflow_provider.streaming.operations.operation import Changes
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.batch_result import BatchResult
 from airflow_provider.streaming.worker.computation import TooLargeError, compute
 from airflow_provider.streaming.worker.failure import Failure
@@ -136,7 +136,7 @@ def _dead_letters(rows: pa.Table, failures: Sequence[Failure], max_bytes: int) -
     return letters
 
 
-def _without_filtered(job: JobSpec, rows: pa.Table) -> tuple[pa.Table, dict[str, int]]:
+def _without_filtered(job: StageSpec, rows: pa.Table) -> tuple[pa.Table, dict[str, int]]:
     column = rows.column("__filtered")
     if column.null_count == rows.num_rows:
         return rows, {}

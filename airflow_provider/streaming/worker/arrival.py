@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from airflow_provider.streaming.operations.json_decoder import JsonDecoder
 from airflow_provider.streaming.operations.json_text import not_json, not_text
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.gc_control import no_collection
 
 __all__ = ["ROUND_COLUMN", "RowMeter", "prefetch", "rows_by_partition"]
@@ -51,7 +51,7 @@ class RowMeter:
             yield batch
 
 
-def rows_by_partition(job: JobSpec, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
+def rows_by_partition(job: StageSpec, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
     """Each partition's rows, as soon as those of the next begin: Spark reads one partition after the other.
 
     So a task is processed while the JVM reads the next one's records: a micro-batch takes about the time of the slower
@@ -128,7 +128,7 @@ def _runs(rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
             yield int(numbers[begin]), rows.slice(begin, end - begin)
 
 
-def _decoded(decoder: JsonDecoder, job: JobSpec, rows: pa.Table) -> pa.Table:
+def _decoded(decoder: JsonDecoder, job: StageSpec, rows: pa.Table) -> pa.Table:
     decoded = decoder.decode(rows.column("__value"))
     why = [decoded.bad.get(at) for at in range(rows.num_rows)] if decoded.bad else None
     # The record itself is wanted only where it may become a dead letter.
@@ -144,7 +144,7 @@ def _decoded(decoder: JsonDecoder, job: JobSpec, rows: pa.Table) -> pa.Table:
     )
 
 
-def _checked(job: JobSpec, rows: pa.Table) -> pa.Table:
+def _checked(job: StageSpec, rows: pa.Table) -> pa.Table:
     """What Spark decoded, less what it should not have: a value that is not JSON, a text that is not UTF-8."""
     bad = job.input.misread.find(rows.column("__value")) | not_json(rows.column("__value")) if job.input.json else {}
     unreadable: dict[int, str] = {}

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from airflow_provider.state.digest import digest_change
 from airflow_provider.streaming.operations.function_error import FunctionError
 from airflow_provider.streaming.operations.operation import Changes, GroupedRows, Operation
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 
 __all__ = ["TooLargeError", "compute"]
 
@@ -24,7 +24,7 @@ class TooLargeError(FunctionError):
 
 
 def compute(
-    job: JobSpec, operation: Operation, rows: pa.Table, grouped: GroupedRows, old: Sequence[bytes | None]
+    job: StageSpec, operation: Operation, rows: pa.Table, grouped: GroupedRows, old: Sequence[bytes | None]
 ) -> tuple[Changes, int]:
     """The changes that rows make, and what they add to the store's digest.
 
@@ -49,7 +49,7 @@ def compute(
     return changes, digest_change(grouped.keys, old, changes.state)
 
 
-def _too_large(job: JobSpec, changes: Changes) -> dict[bytes, str]:
+def _too_large(job: StageSpec, changes: Changes) -> dict[bytes, str]:
     """By key, why what became of it does not fit."""
     found: dict[bytes, str] = {}
     kinds = [("state", job.changelog, changes.state)]
@@ -78,7 +78,7 @@ def _error(rows: pa.Table, at: int, reason: str) -> TooLargeError:
 
 
 def _row_by_row(
-    job: JobSpec,
+    job: StageSpec,
     operation: Operation,
     rows: pa.Table,
     old: Mapping[bytes, bytes | None],

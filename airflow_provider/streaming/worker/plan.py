@@ -8,7 +8,7 @@ from airflow_provider.changelog.sst_range import SstRange
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import Role
 from airflow_provider.launch.instance_settings import InstanceSettings
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.disturbance import Disturbance
 from airflow_provider.streaming.worker.store_fault import StoreFault
 
@@ -70,7 +70,7 @@ class SlotPlan:
     """
 
     settings: InstanceSettings
-    job: JobSpec
+    job: StageSpec
     slot: int
     tasks: tuple[TaskPlan, ...]
     budget_s: float

@@ -14,7 +14,7 @@ from airflow_provider.changelog.sst_range import SstRange
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.kafka.names import changelog_topic
 from airflow_provider.launch.instance_settings import InstanceSettings
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.gc_control import no_collection
 
 __all__ = ["RANGE_SCHEMA", "decode_range", "write"]
@@ -27,7 +27,7 @@ _of: tuple[str, str, int] | None = None
 
 def write(
     settings: InstanceSettings,
-    job: JobSpec,
+    job: StageSpec,
     task: TaskId,
     begin: int,
     end: int,
@@ -51,7 +51,7 @@ def decode_range(raw: bytes) -> SstRange:
     return msgspec.json.decode(raw, type=SstRange)
 
 
-def _current(settings: InstanceSettings, job: JobSpec) -> ChangelogReader:
+def _current(settings: InstanceSettings, job: StageSpec) -> ChangelogReader:
     global _reader, _of  # a connection costs as much as ten thousand records
     of = (job.application_id, settings.instance, settings.incarnation)
     if _reader is None or _of != of:

@@ -12,7 +12,7 @@ from airflow_provider.errors import StoreCorruptedError, StoreOutdatedError
 from airflow_provider.kafka.names import changelog_topic
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.state.store import Store
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.handover import open_store
 from airflow_provider.streaming.worker.kafka_clients import RestoreConsumer
 
@@ -58,7 +58,7 @@ def resume_offset(
 
 
 def open_replica(
-    job: JobSpec,
+    job: StageSpec,
     task: TaskId,
     directory: StateDirectory,
     reader: RestoreConsumer,

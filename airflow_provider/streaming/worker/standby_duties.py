@@ -11,7 +11,7 @@ from pathlib import Path
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import TaskState, TaskStatus
 from airflow_provider.launch.instance_settings import InstanceSettings
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.certification import Certification
 from airflow_provider.streaming.worker.kafka_clients import RestoreConsumer
 from airflow_provider.streaming.worker.task import Task
@@ -32,7 +32,7 @@ class StandbyDuties:
         job: of the job.
     """
 
-    def __init__(self, settings: InstanceSettings, job: JobSpec) -> None:
+    def __init__(self, settings: InstanceSettings, job: StageSpec) -> None:
         self._settings, self._job = settings, job
         self._certifications = defaultdict[TaskId, Certification](Certification)
         self._snapshots: dict[TaskId, TaskSnapshots] = {}

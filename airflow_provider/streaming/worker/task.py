@@ -19,7 +19,7 @@ from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.digest_scan import DigestScan
 from airflow_provider.state.position import ChangelogPosition, Position
 from airflow_provider.streaming.operations.operation import Operation
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.batch_result import BatchResult
 from airflow_provider.streaming.worker.kafka_clients import TaskProducer
 from airflow_provider.streaming.worker.last_commit import LastCommit
@@ -66,7 +66,7 @@ class Task:
         self,
         *,
         settings: InstanceSettings,
-        job: JobSpec,
+        job: StageSpec,
         plan: TaskPlan,
         replica: Replica,
         open_writer: Callable[[TaskId], TaskProducer],

@@ -14,7 +14,7 @@ from airflow_provider.failpoint import FailPoint, FailPoints
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.position import Position
 from airflow_provider.state.running_digest import RunningDigest
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.batch_result import BatchResult
 from airflow_provider.streaming.worker.kafka_clients import TaskProducer
 
@@ -37,7 +37,7 @@ class TaskCommitter:
         self,
         *,
         settings: InstanceSettings,
-        job: JobSpec,
+        job: StageSpec,
         task_id: TaskId,
         replica: Replica,
         open_writer: Callable[[TaskId], TaskProducer],

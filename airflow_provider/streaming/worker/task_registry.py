@@ -14,7 +14,7 @@ from airflow_provider.errors import StateError, StatefulStreamsError, StoreCorru
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.directory import StateDirectory
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.kafka_clients import RestoreConsumer, TaskProducer
 from airflow_provider.streaming.worker.lost_stores import LostStores
 from airflow_provider.streaming.worker.plan import TaskPlan
@@ -48,7 +48,7 @@ class TaskRegistry:
         self,
         *,
         settings: InstanceSettings,
-        job: JobSpec,
+        job: StageSpec,
         reader: RestoreConsumer,
         address: str,
         duties: StandbyDuties,

@@ -27,7 +27,7 @@ from airflow_provider.snapshot.manifest import MANIFEST_FORMAT, Manifest
 from airflow_provider.snapshot.place import place_of
 from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.snapshot.upload import Uploaded, upload
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.kafka_clients import RestoreConsumer
 from airflow_provider.streaming.worker.task import Task
 
@@ -63,7 +63,7 @@ class TaskSnapshots:
 
     # -- restoring -----------------------------------------------------------------------------------------------
 
-    def restoring(self, job: JobSpec, path: Path, reader: RestoreConsumer) -> bool:
+    def restoring(self, job: StageSpec, path: Path, reader: RestoreConsumer) -> bool:
         """Whether the store has to wait for a snapshot. Begins to fetch one where the store's folder is not there.
 
         Args:
@@ -96,7 +96,7 @@ class TaskSnapshots:
             wait([self._download], seconds)
 
     def _begin_download(
-        self, job: JobSpec, settings: SnapshotSettings, path: Path, changelog: str, low: int, high: int
+        self, job: StageSpec, settings: SnapshotSettings, path: Path, changelog: str, low: int, high: int
     ) -> Future[Downloaded]:
         remote = place_of(settings, job.application_id, job.store.name, self._task_id)
         _remove_left_behind(path)

@@ -26,7 +26,7 @@ from airflow_provider.state.store import Store
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.process import Process
 from airflow_provider.streaming.operations.state_codec import decode_state
-from airflow_provider.streaming.planner.job_spec import InputSpec, JobSpec, StoreSpec
+from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec
 from airflow_provider.streaming.worker.plan import SlotPlan, TaskPlan
 from airflow_provider.streaming.worker.slot import Slot
 from tests.integration.streaming.committed import wait_for_markers
@@ -53,7 +53,7 @@ class Application:
 
     connection: KafkaConnection
     folder: Path
-    spec: JobSpec
+    spec: StageSpec
 
     @classmethod
     def create(
@@ -73,7 +73,7 @@ class Application:
         plain = [TopicSpec(name=f"{application_id}-{name}", partitions=num_tasks) for name in ("source", "sink")]
         admin = TopicAdmin(connection)
         admin.ensure([changelog, *plain])
-        spec = JobSpec(
+        spec = StageSpec(
             application_id=application_id,
             input=InputSpec(topic=f"{application_id}-source", key_name="customer", filters=filters),
             operation=operation or Process(running_totals, ("amount",)),
@@ -115,7 +115,7 @@ class Application:
 class InstancePlans:
     """What the driver of one instance tells its workers."""
 
-    spec: JobSpec
+    spec: StageSpec
     settings: InstanceSettings
 
     def plan(self, *tasks: TaskPlan, budget_s: float = RESTORE_S) -> SlotPlan:
@@ -215,7 +215,7 @@ def the_only(statuses: Sequence[TaskStatus]) -> TaskStatus:
     return status
 
 
-def with_store(spec: JobSpec, **changes: Any) -> JobSpec:
+def with_store(spec: StageSpec, **changes: Any) -> StageSpec:
     """The same job with other settings of its store."""
     return dataclasses.replace(spec, store=dataclasses.replace(spec.store, **changes))
 

@@ -18,7 +18,7 @@ from airflow_provider.streaming.error_policy import ErrorPolicy
 from airflow_provider.streaming.operations.operation import Changes
 from airflow_provider.streaming.operations.process import Process, Row, ValueState
 from airflow_provider.streaming.operations.state_codec import encode_state
-from airflow_provider.streaming.planner.job_spec import InputSpec
+from airflow_provider.streaming.planner.stage_spec import InputSpec
 from airflow_provider.streaming.worker.active_step import active_step
 from airflow_provider.streaming.worker.batch_result import BatchResult
 from airflow_provider.streaming.worker.partition_check import PartitionCheck

@@ -14,13 +14,13 @@ from airflow_provider.streaming.functions import count
 from airflow_provider.streaming.operations.aggregate import Aggregation
 from airflow_provider.streaming.operations.json_decoder import JsonDecoder
 from airflow_provider.streaming.operations.misread_values import MisreadValues
-from airflow_provider.streaming.planner.job_spec import InputSpec, JobSpec, StoreSpec
+from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec
 from airflow_provider.streaming.worker.arrival import ROUND_COLUMN, RowMeter, prefetch, rows_by_partition
 from tests.waiting import wait_until
 
 
-def spec(decoder: JsonDecoder | None = None, **changes: Any) -> JobSpec:
-    return JobSpec(
+def spec(decoder: JsonDecoder | None = None, **changes: Any) -> StageSpec:
+    return StageSpec(
         application_id="app",
         input=InputSpec(topic="in", key_name="name", decoder=decoder),
         operation=Aggregation((count(),)),

@@ -17,7 +17,7 @@ from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.state.position import ChangelogPosition, Position
-from airflow_provider.streaming.planner.job_spec import JobSpec, StoreSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec, StoreSpec
 from airflow_provider.streaming.worker import task_snapshots
 from airflow_provider.streaming.worker.task import Task
 from airflow_provider.streaming.worker.task_snapshots import TaskSnapshots
@@ -157,7 +157,7 @@ def fetched(snapshots: TaskSnapshots, settings: SnapshotSettings | None, path: P
     job = SimpleNamespace(application_id="app", store=STORE, snapshots=settings)
     reader = SimpleNamespace(bounds=lambda _: (0, high))
     wait_until(
-        lambda: not snapshots.restoring(cast(JobSpec, job), path, cast(ChangelogReader, reader)), 10, "the end of it"
+        lambda: not snapshots.restoring(cast(StageSpec, job), path, cast(ChangelogReader, reader)), 10, "the end of it"
     )
     return snapshots.with_snapshot_status(standby(0)).restore.source
 

@@ -16,7 +16,7 @@ from airflow_provider.streaming.operations.json_decoder import JsonDecoder
 from airflow_provider.streaming.operations.misread_values import MisreadValues
 from airflow_provider.streaming.operations.operation import Operation
 
-__all__ = ["InputSpec", "JobSpec", "StoreSpec"]
+__all__ = ["InputSpec", "StageSpec", "StoreSpec"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ class StoreSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobSpec:
+class StageSpec:
     """A job as a worker carries it out.
 
     Args:
