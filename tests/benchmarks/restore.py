@@ -92,12 +92,17 @@ def plan_of(
         application_id=_APPLICATION,
         input=InputSpec(topic="source", key_name="key"),
         operation=Aggregation((count(),)),
-        store=StoreSpec(name="state", rocksdb=RocksDBOptions(), delete_retention_ms=86_400_000),
+        store=StoreSpec(
+            name="state",
+            changelog=changelog_topic(_APPLICATION, "state"),
+            rocksdb=RocksDBOptions(),
+            delete_retention_ms=86_400_000,
+        ),
         snapshots=snapshots,
     )
     return SlotPlan(
         settings=settings,
-        job=spec,
+        stages={0: spec},
         slot=0,
         tasks=tuple(TaskPlan(task=TaskId(0, task), role=Role.STANDBY, generation=1) for task in tasks),
         budget_s=0.25,

@@ -93,8 +93,9 @@ def _row_by_row(
         state.pop(key, None)
         of_key = rows.filter(pc.equal(rows.column("__key"), pa.scalar(key, pa.binary())))
         offsets = set(of_key.column("__offset").to_pylist())
-        failed = [error for error in failed if error.offset not in offsets]
-        now = before = old[key]
+        text = key.decode("utf-8", "replace")
+        failed = [error for error in failed if error.offset not in offsets or error.key != text]
+        now = before = old.get(key)  # none is read where no state is kept
         for at in range(of_key.num_rows):
             row = of_key.slice(at, 1)
             one = operation.group(job.input.key_name, row).apply([now], tolerant=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from airflow_provider.changelog.sst_range import SstRange
@@ -58,7 +59,7 @@ class SlotPlan:
 
     Args:
         settings: of the instance.
-        job: of the job.
+        stages: of the job, by number.
         slot: the worker's slot.
         tasks: what to be for each task; a task that is not named is closed.
         budget_s: how long a call may follow changelogs.
@@ -70,10 +71,15 @@ class SlotPlan:
     """
 
     settings: InstanceSettings
-    job: StageSpec
+    stages: Mapping[int, StageSpec]
     slot: int
     tasks: tuple[TaskPlan, ...]
     budget_s: float
     rows_of: tuple[TaskId, ...] = ()
     max_crashes: int = 3
     disturbance: Disturbance = field(default_factory=Disturbance)
+
+    @property
+    def any_stage(self) -> StageSpec:
+        """One of the stages, for what is the same in all of them."""
+        return self.stages[min(self.stages)]

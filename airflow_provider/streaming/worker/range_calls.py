@@ -12,7 +12,6 @@ from airflow_provider.changelog.range_writer import write_range
 from airflow_provider.changelog.reader import ChangelogReader
 from airflow_provider.changelog.sst_range import SstRange
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.kafka.names import changelog_topic
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.gc_control import no_collection
@@ -38,7 +37,7 @@ def write(
     for _ in batches:
         pass
     store = job.store.name
-    partition = changelog_topic(job.application_id, store), task.partition
+    partition = job.changelog, task.partition
     with no_collection():
         found = write_range(
             _current(settings, job), store, partition, begin, end, Path(folder), job.store.rocksdb, job.restore

@@ -334,7 +334,7 @@ class Task:
                 "fence() and complete_restoration()."
             )
         self._committer.commit(result, self.commit_record, self._plan.generation, group)
-        self._ownership.count_commit(result.rows)
+        self._ownership.count_commit(result.records)
 
     def apply(self, batch: ChangelogBatch) -> None:
         """Apply consecutive records of the changelog; a changelog that is another application's fails the task.

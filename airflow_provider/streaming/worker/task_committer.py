@@ -139,7 +139,7 @@ class TaskCommitter:
             incarnation=self._settings.incarnation,
             committed_at_ms=now_ms(),
             sources={source: SourcePosition(result.source_offset, job.topic_ids.get(source))},
-            processed=(last.processed if last else 0) + result.rows,
+            processed=(last.processed if last else 0) + result.records,
             filtered=filtered,
             failed=(last.failed if last else 0) + result.failed,
             digests={} if digest is None else {self._replica.name: f"{digest:016x}"},

@@ -17,7 +17,6 @@ from airflow_provider.common.in_thread import in_thread
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import RestorePhase, SnapshotStatus, TaskStatus
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.kafka.names import changelog_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.snapshot.choice import ChangelogBounds
 from airflow_provider.snapshot.clearing import clear_abandoned
@@ -79,7 +78,7 @@ class TaskSnapshots:
         if self._download is None:
             if path.exists():
                 return False
-            changelog = changelog_topic(job.application_id, job.store.name)
+            changelog = job.changelog
             low, high = reader.bounds((changelog, self._task_id.partition))
             if high <= low:
                 return False

@@ -16,7 +16,6 @@ import pyarrow as pa
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import Role, TaskState, TaskStatus
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.kafka.names import changelog_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec
 from airflow_provider.launch.instance_settings import InstanceSettings
@@ -77,7 +76,7 @@ class Application:
             application_id=application_id,
             input=InputSpec(topic=f"{application_id}-source", key_name="customer", filters=filters),
             operation=operation or Process(running_totals, ("amount",)),
-            store=StoreSpec(name="state", rocksdb=_SMALL, delete_retention_ms=24 * 3_600_000),
+            store=StoreSpec(name="state", changelog=changelog.name, rocksdb=_SMALL, delete_retention_ms=24 * 3_600_000),
             sink_topic=f"{application_id}-sink",
             topic_ids=admin.ids([changelog.name, f"{application_id}-source"]),
         )
@@ -90,7 +89,7 @@ class Application:
 
     @property
     def changelog(self) -> str:
-        return changelog_topic(self.spec.application_id, self.spec.store.name)
+        return self.spec.changelog
 
     def settle(self) -> None:
         """Wait until a reader of the changelog can see all that was committed."""
@@ -120,7 +119,9 @@ class InstancePlans:
 
     def plan(self, *tasks: TaskPlan, budget_s: float = RESTORE_S) -> SlotPlan:
         rows_of = tuple(t.task for t in tasks if t.role is ACTIVE)
-        return SlotPlan(settings=self.settings, job=self.spec, slot=0, tasks=tasks, budget_s=budget_s, rows_of=rows_of)
+        return SlotPlan(
+            settings=self.settings, stages={0: self.spec}, slot=0, tasks=tasks, budget_s=budget_s, rows_of=rows_of
+        )
 
     @property
     def directory(self) -> StateDirectory:

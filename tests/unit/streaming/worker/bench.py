@@ -50,6 +50,7 @@ def job_spec() -> StageSpec:
         operation=Process(last_amount, ("amount",)),
         store=StoreSpec(
             name="state",
+            changelog=CHANGELOG,
             rocksdb=RocksDBOptions(block_cache_bytes=1 << 20, write_buffer_bytes=1 << 20),
             delete_retention_ms=86_400_000,
         ),
@@ -219,10 +220,10 @@ class Bench:
         self.writers: list[FailingWriter] = []
         self.fence_errors: list[Exception] = []
         self.caught_up = 0
-        self.duties = StandbyDuties(self.settings, self.job)
+        self.duties = StandbyDuties(self.settings, {0: self.job})
         self.registry = TaskRegistry(
             settings=self.settings,
-            job=self.job,
+            stages={0: self.job},
             reader=self.reader,
             address="nowhere",
             duties=self.duties,

@@ -24,7 +24,9 @@ def spec(decoder: JsonDecoder | None = None, **changes: Any) -> StageSpec:
         application_id="app",
         input=InputSpec(topic="in", key_name="name", decoder=decoder),
         operation=Aggregation((count(),)),
-        store=StoreSpec(name="state", rocksdb=RocksDBOptions(), delete_retention_ms=86_400_000),
+        store=StoreSpec(
+            name="state", changelog="app-state-changelog", rocksdb=RocksDBOptions(), delete_retention_ms=86_400_000
+        ),
         **changes,
     )
 
