@@ -14,7 +14,7 @@ from airflow_provider.changelog.consumer_group import ConsumerGroup
 from airflow_provider.errors import DecodeError, ProcessError, RecordError
 from airflow_provider.state.digest import digest_of
 from airflow_provider.state.position import RESERVED_PREFIX
-from airflow_provider.streaming.error_policy import ErrorPolicy
+from airflow_provider.streaming.error_policy import ErrorPolicy, OnError
 from airflow_provider.streaming.operations.operation import Changes
 from airflow_provider.streaming.operations.process import Process, Row, ValueState
 from airflow_provider.streaming.operations.state_codec import encode_state
@@ -192,3 +192,26 @@ def test_bad_record_is_named_and_nothing_of_its_batch_is_written(
     assert key is None or error.key == key
     assert str(error).startswith("orders[3] at offset 12, key ")
     assert task.written == []
+
+
+def test_rows_of_one_record_are_one_record() -> None:
+    task = FakeTask()
+
+    assert (
+        step(task, Record(5, b"a", 1), Record(5, b"b", 2), Record(6, b"a", 3, filtered=1), Record(6, filtered=0)) == 2
+    )
+
+    (written,) = task.written
+    assert dict(written.changes.state) == {b"a": encode_state(1), b"b": encode_state(2)}
+    assert (written.source_offset, written.filtered, written.failed) == (7, {"test_order": 1}, 0)
+
+
+def test_record_of_which_one_row_cannot_be_processed_is_left_out_whole() -> None:
+    task = FakeTask()
+    task.job = SimpleNamespace(**{**vars(FakeTask.job), "error_policy": ErrorPolicy(OnError.SKIP)})
+
+    step(task, Record(5, b"a", 1), Record(6, b"a", 2), Record(6, b"b", 666), Record(6, b"b", 666), Record(7, b"b", 3))
+
+    (written,) = task.written
+    assert dict(written.changes.state) == {b"a": encode_state(1), b"b": encode_state(3)}
+    assert (written.records, written.failed, written.source_offset) == (3, 1, 8)
