@@ -97,17 +97,17 @@ class StandbyDuties:
             if task.state is TaskState.FOLLOWING:
                 with isolating(task.id):
                     self._certifications[task.id].tick(
-                        task, task.job.certify_interval_s, not checking, task.plan.certify
+                        task, self._stages[task.id.stage].certify_interval_s, not checking, task.plan.certify
                     )
 
     def _take_snapshots(self, tasks: Sequence[Task], isolating: Isolating) -> None:
         """Copy the standbys' stores elsewhere: those that were certified, or whose active's digest is not known."""
         for task in [task for task in tasks if task.state is TaskState.FOLLOWING]:
-            if (settings := task.job.snapshots) is None:
+            if (settings := self._stages[task.id.stage].snapshots) is None:
                 continue
             with isolating(task.id):
                 certification = self._certifications[task.id]
-                checked = task.job.certify_interval_s is not None and task.digest is not None
+                checked = self._stages[task.id.stage].certify_interval_s is not None and task.digest is not None
                 trustworthy = certification.certified if checked else not certification.diverged
                 self._snapshots_of(task.id).tick(task, settings, trustworthy, task.plan.snapshot)
 
