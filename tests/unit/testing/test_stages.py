@@ -67,9 +67,9 @@ def test_words_of_all_partitions_are_counted_together(planned: Planned, combine:
 
 @pytest.mark.parametrize("combine", [False, True], ids=["each-row", "combined"])
 def test_result_does_not_depend_on_micro_batches_restarts_and_promotions(planned: Planned, combine: bool) -> None:
-    planned(combine=combine, partitions=3)
+    planned(combine=combine, partitions=2)
 
-    check_batching(JOB, lines_of(2), cuts=8, partitions=2)
+    check_batching(JOB, lines_of(2, 12), cuts=4, partitions=2)
 
 
 def test_combining_writes_one_record_a_word_and_micro_batch(planned: Planned) -> None:
