@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from airflow_provider.streaming.planner.compiled_job import CompiledJob
+from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage
 from airflow_provider.testing.in_memory_log import Record
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def signed(job: CompiledJob) -> CompiledJob:
     Raises:
         ConfigurationError: the job names a column that there is not, or the operation cannot keep its type.
     """
-    if job.spec.store.signature is not None:
+    if all(stage.signed for stage in job.stages):
         return job
     # Only here: a job whose values the worker decodes starts no JVM.
     from airflow_provider.streaming.driver.row_types import with_types_of_spark
@@ -53,11 +53,11 @@ class SourceRows:
     """Does what the driver's query does with Kafka's records.
 
     Args:
-        job: compiled.
+        stage: compiled.
     """
 
-    def __init__(self, job: CompiledJob) -> None:
-        self._source, decoder = job.source, job.spec.input.decoder
+    def __init__(self, stage: CompiledStage) -> None:
+        self._source, decoder = stage.source, stage.spec.input.decoder
         self._ahead: pa.Table | None = None
         self._at: dict[tuple[int, int], int] = {}
         self._schema: pa.Schema | None = None

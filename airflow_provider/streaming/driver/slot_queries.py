@@ -56,7 +56,7 @@ class SlotQueries:
 
     Args:
         slot: its number, for the log.
-        topic: the source.
+        topic_of: gives the source of a task.
         start: starts a query; gets its number, from 1, and by task the offset to begin at.
         find_lost: by task, the input that was deleted before it was read, or that it would skip; gets by task the
             offset to begin at. Asked only for tasks whose last query ended with an error.
@@ -68,14 +68,14 @@ class SlotQueries:
     def __init__(
         self,
         slot: int,
-        topic: str,
+        topic_of: Callable[[TaskId], str],
         start: Callable[[int, Mapping[TaskId, int | None]], Query],
         find_lost: Callable[[Mapping[TaskId, int | None]], Mapping[TaskId, LostInput]],
         goes_on: bool = False,
         overlap: Callable[[Mapping[TaskId, int | None]], Mapping[TaskId, int | None]] = dict,
     ) -> None:
         self._slot = slot
-        self._topic = topic
+        self._topic_of = topic_of
         self._start = start
         self._find_lost = find_lost
         self._goes_on = goes_on
@@ -157,14 +157,14 @@ class SlotQueries:
             if self._goes_on:
                 log.warning(
                     "task %s goes on at offset %d of %s[%d]: %d records at the most, from offset %d on, %s",
-                    task, lost.end, self._topic, task.partition, lost.records, lost.begin,
+                    task, lost.end, self._topic_of(task), task.partition, lost.records, lost.begin,
                     "are skipped, because the log's end fell back" if lost.fell_back
                     else "were deleted before they were read",
                 )  # fmt: skip
                 begin[task] = lost.goes_on_at
                 self._count(task, tasks[task], lost)
             else:
-                error = lost.error(self._topic, task.partition)
+                error = lost.error(self._topic_of(task), task.partition)
                 self._note([task], Cause(type(error).__name__, str(error)), plans)
                 del begin[task]
         return begin

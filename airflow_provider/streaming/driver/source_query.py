@@ -241,7 +241,7 @@ def rows_of_source(raw: DataFrame, source: SourceSpec) -> DataFrame:
         F.col("_source.key").alias("__source_key"),
         "__filtered",
         "__corrupt",
-        _key(rows, source.key_name).alias("__key"),
+        (F.col("_source.key") if source.from_stage else _key(rows, source.key_name)).alias("__key"),
         *carried,
         # Under the names that the operation has for them, also for a field of a struct.
         *[F.col(name).alias(name) for name in source.columns],

@@ -25,6 +25,8 @@ class SourceSpec:
         max_offsets_per_trigger: how many records a micro-batch may hold, over its partitions; None for no bound.
         goes_on_after_loss: whether a task goes on without input that was deleted before it was read.
         kafka_options: further options of Spark's Kafka source.
+        from_stage: whether an earlier stage of the job writes the topic: the record's key is the group, and what was
+            processed is deleted.
     """
 
     application_id: str
@@ -38,3 +40,4 @@ class SourceSpec:
     max_offsets_per_trigger: int | None
     kafka_options: tuple[tuple[str, str], ...]
     goes_on_after_loss: bool = False
+    from_stage: bool = False

@@ -11,7 +11,6 @@ The order is the guarantee; the numbers are those of the protocol in ``docs/prot
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -22,10 +21,10 @@ from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.errors import ProcessError, RecordTooLargeError
 from airflow_provider.streaming.operations.function_error import FunctionError
 from airflow_provider.streaming.operations.operation import Changes
-from airflow_provider.streaming.planner.job_spec import JobSpec
 from airflow_provider.streaming.worker.batch_result import BatchResult
 from airflow_provider.streaming.worker.computation import TooLargeError, compute
 from airflow_provider.streaming.worker.failure import Failure
+from airflow_provider.streaming.worker.record_rows import count_records, filtered_records, without_records
 from airflow_provider.streaming.worker.row_validation import validate_rows, without_strays
 from airflow_provider.streaming.worker.task import Task
 
@@ -37,9 +36,10 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
 
     Args:
         task: RUNNING.
-        rows: in the order of the offsets, with the columns ``__offset``, ``__source_key``, ``__filtered`` (index of the
-            filter that drops the row, or null), ``__corrupt`` (why the value does not decode, or null), ``__key`` and
-            those of the operation; with a dead-letter topic ``__value`` and ``__timestamp_ms`` too.
+        rows: in the order of the offsets, those of a record together, with the columns ``__offset``, ``__source_key``,
+            ``__filtered`` (index of the filter that drops the row, or null), ``__corrupt`` (why the value does not
+            decode, or null), ``__key`` and those of the operation; with a dead-letter topic ``__value`` and
+            ``__timestamp_ms`` too.
         group: gets the offsets.
 
     Raises:
@@ -55,15 +55,59 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
     if rows.num_rows == 0:
         return
     next_offset = int(rows.column("__offset")[-1].as_py()) + 1
-    kept, filtered = _without_filtered(job, rows)
-    check = task.partition_check
-    good, failures = validate_rows(
-        job.input.topic, task.partition, job.input.key_name, kept, keyed_by_group=check is not None
-    )
+    filtered = filtered_records(rows, job.input.filters)
+    kept = rows if rows.column("__filtered").null_count == rows.num_rows else _left(rows)
     policy = job.error_policy
-    if failures and not policy.tolerant:
-        raise failures[0].error
     # 3. read and compute
+    changes, digest, failures = _computed(task, kept)
+    offsets = {failure.offset for failure in failures}
+    # 4. and 5.
+    task.write(
+        BatchResult(
+            changes=changes,
+            source_offset=next_offset,
+            records=count_records(rows),
+            filtered=filtered,
+            failed=len(offsets),
+            dead_letters=() if policy.topic is None else _dead_letters(kept, failures, job.record_limit(policy.topic)),
+            digest_change=digest,
+        ),
+        group,
+    )
+
+
+def _left(rows: pa.Table) -> pa.Table:
+    return rows.filter(pc.is_null(rows.column("__filtered")))
+
+
+def _computed(task: Task, rows: pa.Table) -> tuple[Changes, int, list[Failure]]:
+    """What rows come to, what that adds to the store's digest, and the records that cannot be processed.
+
+    A record is processed with all of its rows or with none: what is left out can be given to the job again.
+
+    Raises:
+        RecordError: there is one, and the job's policy is to fail.
+    """
+    changes, digest, failures = _attempt(task, rows)
+    found = {failure.offset for failure in failures}
+    while failures and count_records(rows) < rows.num_rows:
+        left = without_records(rows, found)
+        changes, digest, more = _attempt(task, left)
+        if not more:
+            break
+        failures += more
+        found |= {failure.offset for failure in more}
+    return changes, digest, sorted(failures, key=lambda failure: failure.offset)
+
+
+def _attempt(task: Task, rows: pa.Table) -> tuple[Changes, int, list[Failure]]:
+    job, check = task.job, task.partition_check
+    tolerant = job.error_policy.tolerant
+    good, failures = validate_rows(
+        job.input.topic, task.partition, job.input.key_name, rows, keyed_by_group=check is not None
+    )
+    if failures and not tolerant:
+        raise failures[0].error
     changes, digest = Changes([], []), 0
     if good.num_rows:
         grouped = task.operation.group(job.input.key_name, good)
@@ -71,7 +115,7 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
         # A group that has state was found right when it got it.
         if check is not None and (strays := check.strays(_new(grouped.keys, old))):
             good, misplaced = without_strays(job.input.topic, task.partition, good, strays, check.partitioner)
-            if not policy.tolerant:
+            if not tolerant:
                 raise misplaced[0].error
             failures += misplaced
             if good.num_rows:
@@ -83,19 +127,7 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
         except FunctionError as error:
             raise _placed(task, error) from error
         failures += [Failure.of(e.offset, _placed(task, e), e.__cause__ or e) for e in changes.failed]
-    # 4. and 5.
-    task.write(
-        BatchResult(
-            changes=changes,
-            source_offset=next_offset,
-            rows=rows.num_rows,
-            filtered=filtered,
-            failed=len(failures),
-            dead_letters=() if policy.topic is None else _dead_letters(kept, failures, job.record_limit(policy.topic)),
-            digest_change=digest,
-        ),
-        group,
-    )
+    return changes, digest, failures
 
 
 def _new(keys: Sequence[bytes], old: Sequence[bytes | None]) -> list[bytes]:
@@ -108,11 +140,13 @@ def _placed(task: Task, error: FunctionError) -> ProcessError | RecordTooLargeEr
 
 
 def _dead_letters(rows: pa.Table, failures: Sequence[Failure], max_bytes: int) -> list[DeadLetter]:
-    by_offset = {failure.offset: failure for failure in failures}
+    by_offset = {failure.offset: failure for failure in reversed(failures)}
     bad = rows.filter(pc.is_in(rows.column("__offset"), value_set=pa.array(list(by_offset), pa.int64())))
     letters = []
     for row in bad.select(["__offset", "__source_key", "__value", "__timestamp_ms"]).to_pylist():
-        failure = by_offset[row["__offset"]]
+        failure = by_offset.pop(row["__offset"], None)
+        if failure is None:
+            continue  # another row of the same record
         error = failure.error
         letter = DeadLetter(
             key=row["__source_key"],
@@ -134,14 +168,3 @@ def _dead_letters(rows: pa.Table, failures: Sequence[Failure], max_bytes: int) -
             raise RecordTooLargeError(error.topic, error.partition, row["__offset"], error.key, why)
         letters.append(letter)
     return letters
-
-
-def _without_filtered(job: JobSpec, rows: pa.Table) -> tuple[pa.Table, dict[str, int]]:
-    column = rows.column("__filtered")
-    if column.null_count == rows.num_rows:
-        return rows, {}
-    counts = pc.value_counts(column.combine_chunks().drop_null()).to_pylist()
-    filtered = Counter[str]()
-    for count in counts:
-        filtered[job.input.filters[count["values"]]] += count["counts"]
-    return rows.filter(pc.is_null(column)), dict(filtered)

@@ -19,7 +19,7 @@ from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.digest_scan import DigestScan
 from airflow_provider.state.position import ChangelogPosition, Position
 from airflow_provider.streaming.operations.operation import Operation
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.batch_result import BatchResult
 from airflow_provider.streaming.worker.closed_owners import ClosedOwner
 from airflow_provider.streaming.worker.kafka_clients import TaskProducer
@@ -68,7 +68,7 @@ class Task:
         self,
         *,
         settings: InstanceSettings,
-        job: JobSpec,
+        job: StageSpec,
         plan: TaskPlan,
         replica: Replica,
         open_writer: Callable[[TaskId], TaskProducer],
@@ -342,7 +342,7 @@ class Task:
                 "fence() and complete_restoration()."
             )
         self._committer.commit(result, self.commit_record, self._plan.generation, group)
-        self._ownership.count_commit(result.rows)
+        self._ownership.count_commit(result.records)
 
     def apply(self, batch: ChangelogBatch) -> None:
         """Apply consecutive records of the changelog; a changelog that is another application's fails the task.

@@ -14,7 +14,7 @@ from airflow_provider.failpoint import FailPoint, FailPoints
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.position import Position
 from airflow_provider.state.running_digest import RunningDigest
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.batch_result import BatchResult
 from airflow_provider.streaming.worker.kafka_clients import TaskProducer
 
@@ -37,7 +37,7 @@ class TaskCommitter:
         self,
         *,
         settings: InstanceSettings,
-        job: JobSpec,
+        job: StageSpec,
         task_id: TaskId,
         replica: Replica,
         open_writer: Callable[[TaskId], TaskProducer],
@@ -139,7 +139,7 @@ class TaskCommitter:
             incarnation=self._settings.incarnation,
             committed_at_ms=now_ms(),
             sources={source: SourcePosition(result.source_offset, job.topic_ids.get(source))},
-            processed=(last.processed if last else 0) + result.rows,
+            processed=(last.processed if last else 0) + result.records,
             filtered=filtered,
             failed=(last.failed if last else 0) + result.failed,
             digests={} if digest is None else {self._replica.name: f"{digest:016x}"},

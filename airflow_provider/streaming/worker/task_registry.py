@@ -14,7 +14,7 @@ from airflow_provider.errors import StateError, StatefulStreamsError, StoreCorru
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.directory import StateDirectory
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec, stage_of
 from airflow_provider.streaming.worker.closed_owners import ClosedOwners
 from airflow_provider.streaming.worker.kafka_clients import RestoreConsumer, TaskProducer
 from airflow_provider.streaming.worker.lost_stores import LostStores
@@ -37,7 +37,7 @@ class TaskRegistry:
 
     Args:
         settings: of the instance.
-        job: of the job.
+        stages: of the job, by number.
         reader: gets the changelogs of the tasks that are opened.
         address: of this worker's handover.
         duties: knows whether a store waits for a snapshot; ended where a store is closed.
@@ -49,16 +49,16 @@ class TaskRegistry:
         self,
         *,
         settings: InstanceSettings,
-        job: JobSpec,
+        stages: Mapping[int, StageSpec],
         reader: RestoreConsumer,
         address: str,
         duties: StandbyDuties,
         open_writer: Callable[[TaskId], TaskProducer],
         failpoints: FailPoints,
     ) -> None:
-        self._settings, self._job, self._reader, self._address = settings, job, reader, address
+        self._settings, self._stages, self._reader, self._address = settings, stages, reader, address
         self._duties, self._open_writer, self._failpoints = duties, open_writer, failpoints
-        self._directory = StateDirectory(Path(settings.state_dir), job.application_id)
+        self._directory = StateDirectory(Path(settings.state_dir), settings.application_id)
         self._tasks: dict[TaskId, Task] = {}
         self._plans: Mapping[TaskId, TaskPlan] = {}
         self._errors: dict[TaskId, Exception] = {}
@@ -130,6 +130,7 @@ class TaskRegistry:
             OSError: the state folder cannot be used.
         """
         task_id = plan.task
+        stage = stage_of(self._settings.application_id, self._stages, task_id.stage)
         if self._lost.reason(plan) is not None or self._refused.reason(plan) is not None:
             return None
         replay = plan.replay is not None and self._directory.replayed(task_id) != plan.replay
@@ -141,7 +142,7 @@ class TaskRegistry:
             return None
         self._quarantine_grew = True  # opening may move a bad store aside
         replica = open_replica(
-            self._job,
+            stage,
             task_id,
             self._directory,
             self._reader,
@@ -149,7 +150,7 @@ class TaskRegistry:
             self._settings.instance,
             fresh=replay,
             # With snapshots a bad store is not replaced at once: an empty one may be filled by them.
-            strict=plan.yields_to_standby or self._job.snapshots is not None,
+            strict=plan.yields_to_standby or stage.snapshots is not None,
             # A process that did not give the lock back once is not waited for again: the other tasks would wait too.
             lock_timeout_s=0.0 if task_id in self._was_locked else _LOCK_TIMEOUT_S,
         )
@@ -157,7 +158,7 @@ class TaskRegistry:
         # A replay renews the digest too.
         task = Task(
             settings=self._settings,
-            job=self._job,
+            job=stage,
             plan=plan,
             replica=replica,
             open_writer=self._open_writer,
@@ -225,7 +226,8 @@ class TaskRegistry:
         status = dataclasses.replace(status, replay=plan.replay)
         if task is None and (closed := self._closed.known(plan)) is not None:
             # Where it committed decides where it may go.
-            status = with_ownership(status, closed.ownership, closed.record, self._job.input.topic)
+            topic = stage_of(self._settings.application_id, self._stages, plan.task.stage).input.topic
+            status = with_ownership(status, closed.ownership, closed.record, topic)
         if plan.fault is not None:
             status = dataclasses.replace(status, fault=self._directory.injected(plan.task))
         if error is not None and status.error is None:

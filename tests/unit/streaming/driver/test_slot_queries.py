@@ -21,7 +21,7 @@ def slot_queries(
     goes_on: bool = False,
     overlap: Callable[[Mapping[TaskId, int | None]], Mapping[TaskId, int | None]] = dict,
 ) -> SlotQueries:
-    return SlotQueries(0, "in", start, find_lost, goes_on, overlap)
+    return SlotQueries(0, lambda _: "in", start, find_lost, goes_on, overlap)
 
 
 class Started:
