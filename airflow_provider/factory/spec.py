@@ -107,8 +107,8 @@ class Stream:
 
     application_id: str
     job: str
-    source_topics: Sequence[str]
     instances: Sequence[Instance]
+    source_topics: Sequence[str] = ()
     output_topics: Sequence[str] = ()
     stores: Sequence[str] = ("state",)
     num_standby_replicas: int = 1
@@ -137,8 +137,13 @@ class Stream:
         check_name("application id", self.application_id)
         names = self.instance_names
         for what, values in (("source_topics", self.source_topics), ("instances", names), ("stores", self.stores)):
-            if isinstance(values, str) or not values:
+            if isinstance(values, str) or (not values and what != "source_topics"):
                 raise ConfigurationError(f"{self.application_id!r} has {what}={values!r}: give a list of one or more.")
+        if not self.source_topics and self.output_topics:
+            raise ConfigurationError(
+                f"{self.application_id!r} has output_topics={list(self.output_topics)!r} and no source_topics: name "
+                "both, or neither, and the job file says which topics it needs."
+            )
         if len(set(names)) != len(names):
             raise ConfigurationError(f"{self.application_id!r} names an instance twice: {', '.join(names)}.")
         folders = [(instance.queue, os.path.normpath(self.state_dir_of(instance))) for instance in self.instances]

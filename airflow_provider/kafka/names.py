@@ -54,7 +54,7 @@ def commits_topic(application_id: str, stage: int) -> str:
 
 
 def repartition_topic(application_id: str, name: str) -> str:
-    """The topic through which the rows of one stage reach the next, under another key."""
+    """The topic by which rows go to another stage, under another key."""
     return f"{application_id}-{name}-repartition"
 
 

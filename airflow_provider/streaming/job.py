@@ -8,6 +8,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Never
 
 from airflow_provider.changelog.restore_settings import RestoreSettings
+from airflow_provider.common.json_codec import to_json
+from airflow_provider.control.job_description import JobDescription
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_name
 from airflow_provider.snapshot.settings import SnapshotSettings
@@ -23,6 +25,8 @@ from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.operations.aggregate import Aggregate, Aggregation
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.process import ProcessFunction
+from airflow_provider.streaming.planner.describe import describe_stages, description_text
+from airflow_provider.streaming.planner.mermaid import mermaid
 from airflow_provider.streaming.planner.stage_plan import StagePlan
 from airflow_provider.streaming.planner.stage_planner import plan_stages
 from airflow_provider.streaming.schema_check import check_schema
@@ -382,6 +386,28 @@ class StatefulJob:
                 output_topic=self.sink_topic,
             ),
         )
+
+    def description(self) -> JobDescription:
+        """Its stages, topics and stores, without Spark or Kafka; partitions as far as the job itself says them.
+
+        Raises:
+            ConfigurationError: as `checked`.
+        """
+        return describe_stages(self.application_id, self.checked().stages, self.error_policy.topic)
+
+    def describe(self, format: Literal["text", "mermaid", "json"] = "text") -> str:
+        """Its stages, topics and stores, for people, without Spark or Kafka.
+
+        Args:
+            format: ``"text"``, ``"mermaid"`` for a picture, or ``"json"`` for `description` in one line.
+
+        Raises:
+            ConfigurationError: there is no such format, or as `checked`.
+        """
+        formats = {"text": description_text, "mermaid": mermaid, "json": lambda job: to_json(job).decode()}
+        if format not in formats:
+            raise ConfigurationError(f"describe() got {format!r}: choose one of {', '.join(map(repr, formats))}.")
+        return formats[format](self.description())
 
     def checked(self) -> StatefulJob:
         """Itself.

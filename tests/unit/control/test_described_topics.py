@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+import pytest
+
+from airflow_provider.control.described_topics import create_described_topics, topic_specs
+from airflow_provider.control.job_description import JobDescription
+from airflow_provider.errors import ConfigurationError, TopicMismatchError
+from airflow_provider.kafka.topic_spec import TopicDescription, TopicSpec
+from airflow_provider.streaming import StatefulJob, stream
+from airflow_provider.streaming import functions as F
+
+COUNT = F.count().alias("n")
+ORDERS = stream("orders", schema="customer STRING, country STRING", key="customer")
+JOB: JobDescription = StatefulJob(
+    "app",
+    ORDERS.group_by("customer").aggregate(COUNT).sink("per-customer"),
+    ORDERS.group_by("country", partitions=2).aggregate(COUNT).sink("per-country"),
+).description()
+
+
+class Topics:
+    """Some topics of a cluster, by name how many partitions each has; keeps what is created."""
+
+    def __init__(self, found: Mapping[str, int]) -> None:
+        self.found = dict(found)
+        self.created: dict[str, int] = {}
+
+    def describe(self, name: str) -> TopicDescription | None:
+        if name not in self.found:
+            return None
+        return TopicDescription(name=name, partitions=self.found[name], replication_factor=1, config={})
+
+    def partitions(self, name: str) -> int:
+        return self.found[name]
+
+    def ensure(self, specs: Iterable[TopicSpec]) -> tuple[str, ...]:
+        self.created = {spec.name: cast(int, spec.partitions) for spec in specs if spec.name not in self.found}
+        return tuple(self.created)
+
+
+def create(found: Mapping[str, int]) -> tuple[JobDescription, Topics]:
+    topics = Topics(found)
+    described, created = create_described_topics(cast(Any, topics), JOB)
+    assert set(created) == set(topics.created)
+    return described, topics
+
+
+def test_every_topic_but_the_sources_is_created() -> None:
+    described, topics = create({"orders": 4})
+
+    assert topics.created == {
+        "app-assignment": 1,
+        "app-status": 1,
+        "app-history": 1,
+        "app-metrics": 1,
+        "app-per-country-repartition": 2,
+        "app-per-customer-changelog": 4,
+        "app-per-country-changelog": 2,
+        "app-1-commits": 4,
+        "per-customer": 4,
+        "per-country": 2,
+    }
+    assert described.num_partitions == {0: 4, 1: 4, 2: 2}
+
+
+def test_sink_that_exists_may_be_as_it_is() -> None:
+    _, topics = create({"orders": 4, "per-customer": 1})
+
+    assert "per-customer" not in topics.created
+
+
+def test_source_that_was_changed_is_refused() -> None:
+    with pytest.raises(TopicMismatchError, match="Partitions were added to the source topic 'orders'"):
+        create({"orders": 6, "app-per-customer-changelog": 4})
+
+
+def test_topics_of_unknown_partitions_are_not_created() -> None:
+    with pytest.raises(ConfigurationError, match="'orders' says it"):
+        list(topic_specs(JOB))
+
+
+def test_repartition_topic_is_not_compacted_and_keeps_its_records() -> None:
+    (spec,) = [s for s in topic_specs(JOB.with_partitions({"orders": 4})) if s.name == "app-per-country-repartition"]
+
+    assert (spec.config["cleanup.policy"], spec.config["retention.ms"]) == ("delete", "-1")
