@@ -129,6 +129,7 @@ class Parts:
         stream = self.stream
         return CheckTopicsOperator(
             task_id="check_topics",
+            # None where the job file says them: that was kept when they were created.
             source_topics=list(stream.source_topics),
             stores=list(stream.stores),
             output_topics=list(stream.output_topics),

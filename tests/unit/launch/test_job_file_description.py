@@ -61,7 +61,7 @@ def test_file_that_does_not_is_refused_in_one_line(file: Path, text: str, why: s
 def test_file_that_waits_for_something_is_given_up(file: Path) -> None:
     file.write_text("import threading\nthreading.Event().wait()")
 
-    with pytest.raises(DeadlineError, match="did not say what its job is within 0.2 s"):
+    with pytest.raises(DeadlineError, match=r"did not say what its job is within 0\.2 s"):
         describe_job_file(str(file), "app", timeout_s=0.2)
 
 
