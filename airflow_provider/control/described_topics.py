@@ -52,11 +52,10 @@ def create_described_topics(
         if topic.kind is TopicKind.CHANGELOG and source in job.names(TopicKind.SOURCE):
             found = topics.describe(topic.name)
             check_partitions(source, partitions[source] or 0, {} if found is None else {topic.name: found.partitions})
-    absent = {name for name in job.names(TopicKind.SINK, TopicKind.DEAD_LETTERS) if topics.describe(name) is None}
-    specs = [*topic_specs(job, replication_factor)]
-    taken = {name for name in job.names(TopicKind.SINK, TopicKind.DEAD_LETTERS) if name not in absent}
     # Those that the user made may be as they are.
-    return job, topics.ensure([spec for spec in specs if spec.name not in taken])
+    outputs = job.names(TopicKind.SINK, TopicKind.DEAD_LETTERS)
+    taken = {name for name in outputs if topics.describe(name) is not None}
+    return job, topics.ensure([spec for spec in topic_specs(job, replication_factor) if spec.name not in taken])
 
 
 def topic_specs(job: JobDescription, replication_factor: int | None = None) -> Iterator[TopicSpec]:
@@ -121,9 +120,10 @@ def _of_source(job: JobDescription, topic: JobTopic, found: TopicDescription | N
 
 def _of_spec(job: JobDescription, spec: TopicSpec, found: TopicDescription | None, ran: bool) -> Iterator[TopicFinding]:
     if found is not None:
-        outputs = job.names(TopicKind.SINK, TopicKind.DEAD_LETTERS)
-        for difference in () if spec.name in outputs else differences(spec, found):
-            yield TopicFinding(difference.problem, difference.fix, topic=spec.name, setting=difference.setting)
+        # A sink or a dead-letter topic may be as it is.
+        if spec.name not in job.names(TopicKind.SINK, TopicKind.DEAD_LETTERS):
+            for difference in differences(spec, found):
+                yield TopicFinding(difference.problem, difference.fix, topic=spec.name, setting=difference.setting)
         return
     held = ran and spec.name in job.own
     yield TopicFinding(

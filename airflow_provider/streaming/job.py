@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Never
 
@@ -404,7 +404,11 @@ class StatefulJob:
         Raises:
             ConfigurationError: there is no such format, or as `checked`.
         """
-        formats = {"text": description_text, "mermaid": mermaid, "json": lambda job: to_json(job).decode()}
+        formats: dict[str, Callable[[JobDescription], str]] = {
+            "text": description_text,
+            "mermaid": mermaid,
+            "json": lambda job: to_json(job).decode(),
+        }
         if format not in formats:
             raise ConfigurationError(f"describe() got {format!r}: choose one of {', '.join(map(repr, formats))}.")
         return formats[format](self.description())

@@ -172,9 +172,9 @@ def stream(topic: str, schema: str | None = None, key: str | None = None) -> Str
         ConfigurationError: an argument is no text, the schema has a column twice or a type that Spark does not have,
             or there is no such column.
     """
-    for what, given in (("topic", topic), ("schema", schema), ("key", key)):
-        kinds = str if what == "topic" else (str, type(None))
-        check_kind(f"stream() got {what}=", given, kinds, "one text")
+    check_kind("stream() got topic=", topic, str, "one text")
+    for what, given in (("schema", schema), ("key", key)):
+        check_kind(f"stream() got {what}=", given, (str, type(None)), "one text")
     check_schema(schema, where="stream()")
     columns = columns_after(schema, ())
     if key is not None and columns is not None:

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from airflow_provider.control.described_topics import create_described_topics, topic_specs
+from airflow_provider.control.described_topics import create_described_topics, described_findings, topic_specs
 from airflow_provider.control.job_description import JobDescription
 from airflow_provider.errors import ConfigurationError, TopicMismatchError
 from airflow_provider.kafka.topic_spec import TopicDescription, TopicSpec
@@ -86,3 +86,45 @@ def test_repartition_topic_is_not_compacted_and_keeps_its_records() -> None:
     (spec,) = [s for s in topic_specs(JOB.with_partitions({"orders": 4})) if s.name == "app-per-country-repartition"]
 
     assert (spec.config["cleanup.policy"], spec.config["retention.ms"]) == ("delete", "-1")
+
+
+def findings(*missing: str, ran: bool, **partitions: int) -> list[tuple[str, bool]]:
+    job = JOB.with_partitions({"orders": 4})
+    specs = {spec.name: spec for spec in topic_specs(job)}
+    found: dict[str, TopicDescription | None] = {
+        name: TopicDescription(
+            name=name, partitions=partitions.get(name, spec.partitions or 1), replication_factor=1, config=spec.config
+        )
+        for name, spec in specs.items()
+    }
+    orders = TopicDescription(name="orders", partitions=partitions.get("orders", 4), replication_factor=1, config={})
+    found |= {"orders": orders, **dict.fromkeys(missing)}
+    return [(finding.topic, finding.repair is not None) for finding in described_findings(job, found, ran=ran)]
+
+
+def test_topics_as_they_have_to_be_are_no_finding() -> None:
+    assert findings(ran=True) == []
+
+
+def test_missing_topics_of_a_new_application_can_be_created() -> None:
+    missing = ("app-status", "app-1-commits", "app-per-country-repartition", "per-country")
+
+    assert findings(*missing, ran=False) == [
+        ("app-status", True),
+        ("app-per-country-repartition", True),
+        ("app-1-commits", True),
+        ("per-country", True),
+    ]
+
+
+def test_what_a_missing_topic_held_is_not_hidden_by_an_empty_one() -> None:
+    assert findings("app-status", "app-1-commits", "per-country", ran=True) == [
+        ("app-status", True),
+        ("app-1-commits", False),
+        ("per-country", True),
+    ]
+
+
+def test_source_that_is_missing_or_was_changed_is_for_a_person() -> None:
+    assert findings("orders", ran=False) == [("orders", False)]
+    assert findings(ran=True, orders=6) == [("orders", False)]

@@ -117,7 +117,11 @@ REFUSED: list[tuple[str, Callable[[], object], str]] = [
     ("group-by-twice", lambda: ORDERS.group_by("customer", "Customer"), r"give each column once"),
     ("partitions", lambda: ORDERS.group_by("customer", partitions=0), r"partitions=0: it must be a whole number"),
     ("needless-partitions", lambda: KEYED.group_by("customer", partitions=3), r"needs no internal topic"),
-    ("sink-before-operation", lambda: KEYED.group_by("customer").sink("t"), r"call aggregate\(\) or process\(\) next"),
+    (
+        "sink-before-operation",
+        lambda: KEYED.group_by("customer").sink("t"),  # type: ignore[attr-defined]
+        r"call aggregate\(\) or process\(\) next",
+    ),
     ("missing-column", lambda: KEYED.group_by("customer").aggregate(F.sum("amuont")), r"did you mean 'amount'\?"),
     ("result-as-key", lambda: KEYED.group_by("customer").aggregate(F.count().alias("customer")), r"two fields of one"),
     ("last", lambda: ORDERS.group_by("customer").aggregate(F.last("amount")), r"in no certain order: take min\(\)"),
