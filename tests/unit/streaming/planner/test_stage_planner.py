@@ -4,7 +4,7 @@ import pickle
 import string
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from airflow_provider.errors import ConfigurationError
@@ -245,6 +245,8 @@ def many_sinks(draw: st.DrawFn) -> list[Sink]:
     return [draw(sink(topic)) for topic in topics]
 
 
+# A busy machine is no finding.
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(many_sinks())
 def test_stages_of_any_graph_go_one_way(sinks: list[Sink]) -> None:
     stages = StatefulJob("app", *sinks).checked().stages
@@ -264,6 +266,7 @@ def test_stages_of_any_graph_go_one_way(sinks: list[Sink]) -> None:
     assert pickle.loads(pickle.dumps(stages)) == stages
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(many_sinks())
 def test_sink_at_the_end_changes_nothing_before_it(sinks: list[Sink]) -> None:
     before, after = StatefulJob("app", *sinks[:-1]).sinks, StatefulJob("app", *sinks).stages
