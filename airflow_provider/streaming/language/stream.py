@@ -64,6 +64,8 @@ class Stream:
         """
         step = selection(expressions, name)
         columns = self.columns
+        if columns is not None:
+            _refuse_again(step, columns)
         for column in step.columns:
             if columns is not None and column.generator is None and column.names and is_column(column.expression):
                 find_column("select()", column.expression, columns)
@@ -180,6 +182,19 @@ def stream(topic: str, schema: str | None = None, key: str | None = None) -> Str
     if key is not None and columns is not None:
         find_column("stream(), as its key,", key, columns)
     return Stream(topic, schema=schema, key="key" if schema is None and key is None else key)
+
+
+def _refuse_again(step: Select, columns: Columns) -> None:
+    """Refuse a name beside ``*`` that is among its columns."""
+    if all(column.names for column in step.columns):
+        return
+    known = {name.lower() for name in columns}
+    for name in (name for column in step.columns for name in column.names):
+        if name.lower() in known:
+            raise ConfigurationError(
+                f"select() gives a column the name {name!r}, which is among the columns of '*' already: name it "
+                "otherwise, with AS, or replace that column with with_column()."
+            )
 
 
 def _key_after(key: str | None, step: Select) -> str | None:

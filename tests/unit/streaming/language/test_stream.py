@@ -96,6 +96,7 @@ REFUSED: list[tuple[str, Callable[[], object], str]] = [
     ("select-a-number", lambda: ORDERS.select(1), r"select\(\) got 1: give Spark SQL as text"),  # type: ignore[arg-type]
     ("no-name", lambda: ORDERS.select("amount / 2"), r"no name: end it with AS"),
     ("name-twice", lambda: ORDERS.select("amount", "1 AS Amount"), r"two columns the name 'Amount'"),
+    ("name-of-all", lambda: ORDERS.select("*", "1 AS Amount"), r"'Amount', which is among the columns of '\*' already"),
     ("own-name", lambda: ORDERS.select("1 AS _source"), r"'_source', which is kept"),
     ("missing", lambda: ORDERS.select("amuont"), r"'amuont', which does not exist: did you mean 'amount'\?"),
     ("two", lambda: ORDERS.select("explode(tags) AS a", "explode(tags) AS b"), r"2 generators \(explode\(tags\), "),
