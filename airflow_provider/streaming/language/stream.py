@@ -107,7 +107,7 @@ class Stream:
         stays = self.key is None or name.lower() != self.key.lower()
         return self._with(WithColumn(name, expression), self.key if stays else None)
 
-    def union(self, *others: Stream) -> Never:
+    def union(self, *others: object) -> Never:
         """Refused: a stage reads one topic.
 
         Raises:
