@@ -82,7 +82,7 @@ class CreateChangelogTopicsOperator(ControlOperator):
         self.output_topics = output_topics
         self.application = application
         self.application_args = application_args
-        self.env_vars = env_vars or {}
+        self.env_vars = env_vars
 
     def has_no_control_topics(self) -> bool:
         """False: what it creates need not be there, so a missing source is looked for again with another try."""
