@@ -15,14 +15,12 @@ from airflow_provider.cli.names_option import names_option
 from airflow_provider.cli.waiting import await_condition, say
 from airflow_provider.common.table import table
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.application_tasks import application_tasks
 from airflow_provider.control.conditions import StandbysWarm
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.publication import publish_by
 from airflow_provider.control.task_placement import PlacedTasks, TaskPlacement, place_tasks
-from airflow_provider.control.tasks import tasks_of
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.kafka.names import changelog_topic
-from airflow_provider.kafka.topic_admin import TopicAdmin
 
 __all__ = ["add_assign", "place", "placed_text"]
 
@@ -42,7 +40,12 @@ def add_assign(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="who may have tasks, also before they run (every running instance)",
     )
     assign.add_argument("--standbys", type=int, default=1, metavar="N", help="of each task (%(default)d)")
-    assign.add_argument("--store", default="state", metavar="NAME", help="of the job, to count the tasks (%(default)s)")
+    assign.add_argument(
+        "--store",
+        default="state",
+        metavar="NAME",
+        help="of a job that was not described, to count its tasks (%(default)s)",
+    )
     assign.add_argument("--balance", action="store_true", help="even out the load, too, step by step")
     assign.add_argument(
         "--timeout",
@@ -120,7 +123,7 @@ def place(cluster: KafkaConnection, application_id: str, wanted: TaskPlacement, 
     """
 
     def tasks() -> Sequence[TaskId]:
-        return tasks_of({0: TopicAdmin(cluster).partitions(changelog_topic(application_id, store))})
+        return application_tasks(cluster, application_id, store)
 
     placed = publish_by(cluster, application_id, lambda publisher: place_tasks(publisher, wanted, tasks, Timeouts()))
     for warning in placed.warnings:

@@ -161,11 +161,12 @@ def stream_dags(application_id: str, **arguments: Any) -> StreamDags:
     Args:
         application_id: the id that the job file names; the DAGs' ids begin with it.
         arguments: the fields of `Stream`: ``job`` (path of the PySpark file on the worker; a relative one is relative
-            to the calling file's folder), ``source_topics`` and ``instances`` are needed. Besides: ``output_topics``
-            (created where they do not exist), ``stores``, ``num_standby_replicas`` (1), ``replication_factor`` (the
-            cluster's), ``state_dir``, ``run_dir``, ``conf``, ``env_vars``, ``application_args``, ``kafka_conn_id``,
-            ``spark_conn_id``, ``instance_timeout_s`` and ``stall_timeout_s`` (of the watcher), ``slo``, ``drills``,
-            ``monitor_schedule`` (every ten minutes; None by hand), ``callbacks``, ``failover_pool`` (of its one task),
+            to the calling file's folder) and ``instances`` are needed. Which topics it needs the job file says, unless
+            ``source_topics`` names those of a job of one stage, with ``output_topics`` and ``stores``. Besides:
+            ``num_standby_replicas`` (1), ``replication_factor`` (the cluster's), ``state_dir``, ``run_dir``, ``conf``,
+            ``env_vars``, ``application_args``, ``kafka_conn_id``, ``spark_conn_id``, ``instance_timeout_s`` and
+            ``stall_timeout_s`` (of the watcher), ``slo``, ``drills``, ``monitor_schedule`` (every ten minutes; None by
+            hand), ``callbacks``, ``failover_pool`` (of its one task),
             ``ask_on_hold`` (whether repair asks a person, in Airflow's UI, what becomes of tasks that failed for good),
             ``default_args``, ``tags``, and ``dag_args``, further arguments of each DAG, such as ``access_control``.
             Nothing secret in ``conf``, ``env_vars`` and ``application_args``: they are kept in Kafka.

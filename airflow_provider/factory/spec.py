@@ -131,8 +131,8 @@ class Stream:
 
     application_id: str
     job: str
-    source_topics: Sequence[str]
     instances: Sequence[Instance]
+    source_topics: Sequence[str] = ()
     output_topics: Sequence[str] = ()
     stores: Sequence[str] = ("state",)
     num_standby_replicas: int = 1
@@ -161,7 +161,7 @@ class Stream:
         check_name("application id", self.application_id)
         lists = (("source_topics", self.source_topics), ("instances", self.instances), ("stores", self.stores))
         for what, values in lists:
-            if isinstance(values, str) or not values:
+            if isinstance(values, str) or (not values and what != "source_topics"):
                 raise ConfigurationError(f"{self.application_id!r} has {what}={values!r}: give a list of one or more.")
         of_kinds: list[tuple[str, type, Sequence[object]]] = [
             ("instances", Instance, self.instances),
@@ -184,6 +184,11 @@ class Stream:
                 "schedule=, or change one DAG of the result."
             )
         check_schedule(f"{self.application_id!r} has the monitor_schedule", self.monitor_schedule)
+        if not self.source_topics and self.output_topics:
+            raise ConfigurationError(
+                f"{self.application_id!r} has output_topics={list(self.output_topics)!r} and no source_topics: name "
+                "both, or neither, and the job file says which topics it needs."
+            )
         names = self.instance_names
         if len(set(names)) != len(names):
             raise ConfigurationError(f"{self.application_id!r} names an instance twice: {', '.join(names)}.")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from airflow_provider.common.error_text import bounded
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming.argument_check import check_kind, check_number
+from airflow_provider.streaming.operations.process import Process, ProcessFunction
 
-__all__ = ["check_process_function"]
+__all__ = ["check_process_function", "process_operation"]
 
 _ARGUMENTS: Final = ("key", "rows", "state")
 _SHOWN_CHARS: Final = 200
@@ -43,6 +45,33 @@ def check_process_function(function: Callable[..., Any]) -> None:
             f"process() got {_shown(function, signature)}, and calls it as function({', '.join(_ARGUMENTS)}): {error}. "
             "Give a function that takes these three; functools.partial sets what else it needs."
         ) from None
+
+
+def process_operation(
+    function: ProcessFunction, columns: Sequence[str] | None, timeout_s: float | None, version: int
+) -> Process:
+    """The operation that `process()` was asked for.
+
+    Args:
+        function: see `check_process_function`.
+        columns: that its rows hold.
+        timeout_s: of a call, in seconds; None for no limit.
+        version: of its state.
+
+    Raises:
+        ConfigurationError: an argument is not what it has to be.
+    """
+    if columns is None or isinstance(columns, str) or len(set(columns)) != len(columns):
+        raise ConfigurationError(
+            f"process() got columns={columns!r}: give the columns that its rows shall hold, each once, such as "
+            'columns=["amount", "country"].'
+        )
+    if not callable(function):
+        raise ConfigurationError(f"process() got {function!r}: give the function itself, without quotes.")
+    check_process_function(function)
+    check_number("process() got timeout_s", timeout_s, "seconds", none="no limit")
+    check_kind("process() got version=", version, int, "a whole number, such as 2")
+    return Process(function, tuple(columns), timeout_s, version)
 
 
 def _is_asynchronous(function: object) -> bool:

@@ -212,7 +212,9 @@ class JobTester:
         """
         tasks = self._open_tasks()
         records = [record for task in tasks if (record := task.commit_record) is not None]
-        of_sources = [r for r in records if not self._job.stage(r.task.stage).source.from_stage]
+        # A source that several stages read counts once.
+        sources = {s.source.topic: s.number for s in reversed(self._job.stages) if not s.source.from_stage}
+        of_sources = [r for r in records if r.task.stage in sources.values()]
         names = [name for stage in self._job.stages for name in stage.spec.input.filters]
         filtered = {name: sum(r.filtered.get(name, 0) for r in records) for name in names}
         return Counts(sum(r.processed for r in of_sources), filtered, sum(r.failed for r in records))

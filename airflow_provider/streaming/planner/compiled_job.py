@@ -27,7 +27,7 @@ from airflow_provider.streaming.planner.stage_plans import stage_plans
 from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec, stage_of
 from airflow_provider.streaming.planner.stage_topics import changelog_of
 from airflow_provider.streaming.planner.topic_facts import TopicFacts
-from airflow_provider.streaming.steps import Filter, Step
+from airflow_provider.streaming.steps import Step, drop_names
 
 __all__ = ["CompiledJob", "CompiledStage", "compile_job"]
 
@@ -178,7 +178,7 @@ def _compiled(job: StatefulJob, plan: StagePlan, topics: TopicFacts) -> Compiled
         input=InputSpec(
             topic=plan.source_topic,
             key_name=plan.key,
-            filters=tuple(step.name for step in plan.steps if isinstance(step, Filter)),
+            filters=drop_names(plan.steps),
             decoder=decoder,
             from_stage=plan.internal,
             json=plan.schema is not None,

@@ -17,20 +17,4 @@ def stage_plans(job: StatefulJob) -> tuple[StagePlan, ...]:
     Raises:
         ConfigurationError: a part of the job is missing, or names a column that there is not.
     """
-    job.checked()
-    assert job.source_topic is not None
-    assert job.key is not None
-    assert job.operation is not None
-    plan = StagePlan(
-        number=0,
-        name=job.store,
-        source_topic=job.source_topic,
-        schema=job.schema,
-        steps=job.steps,
-        key=job.key,
-        trust_partitioning=job.trust_partitioning,
-        operation=job.operation,
-        store=job.store,
-        output_topic=job.sink_topic,
-    )
-    return (plan,)
+    return job.checked().stages

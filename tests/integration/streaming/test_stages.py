@@ -25,7 +25,7 @@ from airflow_provider.kafka.topic_spec import TopicSpec
 from airflow_provider.streaming.planner.stage_topics import internal_specs
 from tests.integration.streaming.accounts import Accounts
 from tests.integration.streaming.committed import commits, newest_by_key, records_of
-from tests.integration.streaming.words_job import PARTITIONS, plans_of
+from tests.integration.streaming.words_job import PARTITIONS, job_of
 
 JOB = Path(__file__).parent / "words_job.py"
 LINES = 2
@@ -41,7 +41,7 @@ class Words(Accounts):
         super().__init__(bootstrap_servers, application_id, folder, num_tasks=1, seed=1)
         self.job = (str(JOB), application_id, "combined" if combined else "each-row")
         self.lines, self.sink = f"{application_id}-lines", f"{application_id}-word-counts"
-        plans = plans_of(application_id, combined)
+        plans = job_of(application_id, combined).stages
         TopicAdmin(self.connection).ensure(
             [
                 TopicSpec(name=self.lines, partitions=LINES),

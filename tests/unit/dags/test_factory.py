@@ -361,6 +361,24 @@ def test_drill_gives_every_task_its_standbys_again_whatever_became_of_it_and_sta
     assert not again.on_failure_fail_dagrun
 
 
+def test_topics_are_those_of_the_job_file_where_none_are_named() -> None:
+    given = {name: value for name, value in ARGUMENTS.items() if name not in ("source_topics", "output_topics")}
+    where = [Instance("a", queue="h1", env_vars={"B": "2"}), Instance("b", queue="h2")]
+    dags = stream_dags("orders", **given | {"instances": where, "env_vars": {"A": "1"}, "application_args": ["x"]})
+
+    created: Any = dags.deploy.get_task("create_topics")
+    checked: Any = dags.topics.get_task("check_topics")
+    assert created.application.endswith("/jobs/orders.py")
+    assert (created.queue, created.env_vars, created.application_args) == ("h1", {"A": "1", "B": "2"}, ["x"])
+    assert (list(created.source_topics), list(checked.source_topics)) == ([], [])
+
+
+def test_topics_that_are_named_are_those_of_a_job_of_one_stage() -> None:
+    created: Any = stream_dags("orders", **ARGUMENTS).deploy.get_task("create_topics")
+
+    assert (created.application, created.source_topics) == (None, ["orders"])
+
+
 @pytest.mark.parametrize("kind", DrillKind)
 def test_each_kind_of_drill_has_a_dag(kind: DrillKind) -> None:
     dag = stream_dags("orders", **ARGUMENTS | {"drills": [Drill(kind.value)]}).drills[kind.value]
@@ -377,6 +395,7 @@ def test_each_kind_of_drill_has_a_dag(kind: DrillKind) -> None:
         ({"instances": [Instance("a"), Instance("a")]}, "twice"),
         ({"instances": [Instance("a")]}, "a standby needs an instance besides"),
         ({"source_topics": "orders"}, "give a list"),
+        ({"source_topics": [], "output_topics": ["totals"]}, "name both, or neither"),
         ({"drills": [Drill("crash"), Drill("crash")]}, "two drills"),
         ({"drills": [Drill("crash", instance="z")]}, "drills instance 'z', which it does not have"),
         ({"instances": ["a", "b"]}, r"'a' among its instances: give Instance\(...\)"),
