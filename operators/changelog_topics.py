@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from airflow.sdk import Context
 
@@ -21,6 +21,8 @@ from airflow_provider.operators.arguments import (
 from airflow_provider.operators.control import ControlOperator
 
 __all__ = ["CreateChangelogTopicsOperator"]
+
+_NONE: Final[tuple[Any, ...]] = ("", "[]", (), [])
 
 
 class CreateChangelogTopicsOperator(ControlOperator):
@@ -41,6 +43,8 @@ class CreateChangelogTopicsOperator(ControlOperator):
         replication_factor: of the topics; None takes the cluster's default and accepts any.
         output_topics: without `application`, sinks and dead-letter topics. They are created with the sources' number of
             partitions where they do not exist; those that do are left as they are.
+        windowed_stores: without `application`, those among the stores that belong to windows: their changelogs are made
+            with ``cleanup.policy=compact,delete``, and without a retention.
         application: path of the job file on this worker.
         application_args: arguments of the job file.
         env_vars: environment of the job.
@@ -59,7 +63,7 @@ class CreateChangelogTopicsOperator(ControlOperator):
 
     template_fields: Sequence[str] = (
         *ControlOperator.template_fields, "source_topics", "stores", "replication_factor", "output_topics",
-        "application", "application_args", "env_vars",
+        "application", "application_args", "env_vars", "windowed_stores",
     )  # fmt: skip
 
     def __init__(
@@ -73,6 +77,7 @@ class CreateChangelogTopicsOperator(ControlOperator):
         application: str | None = None,
         application_args: Sequence[str] = (),
         env_vars: Mapping[str, str] | None = None,
+        windowed_stores: str | Sequence[str] = (),
         **kwargs: Any,
     ) -> None:
         super().__init__(application_id=application_id, **kwargs)
@@ -83,6 +88,7 @@ class CreateChangelogTopicsOperator(ControlOperator):
         self.application = application
         self.application_args = application_args
         self.env_vars = env_vars
+        self.windowed_stores = windowed_stores
 
     def has_no_control_topics(self) -> bool:
         """False: what it creates need not be there, so a missing source is looked for again with another try."""
@@ -100,7 +106,8 @@ class CreateChangelogTopicsOperator(ControlOperator):
             parse_names("source_topics", self.source_topics),
             parse_names("stores", self.stores),
             parse_if_given(parse_whole, "replication_factor", self.replication_factor, minimum=1),
-            parse_names("output_topics", self.output_topics) if self.output_topics not in ("", "[]", (), []) else (),
+            parse_names("output_topics", self.output_topics) if self.output_topics not in _NONE else (),
+            parse_names("windowed_stores", self.windowed_stores) if self.windowed_stores not in _NONE else (),
         )
         self.log.info("Created %s of %s", list(made.created) or "none", [*made.changelogs, *made.control])
         plain: dict[str, Any] = to_plain(made)

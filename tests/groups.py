@@ -34,6 +34,7 @@ GROUPS: Final = {
         "tests/integration/streaming/test_instances.py",
         "tests/integration/streaming/test_json_decoder.py",
         "tests/integration/streaming/test_row_steps.py",
+        "tests/integration/streaming/test_windows.py",
         "tests/integration/testing/test_spark_steps.py",
         "tests/integration/testing/test_values.py",
     ),

@@ -13,8 +13,18 @@ from airflow_provider.common.json_codec import from_json, to_json
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import TopicMismatchError
 from airflow_provider.state.position import RESERVED_PREFIX
+from airflow_provider.state.time_segments import TimeSegments
 
-__all__ = ["COMMIT_FORMAT", "COMMIT_KEY", "CommitRecord", "SourcePosition", "holds_all_of", "newest_commit"]
+__all__ = [
+    "COMMIT_FORMAT",
+    "COMMIT_KEY",
+    "CommitRecord",
+    "SegmentDigests",
+    "SourcePosition",
+    "expired_before_ms",
+    "holds_all_of",
+    "newest_commit",
+]
 
 COMMIT_KEY: Final = RESERVED_PREFIX + b"commit"
 """The reserved key. The record under it is the last of its transaction in that changelog."""
@@ -33,6 +43,30 @@ class SourcePosition:
 
     offset: int
     topic_id: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SegmentDigests:
+    """The digests of a store's segments, of which its own is the sum: what expires is subtracted without being read.
+
+    Args:
+        length_ms: of each segment.
+        digests: by the segment's start, epoch ms, 16 hexadecimal digits.
+    """
+
+    length_ms: int
+    digests: Mapping[str, str]
+
+    @classmethod
+    def of(cls, segments: TimeSegments, digests: Mapping[int, int]) -> SegmentDigests:
+        """Of digests by the start of their segments."""
+        return cls(length_ms=segments.length_ms, digests={str(at): f"{it:016x}" for at, it in sorted(digests.items())})
+
+    def digests_of(self, segments: TimeSegments) -> dict[int, int] | None:
+        """The inverse; None where the segments are cut otherwise now."""
+        if self.length_ms != segments.length_ms:
+            return None
+        return {int(at): int(it, 16) for at, it in self.digests.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +94,14 @@ class CommitRecord:
         stream_time_ms: the greatest event time that the task has seen, epoch ms; None where no event time is read.
         signature: by store, what its state means after this commit; a store is missing where the types of the job's
             columns were not known.
+        watermark_ms: every window that ends at or before it is closed, epoch ms; never goes back. None as above.
+        late: input records that came when all windows that they belong to were closed, and were left out, since the
+            beginning.
+        expired_before_ms: by store whose keys begin with a time (`state.time_segments`): it holds no earlier one, and
+            what the changelog holds of earlier ones is not restored.
+        segment_offsets: by such a store and the start of each of its segments, an offset of its changelog before which
+            there is nothing of the segment.
+        segment_digests: by such a store, the digests of its segments; missing as in `digests`.
         outputs: by topic, the records that the task's transactions wrote into the job's sink and dead-letter topic,
             this one's among them, since its commits count them; None where this commit does not count them.
         format: of these fields.
@@ -78,6 +120,11 @@ class CommitRecord:
     failed: int = 0
     digests: Mapping[str, str] = field(default_factory=dict)
     stream_time_ms: int | None = None
+    watermark_ms: int | None = None
+    late: int = 0
+    expired_before_ms: Mapping[str, int] = field(default_factory=dict)
+    segment_offsets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    segment_digests: Mapping[str, SegmentDigests] = field(default_factory=dict)
     signature: Mapping[str, StoreSignature] = field(default_factory=dict)
     outputs: Mapping[str, int] | None = None
     format: int = COMMIT_FORMAT
@@ -186,6 +233,25 @@ def holds_all_of(earlier: bytes, later: bytes) -> bool:
     return after.sequence > before.sequence and all(
         topic in after.sources and after.sources[topic].offset >= at.offset for topic, at in before.sources.items()
     )
+
+
+def expired_before_ms(commit: bytes | None, store: str) -> int | None:
+    """Before which time a store holds nothing any more, by a commit record; None where nothing expires.
+
+    Args:
+        commit: as it lies in a changelog; None before any.
+        store: its name. Its keys begin with a time, or it is not named in the record.
+    """
+    if commit is None:
+        return None
+    try:
+        return msgspec.json.decode(commit, type=_Expired).expired_before_ms.get(store)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+class _Expired(msgspec.Struct):
+    expired_before_ms: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 class _Format(msgspec.Struct):

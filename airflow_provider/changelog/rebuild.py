@@ -117,7 +117,13 @@ def rebuild(
             "begun to write it, stop all instances, and delete and create the topic again."
         )
     # 2. all of it in one transaction: a part of a state is never to be taken for the whole
-    commit = dataclasses.replace(copy.commit, sequence=copy.commit.sequence + 1, committed_at_ms=now_ms())
+    commit = dataclasses.replace(
+        copy.commit,
+        sequence=copy.commit.sequence + 1,
+        committed_at_ms=now_ms(),
+        # The offsets of the lost topic say nothing of this one.
+        segment_offsets={of: dict.fromkeys(offsets, 0) for of, offsets in copy.commit.segment_offsets.items()},
+    )
     offset = writer.rewrite(partition[0], store.items(name), commit)
     # 3. read back, as the next owner will
     found = _digest_of(reader, partition, offset)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 
 from airflow_provider.changelog.batch import ChangelogBatch
-from airflow_provider.changelog.commit_record import holds_all_of, newest_commit
+from airflow_provider.changelog.commit_record import expired_before_ms, holds_all_of, newest_commit
 from airflow_provider.changelog.restore_meter import RestoreMeter
 from airflow_provider.changelog.resume_point import slept_too_long
 from airflow_provider.changelog.sst_range import SstRange
@@ -16,6 +16,7 @@ from airflow_provider.errors import StoreDivergedError, StoreOutdatedError, Topi
 from airflow_provider.kafka.topic_spec import DELETE_RETENTION_MS
 from airflow_provider.state.position import ChangelogPosition, Position
 from airflow_provider.state.store import Store
+from airflow_provider.state.time_segments import time_prefix
 
 __all__ = ["Replica"]
 
@@ -60,6 +61,9 @@ class Replica:
         self.end: int | None = None
         self._last_end: int | None = None
         self._awaited_commit: int | None = None
+        self._expiry_of: bytes | None = None
+        self._expiry_ms: int | None = None
+        self._expired_ms: int | None = None
         self.begin_restore()
 
     def begin_restore(self) -> None:
@@ -221,7 +225,17 @@ class Replica:
         self, changes: Iterable[tuple[bytes, bytes | None]], to: ChangelogPosition, commit: bytes | None = None
     ) -> None:
         before = self.store.position or Position()
-        self.store.write({self.name: changes}, before.moved(self.changelog, to, newest_commit(before.commit, commit)))
+        newest = newest_commit(before.commit, commit)
+        if newest is not self._expiry_of:
+            self._expiry_of, self._expiry_ms = newest, expired_before_ms(newest, self.name)
+        expired: dict[str, int] = {}
+        if self._expiry_ms is not None:
+            # What has expired since is not restored; nor is it deleted key by key.
+            first = time_prefix(self._expiry_ms)
+            changes = [pair for pair in changes if pair[0] >= first]
+            expired = {} if self._expiry_ms == self._expired_ms else {self.name: self._expiry_ms}
+        self.store.write({self.name: changes}, before.moved(self.changelog, to, newest), expired)
+        self._expired_ms = self._expiry_ms
 
     def position_after_commit(self, offset: int, records: int, timestamp_ms: int) -> ChangelogPosition:
         """The changelog's position after a commit of the task's owner, which is the last that the changelog holds.

@@ -52,6 +52,9 @@ class StoreSignature:
         key: the column that the state is kept by.
         key_type: its type, on which the bytes of the keys depend.
         operation: ``aggregate`` or ``process``.
+        window: the windows of event time that the state is kept by beside the key; None for none.
+        segment_ms: how long the segments are in which such a store is kept (`state.time_segments`): as its first commit
+            has it, because keys may depend on it.
         version: of the state of a function, as its author counts; None for aggregates.
         aggregates: all that the rows of the store may hold, in the order in which they were added.
         layouts: which of them a row holds, by their places in `aggregates`; the first is layout 1.
@@ -61,6 +64,8 @@ class StoreSignature:
     key: str
     key_type: str
     operation: str
+    window: str | None = None
+    segment_ms: int | None = None
     version: int | None = None
     aggregates: tuple[KeptAggregate, ...] = ()
     layouts: tuple[tuple[int, ...], ...] = ()
@@ -84,6 +89,8 @@ class StoreSignature:
             changes.append(
                 f"group_by({self.key!r}) of type {self.key_type} became group_by({now.key!r}) of type {now.key_type}"
             )
+        if self.window != now.window:
+            changes.append(f"{self.window or 'no window'} became {now.window or 'no window'}")
         if self.version != now.version:
             changes.append(f"process(version={self.version}) became version={now.version}")
         kept = {self.aggregates[place].name: self.aggregates[place] for place in self.places}

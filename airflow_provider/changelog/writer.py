@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord
 from airflow_provider.changelog.consumer_group import ConsumerGroup
@@ -20,6 +22,8 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_spec import MAX_MESSAGE_BYTES
 
 __all__ = ["TransactionalWriter"]
+
+log = logging.getLogger(__name__)
 
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 # What a client says of a transaction in which an earlier request, made in its background, failed.
@@ -56,8 +60,10 @@ class TransactionalWriter:
         self._failpoints = failpoints or FailPoints()
         self._timeout_s = timeout_s
         limits = (max_message_bytes or {}).values() or (MAX_MESSAGE_BYTES,)
+        self._client_config = connection.to_client_config()
+        self._admin: AdminClient | None = None
         self._producer = Producer(
-            connection.to_client_config()
+            self._client_config
             | {
                 "transactional.id": transactional_id,
                 "transaction.timeout.ms": transaction_timeout_ms,
@@ -180,9 +186,31 @@ class TransactionalWriter:
             )
         return positions[changelog]
 
+    def delete_before(self, changelog: str, partition: int, offset: int) -> None:
+        """Ask the brokers to delete what a changelog begins with; returns at once.
+
+        What they refuse is logged, and asked for again with the next expiry: nothing but room depends on it.
+
+        Args:
+            changelog: the topic; its ``cleanup.policy`` has ``delete``.
+            partition: of the task.
+            offset: of the first record that is kept.
+        """
+        at = TopicPartition(changelog, partition, offset)
+        try:
+            if self._admin is None:
+                self._admin = AdminClient({**self._client_config})
+            answers = self._admin.delete_records([at], request_timeout=self._timeout_s)
+        except KafkaException as error:
+            _log_refusal(at, error)
+            return
+        for answer in answers.values():
+            answer.add_done_callback(lambda done: _log_refusal(at, done.exception()))
+
     def close(self) -> None:
         """Drop the producer; what is open is aborted by the next owner."""
         del self._queue, self._producer
+        self._admin = None
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -263,4 +291,16 @@ class TransactionalWriter:
             reason,
             f"The transaction of {self.transactional_id!r}",
             "check that the brokers answer. The task is owned again and goes on from its last commit.",
+        )
+
+
+def _log_refusal(at: TopicPartition, error: BaseException | None) -> None:
+    if error is not None:
+        log.warning(
+            "The records of %s[%d] before offset %d, which are of closed windows, were not deleted (%s): the changelog "
+            "grows until they are. It needs cleanup.policy=compact,delete, and the right to DELETE it.",
+            at.topic,
+            at.partition,
+            at.offset,
+            error,
         )

@@ -146,7 +146,7 @@ def _spec(application_id: str, topic: JobTopic, replication_factor: int | None) 
     if topic.kind is TopicKind.REPARTITION:
         return repartition_spec(topic.name, topic.partitions, replication_factor)
     if topic.kind is TopicKind.CHANGELOG and topic.store is not None:
-        return changelog_spec(application_id, topic.store, topic.partitions, replication_factor)
+        return changelog_spec(application_id, topic.store, topic.partitions, replication_factor, topic.windowed)
     if topic.kind is TopicKind.COMMITS:
         return commits_spec(application_id, topic.stage, topic.partitions, replication_factor)
     return TopicSpec(

@@ -36,6 +36,7 @@ class JobTopic:
         partitions: how many it has, or is to have where it does not exist; None while that is not known.
         like: the source that it has as many as, where the number is not the job's to choose.
         store: of a changelog, the store's name.
+        windowed: whether that store holds windows, whose changelog is cut when they are over.
     """
 
     name: str
@@ -44,6 +45,7 @@ class JobTopic:
     partitions: int | None = None
     like: str | None = None
     store: str | None = None
+    windowed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

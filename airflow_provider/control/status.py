@@ -200,6 +200,9 @@ class TaskStatus:
         processed_records: input records processed since the instance got the task.
         records_per_s: its recent rate.
         failed_records: input records that could not be processed and were left out, since the application began.
+        late_records: input records that came when all of their windows were closed and were left out, since the
+            application began.
+        stream_time_ms: the greatest event time that the task has seen, epoch ms; None where none is read.
         lost_records: offsets of input that were deleted before they were read and that the instance went on without,
             since it got the task: the next owner counts from 0. Each range is in that instance's log.
         owned_at_ms: when the task was owned (earlier owners fenced), epoch ms; None before.
@@ -229,6 +232,8 @@ class TaskStatus:
     processed_records: int = 0
     records_per_s: float = 0.0
     failed_records: int = 0
+    late_records: int = 0
+    stream_time_ms: int | None = None
     lost_records: int = 0
     owned_at_ms: int | None = None
     first_commit_at_ms: int | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from airflow_provider.errors import ConfigurationError, TopicMismatchError
@@ -38,6 +38,7 @@ def create_topics(
     stores: Sequence[str],
     replication_factor: int | None = None,
     output_topics: Sequence[str] = (),
+    windowed_stores: Collection[str] = (),
 ) -> ApplicationTopics:
     """Create the changelogs and the control topics of an application, or verify those that exist.
 
@@ -49,6 +50,7 @@ def create_topics(
         replication_factor: of the topics; None takes the cluster's default and accepts any.
         output_topics: sinks and dead-letter topics, created with the sources' number of partitions where they do not
             exist; those that do may be as they are.
+        windowed_stores: those among the stores that belong to windows (`topic_spec.changelog_spec`).
 
     Raises:
         ConfigurationError: a name cannot be part of a topic, or no source or store was named.
@@ -72,7 +74,14 @@ def create_topics(
         )
     partitions = next(iter(found.values()))
     changelogs = [
-        changelog_spec(application_id, check_name("store", store), partitions, replication_factor) for store in stores
+        changelog_spec(
+            application_id,
+            check_name("store", store),
+            partitions,
+            replication_factor,
+            store in windowed_stores,
+        )
+        for store in stores
     ]
     refuse_those_of_others(topics, application_id, stores)
     existing = [at for spec in changelogs if (at := topics.describe(spec.name)) is not None]

@@ -31,6 +31,7 @@ class WantedTopics:
         replication_factor: at least so many replicas; None accepts any.
         num_tasks: how many tasks were assigned; None where none were.
         ran: whether an instance of it was ever there: then a changelog that is missing held state, but for `state_in`.
+        windowed_stores: those among the stores whose keys begin with a time (`topic_spec.changelog_spec`).
         state_in: the changelog of another store that has the newest state; None where none is known to have it.
     """
 
@@ -42,6 +43,7 @@ class WantedTopics:
     num_tasks: int | None = None
     ran: bool = False
     state_in: str | None = None
+    windowed_stores: tuple[str, ...] = ()
 
     @property
     def control(self) -> tuple[TopicSpec, ...]:
@@ -54,7 +56,8 @@ class WantedTopics:
 
     def changelog(self, store: str, partitions: int | None) -> TopicSpec:
         """The changelog of one of its stores; with None for `partitions`, of any number of them."""
-        spec = changelog_spec(self.application_id, store, partitions or 1, self.replication_factor)
+        windowed = store in self.windowed_stores
+        spec = changelog_spec(self.application_id, store, partitions or 1, self.replication_factor, windowed)
         return spec if partitions else dataclasses.replace(spec, partitions=None)
 
     def known(self, num_tasks: int | None, ran: bool) -> WantedTopics:

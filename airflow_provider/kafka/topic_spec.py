@@ -109,9 +109,25 @@ class TopicDifference:
 
 
 def changelog_spec(
-    application_id: str, store: str, partitions: int, replication_factor: int | None = None
+    application_id: str,
+    store: str,
+    partitions: int,
+    replication_factor: int | None = None,
+    windowed: bool = False,
 ) -> TopicSpec:
-    """The changelog of a store: compacted, with deletions kept as long as Kafka does by default."""
+    """The changelog of a store: compacted, with deletions kept as long as Kafka does by default.
+
+    Args:
+        application_id: the application.
+        store: its name.
+        partitions: of the source.
+        replication_factor: at least this many replicas; None as in `TopicSpec`.
+        windowed: whether its keys begin with a time. Then the owner has the brokers delete the log's beginning, which
+            they do only where the policy has ``delete``; by their own clock they must delete nothing: they do not know
+            which windows are open, and the last commit record may be old.
+    """
+    without_end = {"retention.ms": "-1", "retention.bytes": "-1"}
+    expiry = {"cleanup.policy": "compact,delete", **without_end} if windowed else {}
     return TopicSpec(
         name=changelog_topic(application_id, store),
         partitions=partitions,
@@ -124,7 +140,9 @@ def changelog_spec(
             "compression.type": "producer",
             "message.timestamp.type": "CreateTime",
             **_in_sync(replication_factor),
+            **expiry,
         },
+        required=frozenset({"cleanup.policy", *expiry}),
     )
 
 
@@ -282,7 +300,7 @@ def differences(spec: TopicSpec, found: TopicDescription) -> Iterator[TopicDiffe
         )
     for name in sorted(spec.required):
         wanted, has = spec.config.get(name), found.config.get(name)
-        if wanted is not None and has != wanted:
+        if wanted is not None and not _fits(name, wanted, has):
             yield TopicDifference(
                 f"topic {spec.name!r} has {name}={has}, {wanted} is needed: without it records would be lost.",
                 f"Set it with {config_command(spec.name, name, wanted)}, after you know why it was changed.",
@@ -290,6 +308,15 @@ def differences(spec: TopicSpec, found: TopicDescription) -> Iterator[TopicDiffe
             )
 
 
+def _fits(name: str, wanted: str, has: str | None) -> bool:
+    if has is None or wanted == has:
+        return wanted == has
+    if name == "cleanup.policy":
+        return set(wanted.split(",")) == set(has.split(","))
+    return False
+
+
 def config_command(topic: str, name: str, value: str) -> str:
     """What gives a topic a setting, as a person types it."""
-    return f"kafka-configs --alter --entity-type topics --entity-name {topic} --add-config {name}={value}"
+    shown = f"[{value}]" if "," in value else value
+    return f"kafka-configs --alter --entity-type topics --entity-name {topic} --add-config {name}={shown}"

@@ -7,13 +7,16 @@ other unseen. It finds accidents, not an adversary: two different stores have on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import compress
+from collections.abc import Callable, Iterable, Sequence
+from itertools import compress, pairwise
 from typing import Final
 
+import numpy as np
 from xxhash import xxh3_64_intdigest as _hash
 
-__all__ = ["DIGEST_MASK", "digest_change", "digest_of"]
+from airflow_provider.state.time_segments import TimeSegments
+
+__all__ = ["DIGEST_MASK", "digest_change", "digest_of", "digests_by_segment"]
 
 DIGEST_MASK: Final = 2**64 - 1
 
@@ -42,6 +45,30 @@ def digest_change(
     new = [value for _, value in changes]
     seeds = list(map(_hash, keys))
     return (_sum(new, seeds) - _sum(old, seeds)) & DIGEST_MASK
+
+
+def digests_by_segment(
+    segments: TimeSegments, keys: Sequence[bytes], digest: Callable[[int, int], int]
+) -> dict[int, int]:
+    """The digests of runs of keys, added up by the segments that they lie in.
+
+    Args:
+        segments: of the keys.
+        keys: in any order; sorted ones make the fewest runs.
+        digest: of the keys from one index (included) to another (excluded).
+
+    Returns:
+        By the start of the segment; those without a key are missing.
+    """
+    if not keys:
+        return {}
+    starts = segments.starts_of(keys)
+    edges = [0, *(np.flatnonzero(np.diff(starts)) + 1).tolist(), len(keys)]
+    found: dict[int, int] = {}
+    for begin, end in pairwise(edges):
+        segment = int(starts[begin])
+        found[segment] = (found.get(segment, 0) + digest(begin, end)) & DIGEST_MASK
+    return found
 
 
 def _sum(values: Sequence[bytes | None], seeds: Sequence[int]) -> int:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, cast
 
 from rocksdict import ReadOptions, Snapshot
 
 from airflow_provider.errors import StoreCorruptedError
-from airflow_provider.state.digest import DIGEST_MASK, digest_of
+from airflow_provider.state.digest import DIGEST_MASK, digest_of, digests_by_segment
 from airflow_provider.state.position import RESERVED_PREFIX
+from airflow_provider.state.time_segments import TimeSegments
 
 __all__ = ["DigestScan"]
 
@@ -31,11 +32,12 @@ class DigestScan:
     Args:
         snapshot: of the store.
         path: its folder, for messages.
+        segments: of the keys; None where they begin with no time.
     """
 
-    def __init__(self, snapshot: Snapshot, path: object) -> None:
-        self._path = path
-        self._digest = 0
+    def __init__(self, snapshot: Snapshot, path: object, segments: TimeSegments | None = None) -> None:
+        self._path, self._segments = path, segments
+        self._parts: dict[int, int] = {}
         self._error: StoreCorruptedError | None = None
         self._cancelled = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(snapshot,), name=f"digest-{path}", daemon=True)
@@ -55,7 +57,11 @@ class DigestScan:
         self._thread.join()
         if self._error is not None:
             raise self._error
-        return None if self._cancelled.is_set() else self._digest
+        return None if self._cancelled.is_set() else sum(self._parts.values()) & DIGEST_MASK
+
+    def parts(self) -> Mapping[int, int] | None:
+        """The same by the start of the segments; 0 for all where the keys begin with no time."""
+        return None if self.result() is None else self._parts
 
     def cancel(self) -> None:
         """End it and release the snapshot. Returns when done, within milliseconds."""
@@ -85,10 +91,20 @@ class DigestScan:
                 if keys[-1] >= RESERVED_PREFIX:
                     users = [pair for pair in chunk if not pair[0].startswith(RESERVED_PREFIX)]
                     keys, values = zip(*users, strict=True) if users else ((), ())
-                self._digest = (self._digest + digest_of(keys, values)) & DIGEST_MASK
+                self._add(keys, values)
                 self._cancelled.wait((time.thread_time() - begun) * (1 / _SHARE - 1))
         except Exception as error:
             # A new one, without the traceback: that would keep the snapshot, and with it RocksDB's lock.
             self._error = StoreCorruptedError(
                 f"The store at {self._path} cannot be read to its end ({error}): it is moved aside and restored."
             )
+
+    def _add(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        if self._segments is None:
+            found = {0: digest_of(keys, values)}
+        else:
+            found = digests_by_segment(
+                self._segments, keys, lambda begin, end: digest_of(keys[begin:end], values[begin:end])
+            )
+        for segment, digest in found.items():
+            self._parts[segment] = (self._parts.get(segment, 0) + digest) & DIGEST_MASK

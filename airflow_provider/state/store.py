@@ -13,6 +13,7 @@ from airflow_provider.state.digest_scan import DigestScan
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.state.position import RESERVED_PREFIX, Position
 from airflow_provider.state.rocksdb_errors import typed_error
+from airflow_provider.state.time_segments import TimeSegments, time_prefix
 
 __all__ = ["Store"]
 
@@ -80,12 +81,19 @@ class Store:
         except Exception as error:
             raise typed_error(error, self.path) from error
 
-    def write(self, changes: Mapping[str, Iterable[tuple[bytes, bytes | None]]], position: Position) -> None:
+    def write(
+        self,
+        changes: Mapping[str, Iterable[tuple[bytes, bytes | None]]],
+        position: Position,
+        expired_before_ms: Mapping[str, int] | None = None,
+    ) -> None:
         """Apply changes and the position after them, all or nothing.
 
         Args:
             changes: by store, pairs of key and new value; None deletes. Later pairs win.
             position: what the stores stand for afterwards.
+            expired_before_ms: by store whose keys begin with a time (`state.time_segments`): all of earlier times are
+                dropped, what was just changed too. One record in the store, however many keys that are.
 
         Raises:
             StateError: RocksDB refuses the write; the stores stand for what they stood for before.
@@ -100,6 +108,8 @@ class Store:
                     delete(key)
                 else:
                     put(key, value)
+        for store, time_ms in (expired_before_ms or {}).items():
+            batch.delete_range(b"", time_prefix(time_ms), self._handles[store])
         batch.set_default_column_family(None)
         put(_POSITION, position.to_bytes())
         try:
@@ -170,11 +180,23 @@ class Store:
         """Whether a store has any key."""
         return next(self.items(store), None) is not None
 
-    def scan(self, store: str) -> DigestScan:
-        """Begin to compute the digest of what a store holds now, beside its work. Its scan before ends."""
+    def range(self, store: str, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The pairs of a store from key `begin` (included) to `end` (excluded), in the order of the keys' bytes."""
+        for key, value in self._families[store].items(from_key=begin):
+            if cast(bytes, key) >= end:
+                return
+            yield cast(bytes, key), cast(bytes, value)
+
+    def scan(self, store: str, segments: TimeSegments | None = None) -> DigestScan:
+        """Begin to compute the digest of what a store holds now, beside its work. Its scan before ends.
+
+        Args:
+            store: its name.
+            segments: of its keys, for a digest of each; None where its keys begin with no time.
+        """
         if (earlier := self._scans.pop(store, None)) is not None:
             earlier.cancel()
-        self._scans[store] = DigestScan(self._families[store].snapshot(), self.path)
+        self._scans[store] = DigestScan(self._families[store].snapshot(), self.path, segments)
         return self._scans[store]
 
     def checkpoint(self, folder: Path) -> None:

@@ -18,6 +18,7 @@ from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.language.stream import Stream, stream
 from airflow_provider.streaming.operations.process import ValueState
 from airflow_provider.streaming.run import run
+from airflow_provider.streaming.windows import session_window, window
 
 __all__ = [
     "ErrorPolicy",
@@ -30,5 +31,7 @@ __all__ = [
     "ValueState",
     "functions",
     "run",
+    "session_window",
     "stream",
+    "window",
 ]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming.event_time import EventTime
 from airflow_provider.streaming.operations.aggregate import Aggregate, Aggregation
 from airflow_provider.streaming.operations.aggregate_function import Function
 from airflow_provider.streaming.operations.operation import Operation
@@ -36,7 +37,9 @@ Columns = Mapping[str, SqlType | None]
 """By name, its type; None for one that Spark finds out."""
 
 
-def check_columns(schema: str | None, steps: Sequence[Step], key: str, operation: Operation) -> None:
+def check_columns(
+    schema: str | None, steps: Sequence[Step], key: str, operation: Operation, event_time: EventTime | None = None
+) -> None:
     """Compare what a job names with what its source and its steps give.
 
     A schema that is not understood is left to Spark.
@@ -46,6 +49,7 @@ def check_columns(schema: str | None, steps: Sequence[Step], key: str, operation
         steps: of the job.
         key: the column of ``group_by()``.
         operation: of the job.
+        event_time: of the source; None where none is read.
 
     Raises:
         ConfigurationError: a column does not exist, or has a type that cannot be used there, or a result would have the
@@ -54,6 +58,8 @@ def check_columns(schema: str | None, steps: Sequence[Step], key: str, operation
     columns = columns_after(schema, steps)
     if columns is None:
         return
+    if event_time is not None:
+        check_event_time(columns, event_time.column, "source(event_time=...)")
     check_grouping(columns, key)
     check_operation(columns, key, operation)
 
@@ -79,6 +85,25 @@ def columns_after(schema: str | None, steps: Sequence[Step]) -> Columns | None:
             columns = {name: kind for name, kind in columns.items() if name.lower() != step.name.lower()}
             columns = {**columns, step.name: STRING if isinstance(step, CompositeKey) else None}
     return columns
+
+
+def check_event_time(columns: Columns, column: str, where: str) -> None:
+    """Refuse a column of event times that there is not, or that holds no time.
+
+    Args:
+        columns: of the rows, as `columns_after` has them.
+        column: its name.
+        where: the argument that names it, for the error.
+
+    Raises:
+        ConfigurationError: it holds no time.
+    """
+    kind = find_column(where, column, columns)
+    if kind is not None and kind.name not in ("TIMESTAMP", "BIGINT"):
+        raise ConfigurationError(
+            f"{where} names the column {column!r} of type {kind.text}: an event time is a TIMESTAMP, or milliseconds "
+            "since 1970 as a BIGINT. Make one of it with with_column()."
+        )
 
 
 def check_grouping(columns: Columns, key: str) -> None:

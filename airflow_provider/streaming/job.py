@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Never
+from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider.changelog.restore_settings import RestoreSettings
 from airflow_provider.common.json_codec import to_json
@@ -17,6 +17,7 @@ from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming.argument_check import check_kind, check_number
 from airflow_provider.streaming.column_check import check_columns
 from airflow_provider.streaming.error_policy import ErrorPolicy, OnError
+from airflow_provider.streaming.event_time import EventTime, event_time_of
 from airflow_provider.streaming.function_check import process_operation
 from airflow_provider.streaming.kafka_option_check import kafka_options
 from airflow_provider.streaming.language.grouped import AGGREGATES
@@ -25,13 +26,17 @@ from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.operations.aggregate import Aggregate, Aggregation
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.process import ProcessFunction
+from airflow_provider.streaming.operations.windowed_aggregate import Emit
 from airflow_provider.streaming.planner.describe import describe_stages, description_text
 from airflow_provider.streaming.planner.mermaid import mermaid
 from airflow_provider.streaming.planner.stage_plan import StagePlan
 from airflow_provider.streaming.planner.stage_planner import plan_stages
+from airflow_provider.streaming.planner.time_plan import operation_in_time
 from airflow_provider.streaming.schema_check import check_schema
 from airflow_provider.streaming.steps import Filter, Step, WithColumn
+from airflow_provider.streaming.time_check import check_emit, check_time
 from airflow_provider.streaming.topic_check import check_topics
+from airflow_provider.streaming.windows import SessionWindow, Window
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -79,10 +84,13 @@ class StatefulJob:
     _: KW_ONLY
     source_topic: str | None = None
     schema: str | None = None
+    event_time: EventTime | None = None
     steps: tuple[Step, ...] = ()
     key: str | None = None
+    window: Window | SessionWindow | None = None
     trust_partitioning: bool = False
     operation: Operation | None = None
+    emit: Emit = "update"
     sink_topic: str | None = None
     store: str = "state"
     max_offsets_per_trigger: int | None = 200_000
@@ -134,7 +142,13 @@ class StatefulJob:
             check_topics(self.application_id, self.stages, self.error_policy.topic)
 
     def source(
-        self, topic: str, schema: str | None = None, max_offsets_per_trigger: int | None = 200_000
+        self,
+        topic: str,
+        schema: str | None = None,
+        max_offsets_per_trigger: int | None = 200_000,
+        *,
+        event_time: str | None = None,
+        watermark: str | None = None,
     ) -> StatefulJob:
         """Read a topic.
 
@@ -145,13 +159,23 @@ class StatefulJob:
             schema: the JSON value's schema in Spark DDL, such as ``"id STRING, amount DOUBLE"``. None leaves the value
                 as it is: columns ``key`` and ``value``, both BINARY.
             max_offsets_per_trigger: how many records a micro-batch may hold, over its partitions; None for no bound.
+            event_time: the column that says when a record happened, as it is after the steps: a TIMESTAMP, or a BIGINT
+                in milliseconds since 1970. Default the record's own timestamp, ``_source.timestamp``, where `watermark`
+                is given.
+            watermark: for how long records are waited for that come late, such as ``"10 minutes"`` or ``"0 seconds"``:
+                a window is closed once the task has seen an event time that is so much later than the window's end.
+                Windows need it; None reads no event time.
 
         Raises:
-            ConfigurationError: the job reads another topic already.
+            ConfigurationError: the job reads another topic already, or `watermark` is missing or no duration.
         """
         self._refuse_another("source", self.source_topic, topic)
         return dataclasses.replace(
-            self, source_topic=topic, schema=schema, max_offsets_per_trigger=max_offsets_per_trigger
+            self,
+            source_topic=topic,
+            schema=schema,
+            max_offsets_per_trigger=max_offsets_per_trigger,
+            event_time=event_time_of("source()", event_time, watermark),
         )
 
     def filter(self, condition: str | Column, name: str) -> StatefulJob:
@@ -179,8 +203,8 @@ class StatefulJob:
         refuse_generator("with_column()", expression)
         return dataclasses.replace(self, steps=(*self.steps, WithColumn(name, expression)))
 
-    def group_by(self, key: str, *others: Never, trust_partitioning: bool = False) -> StatefulJob:
-        """Keep state by this one column.
+    def group_by(self, key: str, *others: Window | SessionWindow, trust_partitioning: bool = False) -> StatefulJob:
+        """Keep state by this one column, and by windows of event time where they are given.
 
         A task sees only its own partition of the source, so all records of a group have to be in one. That is so where
         the records' key is the group's text and all producers use the same partitioner, the Java clients' (murmur2) or
@@ -188,7 +212,8 @@ class StatefulJob:
 
         Args:
             key: the column's name.
-            others: refused; a key of several columns has to be made one with `with_column`.
+            others: ``window(...)`` or ``session_window(...)``, at most one. Further columns are refused; a key of
+                several has to be made one with `with_column`.
             trust_partitioning: take it that all records of a group are in one partition, whatever their keys. Where
                 they are not, several tasks keep a part of the group's state each, and the results are wrong.
 
@@ -197,17 +222,24 @@ class StatefulJob:
         """
         _check_grouping(key, others, trust_partitioning)
         self._refuse_another("group_by", self.key, key)
-        return dataclasses.replace(self, key=key, trust_partitioning=trust_partitioning)
+        window = others[0] if others else None
+        return dataclasses.replace(self, key=key, window=window, trust_partitioning=trust_partitioning)
 
-    def aggregate(self, *aggregates: Aggregate) -> StatefulJob:
-        """Keep aggregates by key; emit them, once per key and micro-batch, as a JSON object.
+    def aggregate(self, *aggregates: Aggregate, emit: Emit = "update") -> StatefulJob:
+        """Keep aggregates by key, and window where there are; emit them as a JSON object.
+
+        Args:
+            aggregates: the results, in order.
+            emit: ``"update"`` emits what changed, once per key, window and micro-batch; ``"close"`` emits each key and
+                window exactly once, when the window is over.
 
         Raises:
             ConfigurationError: there is none, two have one name, or the job has an operation already.
         """
         for aggregate in aggregates:
             check_kind("aggregate() got ", aggregate, Aggregate, AGGREGATES)
-        return self._with_operation("aggregate", Aggregation(aggregates))
+        check_emit(emit)
+        return dataclasses.replace(self._with_operation("aggregate", Aggregation(aggregates)), emit=emit)
 
     def process(
         self,
@@ -372,6 +404,7 @@ class StatefulJob:
         assert self.source_topic is not None
         assert self.key is not None
         assert self.operation is not None
+        check_time(self.event_time, self.key, self.window, self.operation, self.emit)
         return (
             StagePlan(
                 number=0,
@@ -381,7 +414,8 @@ class StatefulJob:
                 steps=self.steps,
                 key=self.key,
                 trust_partitioning=self.trust_partitioning,
-                operation=self.operation,
+                operation=operation_in_time(self.operation, self.window, self.event_time, self.emit),
+                event_time=self.event_time,
                 store=self.store,
                 output_topic=self.sink_topic,
             ),
@@ -427,7 +461,7 @@ class StatefulJob:
         check_topics(self.application_id, stages, self.error_policy.topic, source="source()")
         (stage,) = stages
         check_schema(stage.schema)
-        check_columns(stage.schema, stage.steps, stage.key, stage.operation)
+        check_columns(stage.schema, stage.steps, stage.key, stage.operation, stage.event_time)
         return self
 
     def _with_operation(self, method: str, operation: Operation) -> StatefulJob:
@@ -461,7 +495,8 @@ def _check_grouping(key: object, others: Sequence[object], trust_partitioning: o
             f"group_by() got trust_partitioning={trust_partitioning!r}: give True or False. True turns off the check "
             "that all records of a group are in one partition."
         )
-    if others or not isinstance(key, str):
+    windows = [other for other in others if isinstance(other, (Window, SessionWindow))]
+    if len(others) > 1 or len(windows) < len(others) or not isinstance(key, str):
         raise ConfigurationError(
             f"group_by() got {', '.join(map(repr, [key, *others]))}: give the name of one column. Make it of several "
             'with with_column() first, such as with_column("shop_day", "concat_ws(\'|\', shop, day)"), and let it be '

@@ -144,12 +144,14 @@ def _run(job: StatefulJob, records: Sequence[InputRecord], cut: _Cut, partitions
                 _FAULTS[cut.faults[number]](tester)
         facts = {f"state of {key!r}": state for key, state in tester.states().items()}
         # A later record replaces an earlier one of its key.
-        facts.update({f"last output of {record.key!r}": record.value for record in tester.read_output()})
+        for record in tester.read_output():
+            facts[f"last output of {record.key!r}"] = _NOTHING if record.value is None else record.value
         for letter in tester.dead_letters():
             where = f"dead letter of {letter.topic}[{letter.partition}] at offset {letter.offset}"
             facts[where] = (letter.key, letter.value, letter.error, letter.message)
         counts = tester.counts
         facts["processed records"], facts["failed records"] = counts.processed, counts.failed
+        facts["late records"] = counts.late
         facts.update({f"records filtered by {name!r}": number for name, number in counts.filtered.items()})
     return _Result(facts)
 

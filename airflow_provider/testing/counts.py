@@ -16,8 +16,10 @@ class Counts:
         processed: input records that were taken, those below included.
         filtered: by filter, how many it dropped.
         failed: how many were left out because they cannot be processed.
+        late: how many came when all of their windows were closed.
     """
 
     processed: int
     filtered: Mapping[str, int]
     failed: int
+    late: int = 0

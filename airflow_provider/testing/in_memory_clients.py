@@ -78,13 +78,13 @@ class InMemoryReader:
         self._offsets.pop(partition, None)
 
     def bounds(self, partition: ChangelogPartition, position: int = 0, timeout_s: float = 10.0) -> tuple[int, int]:
-        """First offset and the one after the last; nothing is ever compacted or deleted here."""
-        return 0, self._log.end(*partition)
+        """First offset that is left and the one after the last; nothing is ever compacted here."""
+        return self._log.begin(*partition), self._log.end(*partition)
 
     def ends(self, partition: ChangelogPartition, timeout_s: float = 10.0) -> ChangelogEnds:
         """All of it can be read: what is written here is committed."""
         end = self._log.end(*partition)
-        return ChangelogEnds(0, end, end)
+        return ChangelogEnds(self._log.begin(*partition), end, end)
 
     def read(self, max_records: int, timeout_s: float) -> Mapping[ChangelogPartition, ChangelogBatch]:
         """What each partition has, at most `max_records` of each."""
@@ -158,6 +158,10 @@ class InMemoryWriter:
             records.append((changelog, partition, Record(key=COMMIT_KEY, value=record.to_bytes(), timestamp_ms=at_ms)))
         last = self._log.commit(self.transactional_id, self._epoch, records)
         return {changelog: last[changelog, partition] + 1 for changelog in changes}
+
+    def delete_before(self, changelog: str, partition: int, offset: int) -> None:
+        """As `TaskProducer.delete_before`."""
+        self._log.delete_before(changelog, partition, offset)
 
     def close(self) -> None:
         """Nothing is open between two commits."""

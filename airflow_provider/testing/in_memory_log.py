@@ -37,6 +37,7 @@ class InMemoryLog:
     def __init__(self) -> None:
         self._partitions: dict[tuple[str, int], list[Record | None]] = {}
         self._epochs: dict[str, int] = {}
+        self._begins: dict[tuple[str, int], int] = {}
 
     def fence(self, transactional_id: str) -> int:
         """Become the owner of a transactional id; every earlier owner is fenced.
@@ -80,6 +81,14 @@ class InMemoryLog:
         log.append(record)
         return len(log) - 1
 
+    def delete_before(self, topic: str, partition: int, offset: int) -> None:
+        """Delete what a partition begins with, up to an offset."""
+        self._begins[topic, partition] = max(offset, self.begin(topic, partition))
+
+    def begin(self, topic: str, partition: int) -> int:
+        """The offset of the first record that is left."""
+        return self._begins.get((topic, partition), 0)
+
     def end(self, topic: str, partition: int) -> int:
         """The offset after the last record or marker."""
         return len(self._partitions.get((topic, partition), ()))
@@ -94,7 +103,7 @@ class InMemoryLog:
         """
         log = self._partitions.get((topic, partition), [])
         found: list[tuple[int, Record]] = []
-        offset = begin
+        offset = max(begin, self.begin(topic, partition))
         while offset < len(log) and (max_records is None or len(found) < max_records):
             record = log[offset]
             if record is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 from collections.abc import Collection, Iterable, Sequence
+from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Self, get_args
@@ -16,11 +17,13 @@ from airflow_provider.common.clock import now_ms
 from airflow_provider.control.status import Role, TaskState
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.job import StatefulJob
+from airflow_provider.streaming.operations.timed_rows import TimedOperation
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage, compile_job
 from airflow_provider.streaming.planner.stage_plans import stage_plans
 from airflow_provider.streaming.planner.stage_topics import changelog_of, partitions_read, source_topics
 from airflow_provider.streaming.planner.topic_facts import TopicFacts
 from airflow_provider.streaming.worker.task import Task
+from airflow_provider.streaming.worker.task_time import time_of_commit
 from airflow_provider.testing.counts import Counts
 from airflow_provider.testing.dead_letter_record import read_dead_letter
 from airflow_provider.testing.in_memory_log import InMemoryLog, Record
@@ -163,7 +166,8 @@ class JobTester:
 
         Returns:
             For aggregates a dict by name, with the types that the rows of `process` have: a DECIMAL is a ``Decimal``, a
-            DATE a ``date``. For `process` its own value.
+            DATE a ``date``; with windows a list of them, of the windows that are open, in their order, each with its
+            ``window``. For `process` its own value.
 
         Raises:
             ConfigurationError: the key is neither text nor bytes, or there is no such store.
@@ -172,13 +176,15 @@ class JobTester:
         """
         wanted = key_bytes(key)
         for task in self._tasks_with("state()", store):
+            if isinstance(task.operation, TimedOperation):
+                return [state for group, _, state in self._open_windows(store) if group == wanted.decode()] or None
             (stored,) = task.get_many([wanted])
             if stored is not None:
                 return self._decoded(task, [stored])[0]
         return None
 
     def states(self, store: str | None = None) -> dict[str, Any]:
-        """What a store holds, by key, in the order of the keys.
+        """What a store holds, by key, in the order of the keys; with windows by the keys of their output records.
 
         Args:
             store: its name; default the only one.
@@ -188,8 +194,11 @@ class JobTester:
             StateError: a store is lost, or cannot be read.
             RuntimeError: the tester is closed.
         """
+        tasks = self._tasks_with("states()", store)
+        if any(isinstance(task.operation, TimedOperation) for task in tasks):
+            return {name: state for _, name, state in sorted(self._open_windows(store), key=itemgetter(1))}
         found: dict[bytes, Any] = {}
-        for task in self._tasks_with("states()", store):
+        for task in tasks:
             stored = dict(task.items())
             found.update(zip(stored, self._decoded(task, list(stored.values())), strict=True))
         return {key.decode(): found[key] for key in sorted(found)}
@@ -216,8 +225,12 @@ class JobTester:
         sources = {s.source.topic: s.number for s in reversed(self._job.stages) if not s.source.from_stage}
         of_sources = [r for r in records if r.task.stage in sources.values()]
         names = [name for stage in self._job.stages for name in stage.spec.input.filters]
-        filtered = {name: sum(r.filtered.get(name, 0) for r in records) for name in names}
-        return Counts(sum(r.processed for r in of_sources), filtered, sum(r.failed for r in records))
+        return Counts(
+            processed=sum(r.processed for r in of_sources),
+            filtered={name: sum(r.filtered.get(name, 0) for r in records) for name in names},
+            failed=sum(r.failed for r in records),
+            late=sum(r.late for r in records),
+        )
 
     # -- what happens to instances -------------------------------------------------------------------------------
 
@@ -359,6 +372,15 @@ class JobTester:
                 continue
             for offset, record in self._log.read(stage.source.topic, task.partition, task.source_offset or 0)[0]:
                 yield SourceRecord(partition=task.partition, offset=offset, record=record)
+
+    def _open_windows(self, store: str | None) -> list[tuple[str, str, Any]]:
+        """Group, output key and state of a store's windows that are open, of all tasks."""
+        found = []
+        for task in self._tasks_with("states()", store):
+            assert isinstance(task.operation, TimedOperation)
+            time = time_of_commit(task.commit_record)
+            found += task.operation.read_states(list(task.items()), self._rows[task.id.stage].schema, time)
+        return found
 
     def _decoded(self, task: Task, stored: list[bytes]) -> list[Any]:
         return task.operation.decode_states(stored, self._rows[task.id.stage].schema) if stored else []

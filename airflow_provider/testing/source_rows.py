@@ -128,7 +128,7 @@ class SourceRows:
             "__source_key": pa.array([r.record.key for r in records], pa.binary()),
             "__value": pa.array([r.record.value for r in records], pa.binary()),
         }
-        if self._source.keeps_records:
+        if self._source.keeps_timestamps:
             columns["__timestamp_ms"] = pa.array([r.record.timestamp_ms for r in records], pa.int64())
         return pa.RecordBatch.from_pydict(columns)
 

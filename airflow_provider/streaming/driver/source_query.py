@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.streaming.event_time import EVENT_MS
 from airflow_provider.streaming.planner.source_spec import SourceSpec
 from airflow_provider.streaming.steps import CompositeKey, Filter, Select, Selected, Step
 
@@ -206,7 +207,7 @@ def rows_of_source(raw: DataFrame, source: SourceSpec) -> DataFrame:
 
     # The worker decides of every value whether it is JSON: Spark takes more than is.
     kept = ["value AS __value"] if source.schema is not None or source.keeps_records else []
-    kept += ["unix_millis(timestamp) AS __timestamp_ms"] if source.keeps_records else []
+    kept += ["unix_millis(timestamp) AS __timestamp_ms"] if source.keeps_timestamps else []
     if source.decoded_by_worker:
         plain = ["partition AS __partition", "offset AS __offset", "key AS __source_key"]
         return raw.selectExpr(*plain, *kept).coalesce(1)
@@ -242,6 +243,7 @@ def rows_of_source(raw: DataFrame, source: SourceSpec) -> DataFrame:
         "__filtered",
         "__corrupt",
         (F.col("_source.key") if source.from_stage else _key(rows, source.key_name)).alias("__key"),
+        *([] if source.event_time is None else [_event_ms(rows, source.event_time.column).alias(EVENT_MS)]),
         *carried,
         # Under the names that the operation has for them, also for a field of a struct.
         *[F.col(name).alias(name) for name in source.columns],
@@ -317,6 +319,26 @@ def _composite(rows: DataFrame, names: Sequence[str]) -> Column:
 def _quoted(name: str) -> str:
     """A column's name that is not taken for a path in a struct."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def _event_ms(rows: DataFrame, name: str) -> Column:
+    """A row's event time, epoch ms: of microseconds the earlier millisecond, in which window bounds lie, too.
+
+    Raises:
+        ConfigurationError: the column is neither a TIMESTAMP nor a BIGINT.
+    """
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    kind = rows.select(name).schema[0].dataType
+    if isinstance(kind, T.LongType):
+        return F.col(name)
+    if isinstance(kind, T.TimestampType):
+        return F.unix_millis(F.col(name))
+    raise ConfigurationError(
+        f"source(event_time={name!r}) names a column of type {kind.simpleString()}: an event time is a TIMESTAMP, or "
+        "milliseconds since 1970 as a BIGINT. Make one of it with with_column()."
+    )
 
 
 def _key(rows: DataFrame, name: str) -> Column:

@@ -8,6 +8,8 @@ from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.partial_aggregation import PartialAggregation
 from airflow_provider.streaming.operations.process import Process
 from airflow_provider.streaming.operations.repartition import Repartition
+from airflow_provider.streaming.operations.session_aggregate import SessionAggregation
+from airflow_provider.streaming.operations.windowed_aggregate import WindowedAggregation
 from airflow_provider.streaming.steps import CompositeKey, Filter, Select, Selected, Step
 
 __all__ = ["operation_text", "step_text"]
@@ -16,6 +18,9 @@ __all__ = ["operation_text", "step_text"]
 def operation_text(operation: Operation) -> str:
     """What an operation does, such as ``aggregate count() AS orders``."""
     match operation:
+        case WindowedAggregation() | SessionAggregation():
+            when = "when it changes" if operation.emit == "update" else "when it is over"
+            return f"aggregate {_aggregates(operation.aggregates)} by {operation.windows.text}, each {when}"
         case Aggregation():
             return f"aggregate {_aggregates(operation.aggregates)}"
         case PartialAggregation():

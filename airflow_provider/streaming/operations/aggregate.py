@@ -196,11 +196,32 @@ class Aggregation:
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
         """See `Operation.decode_states`: the results by name, with the types that rows have in Python."""
-        accumulators = self._accumulators(schema)
-        columns = [column for _, column in self.state_rows(schema).decode(states)]
-        results = _results(self.aggregates, accumulators, columns)
+        results = self.results(states, schema)
         rows = zip(*(python_values(column) for _, column in results), strict=True)
         return [dict(zip((name for name, _ in results), row, strict=True)) for row in rows]
+
+    def results(self, states: Sequence[bytes], schema: pa.Schema) -> list[tuple[str, pa.Array]]:
+        """The results of stored values by name, as columns.
+
+        Args:
+            states: as in `decode_states`.
+            schema: as in `decode_states`.
+        """
+        columns = [column for _, column in self.state_rows(schema).decode(states)]
+        return _results(self.aggregates, self._accumulators(schema), columns)
+
+    def output(
+        self, key_name: str, keys: Sequence[bytes], column: pa.Array, results: list[tuple[str, pa.Array]]
+    ) -> list[tuple[bytes, bytes]]:
+        """What a batch emits: pairs of key and value for the sink.
+
+        Args:
+            key_name: the key column's name.
+            keys: the batch's distinct keys.
+            column: the same, as Arrow has them.
+            results: by name, of each key.
+        """
+        return list(zip(keys, json_rows([(key_name, column.cast(pa.string())), *results]), strict=True))
 
     def _accumulators(self, schema: pa.Schema) -> tuple[Accumulator, ...]:
         result: list[Accumulator] = []
@@ -271,21 +292,42 @@ class GroupedAggregation:
 
     def apply(self, old: Sequence[bytes | None], tolerant: bool = False) -> Changes:
         """See `GroupedRows.apply`."""
+        rows, results, failed = self.merged([old])
+        if failed:
+            if not tolerant:
+                raise failed[0]
+            of_key = dict(zip(self.keys, old, strict=True))
+            # A row that counts in several windows may have made room in one of them for what now has none.
+            return self._without(failed, lambda left: left.apply([of_key[key] for key in left.keys], tolerant=True))
+        state = list(zip(self.keys, rows, strict=True))
+        return Changes(state, self._operation.output(self._key_name, self.keys, self._keys, results))
+
+    def merged(
+        self, olds: Sequence[Sequence[bytes | None]]
+    ) -> tuple[list[bytes], list[tuple[str, pa.Array]], list[FunctionError]]:
+        """The keys' new state and results, and the rows that have no room in it: then the two are empty.
+
+        Args:
+            olds: the keys' state, as in `apply`; more than one where states become one. They must keep no first and
+                last then: which row came first is not kept.
+        """
         state_rows = self._operation.state_rows(self._schema)
-        stored = state_rows.decode(old)
+        stored, *others = (state_rows.decode(old) for old in olds)
+        for other in others:
+            stored = [
+                (existed | more, merge(accumulator, more, after, before))
+                for accumulator, (existed, before), (more, after) in zip(self._accumulators, stored, other, strict=True)
+            ]
         if self._bounds:
             kept = [column for _, column in stored]
             if failed := overflows(self._bounds, self.keys, self._rows_in, kept):
-                if not tolerant:
-                    raise failed[0]
-                of_key = dict(zip(self.keys, old, strict=True))
-                return self._without(failed, lambda left: left.apply([of_key[key] for key in left.keys]))
+                return [], [], failed
         merged = [
             merge(accumulator, existed, before, now)
             for accumulator, (existed, before), now in zip(self._accumulators, stored, self._new, strict=True)
         ]
-        state = list(zip(self.keys, state_rows.encode(merged), strict=True))
-        return Changes(state, list(zip(self.keys, self._rows(merged), strict=True)))
+        results = _results(self._operation.aggregates, self._accumulators, merged)
+        return state_rows.encode(merged), results, []
 
     def partial(self, tolerant: bool = False) -> Changes:
         """What the batch alone comes to, as output for the stage that merges it (`operations.partial_rows`).
@@ -301,7 +343,7 @@ class GroupedAggregation:
             if failed := overflows(self._bounds, self.keys, self._rows_in, none):
                 if not tolerant:
                     raise failed[0]
-                return self._without(failed, GroupedAggregation.partial)
+                return self._without(failed, lambda left: left.partial(tolerant=True))
         values = self._operation.partial_rows(self._schema).encode(self._new)
         return Changes([], list(zip(self.keys, values, strict=True)))
 
@@ -311,11 +353,9 @@ class GroupedAggregation:
         left = self._rows_in.filter(pc.invert(pc.is_in(self._rows_in.column("__offset"), value_set=bad)))
         if left.num_rows == 0:
             return Changes([], [], failed)
-        return dataclasses.replace(changes(self._again(left)), failed=failed)
-
-    def _rows(self, merged: list[Column]) -> list[bytes]:
-        results = _results(self._operation.aggregates, self._accumulators, merged)
-        return json_rows([(self._key_name, self._keys.cast(pa.string())), *results])
+        rest = changes(self._again(left))
+        every = sorted([*failed, *rest.failed], key=lambda error: error.offset)
+        return dataclasses.replace(rest, failed=every)
 
 
 def _results(

@@ -25,7 +25,8 @@ def json_rows(fields: Sequence[tuple[str, pa.Array]]) -> list[bytes]:
     """One UTF-8 JSON object per row, with a field per column.
 
     Numbers are written so that they read back the same; a NaN or an infinity is written as a text, as Spark's
-    ``to_json`` does; timestamps and dates as ISO 8601, years outside 0 to 9999 with a sign, such as ``+10000-01-01``.
+    ``to_json`` does; timestamps and dates as ISO 8601, years outside 0 to 9999 with a sign, such as ``+10000-01-01``;
+    a struct, which must not be null, as an object.
 
     Args:
         fields: names and columns of equal length.
@@ -53,6 +54,11 @@ def _texts(column: pa.Array) -> pa.Array:
         return texts
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return column.cast(pa.string())
+    if pa.types.is_dictionary(kind):  # few values in many rows: each is written once
+        return _texts(column.dictionary).take(column.indices)
+    if pa.types.is_struct(kind):
+        fields = [(kind.field(at).name, column.field(at)) for at in range(kind.num_fields)]
+        return pa.array(json_rows(fields), pa.binary()).cast(pa.string())
     if pa.types.is_decimal(kind):
         return pa.array([None if value is None else format(value, "f") for value in column.to_pylist()], pa.string())
     texts = iso_times(column) if pa.types.is_date32(kind) or pa.types.is_timestamp(kind) else column.cast(pa.string())

@@ -166,6 +166,7 @@ def _compiled(job: StatefulJob, plan: StagePlan, topics: TopicFacts) -> Compiled
         kafka_options=job.kafka_options,
         goes_on_after_loss=job.data_loss == "continue",
         from_stage=plan.internal,
+        event_time=plan.event_time,
     )
     rocksdb = dataclasses.replace(
         job.rocksdb,
@@ -184,6 +185,7 @@ def _compiled(job: StatefulJob, plan: StagePlan, topics: TopicFacts) -> Compiled
             json=plan.schema is not None,
             misread=MisreadValues.of(plan.schema),
             misfit=SchemaMisfit(plan.schema),
+            event_time=plan.event_time,
             num_partitions=partitions if partitions > 1 and _needs_groups_together(plan) else None,
         ),
         operation=plan.operation,
@@ -263,7 +265,10 @@ def _decoder(plan: StagePlan) -> JsonDecoder | None:
         return None
     kinds = {field.name: field.kind for field in decoder.fields}
     # A double as a key is written by Spark's rules, which are its own.
-    return decoder if kinds.get(plan.key, "DOUBLE") != "DOUBLE" else None
+    plain_key = kinds.get(plan.key, "DOUBLE") != "DOUBLE"
+    time = plan.event_time
+    plain_time = time is None or time.of_record or kinds.get(time.column) == "BIGINT"
+    return decoder if plain_key and plain_time else None
 
 
 def _json_decoder(schema: str, steps: Sequence[Step], operation: Operation) -> JsonDecoder | None:

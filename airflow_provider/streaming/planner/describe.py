@@ -58,6 +58,7 @@ def describe_stages(application_id: str, stages: Sequence[StagePlan], dead_lette
             partitions=read.partitions,
             like=like,
             store=stage.store,
+            windowed=stage.windowed,
         )
     if dead_letter is not None:
         source = topics[stages[0].source_topic]

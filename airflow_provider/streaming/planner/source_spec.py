@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from airflow_provider.streaming.event_time import EventTime
 from airflow_provider.streaming.steps import Step
 
 __all__ = ["SourceSpec"]
@@ -23,6 +24,7 @@ class SourceSpec:
         decoded_by_worker: whether the values go to the worker as they are; then there are no steps.
         keeps_records: whether the rows also hold the record's value and timestamp, for dead letters.
         max_offsets_per_trigger: how many records a micro-batch may hold, over its partitions; None for no bound.
+        event_time: of the rows; None where none is read.
         goes_on_after_loss: whether a task goes on without input that was deleted before it was read.
         kafka_options: further options of Spark's Kafka source.
         from_stage: whether an earlier stage of the job writes the topic: the record's key is the group, and what was
@@ -41,3 +43,10 @@ class SourceSpec:
     kafka_options: tuple[tuple[str, str], ...]
     goes_on_after_loss: bool = False
     from_stage: bool = False
+    event_time: EventTime | None = None
+
+    @property
+    def keeps_timestamps(self) -> bool:
+        """Whether the rows also hold the record's timestamp: for dead letters, or because it is the event time."""
+        by_worker = self.decoded_by_worker and self.event_time is not None and self.event_time.of_record
+        return self.keeps_records or by_worker

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from airflow_provider.streaming.event_time import EventTime
 from airflow_provider.streaming.operations.operation import Operation
+from airflow_provider.streaming.operations.timed_rows import TimedOperation
 from airflow_provider.streaming.steps import Step
 
 __all__ = ["StagePlan"]
@@ -25,6 +27,7 @@ class StagePlan:
         key: the column that the operation groups by; where it repartitions, the key of the new records.
         trust_partitioning: whether it is taken that all records of a group are in one partition of the source.
         operation: what is done with the rows of a key.
+        event_time: of the rows; None where none is read.
         store: the store's name; None for a stage that keeps no state: its commit records stand in a topic of its own.
         output_topic: the sink, or the repartition topic that a later stage reads; None for none.
         output_partitions: of a repartition topic that it writes; None for as many as its source has.
@@ -39,6 +42,12 @@ class StagePlan:
     key: str
     trust_partitioning: bool = False
     operation: Operation
+    event_time: EventTime | None = None
     store: str | None
     output_topic: str | None = None
     output_partitions: int | None = None
+
+    @property
+    def windowed(self) -> bool:
+        """Whether its store holds windows, whose changelog is cut when they are over."""
+        return isinstance(self.operation, TimedOperation)

@@ -13,6 +13,7 @@ from airflow_provider.kafka.topic_spec import MAX_MESSAGE_BYTES
 from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming.error_policy import ErrorPolicy
+from airflow_provider.streaming.event_time import EventTime
 from airflow_provider.streaming.operations.json_decoder import JsonDecoder
 from airflow_provider.streaming.operations.misread_values import MisreadValues
 from airflow_provider.streaming.operations.operation import Operation
@@ -37,6 +38,7 @@ class InputSpec:
         json: whether the values have to be JSON, which the worker decides, whether Spark decodes them or the worker.
         misread: finds what Spark would take for something else than was written, where Spark decodes the values.
         misfit: finds the column for which Spark refused a value.
+        event_time: of the rows; None where none is read.
         num_partitions: of the source, over which its producers spread the groups; None where nothing has to be checked.
     """
 
@@ -48,6 +50,7 @@ class InputSpec:
     json: bool = False
     misread: MisreadValues = field(default_factory=MisreadValues)
     misfit: SchemaMisfit = field(default_factory=SchemaMisfit)
+    event_time: EventTime | None = None
     num_partitions: int | None = None
 
 

@@ -37,7 +37,7 @@ def changelog_spec_of(
     """
     if plan.store is None:
         return commits_spec(application_id, plan.number, partitions, replication_factor)
-    return changelog_spec(application_id, plan.store, partitions, replication_factor)
+    return changelog_spec(application_id, plan.store, partitions, replication_factor, windowed=plan.windowed)
 
 
 def partitions_read(plans: Sequence[StagePlan], of_sources: Mapping[str, int]) -> dict[str, int]:

@@ -12,6 +12,7 @@ The order is the guarantee; the numbers are those of the protocol in ``docs/prot
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,12 +22,21 @@ from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.errors import ProcessError, RecordTooLargeError
 from airflow_provider.streaming.operations.function_error import FunctionError
 from airflow_provider.streaming.operations.operation import Changes
+from airflow_provider.streaming.operations.timed_rows import TimedRows
 from airflow_provider.streaming.worker.batch_result import BatchResult
 from airflow_provider.streaming.worker.computation import TooLargeError, compute
 from airflow_provider.streaming.worker.failure import Failure
 from airflow_provider.streaming.worker.record_rows import count_records, filtered_records, without_records
 from airflow_provider.streaming.worker.row_validation import validate_rows, without_strays
 from airflow_provider.streaming.worker.task import Task
+from airflow_provider.streaming.worker.task_time import (
+    close_windows,
+    digest_changes,
+    expired_before_ms,
+    groups_of,
+    place_rows,
+    time_of_commit,
+)
 
 __all__ = ["active_step"]
 
@@ -38,8 +48,8 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
         task: RUNNING.
         rows: in the order of the offsets, those of a record together, with the columns ``__offset``, ``__source_key``,
             ``__filtered`` (index of the filter that drops the row, or null), ``__corrupt`` (why the value does not
-            decode, or null), ``__key`` and those of the operation; with a dead-letter topic ``__value`` and
-            ``__timestamp_ms`` too.
+            decode, or null), ``__key`` and those of the operation; with event time ``__event_ms``, with a dead-letter
+            topic ``__value`` and ``__timestamp_ms`` too.
         group: gets the offsets.
 
     Raises:
@@ -47,7 +57,7 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
             the topic; nothing of the batch was written.
         FencedError: a newer owner exists; nothing was written.
     """
-    job = task.job
+    job, last = task.job, task.commit_record
     # 2. what the store stands for already changes nothing
     recorded = task.source_offset
     if recorded is not None:
@@ -59,8 +69,8 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
     kept = rows if rows.column("__filtered").null_count == rows.num_rows else _left(rows)
     policy = job.error_policy
     # 3. read and compute
-    changes, digest, failures = _computed(task, kept)
-    offsets = {failure.offset for failure in failures}
+    done, failures = _computed(task, kept)
+    changes = close_windows(task.operation, done.changes, done.placed, task.range, job.input.key_name)
     # 4. and 5.
     task.write(
         BatchResult(
@@ -68,9 +78,12 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
             source_offset=next_offset,
             records=count_records(rows),
             filtered=filtered,
-            failed=len(offsets),
+            failed=len({failure.offset for failure in failures}),
             dead_letters=() if policy.topic is None else _dead_letters(kept, failures, job.record_limit(policy.topic)),
-            digest_change=digest,
+            late=done.placed.late,
+            digest_change=digest_changes(task.operation, done.keys, done.old, changes),
+            time=done.placed.after,
+            expired_before_ms=expired_before_ms(task.operation, done.placed.after, last, job.store.name),
         ),
         group,
     )
@@ -80,27 +93,44 @@ def _left(rows: pa.Table) -> pa.Table:
     return rows.filter(pc.is_null(rows.column("__filtered")))
 
 
-def _computed(task: Task, rows: pa.Table) -> tuple[Changes, int, list[Failure]]:
-    """What rows come to, what that adds to the store's digest, and the records that cannot be processed.
+@dataclass(frozen=True, kw_only=True)
+class _Computed:
+    """What rows come to.
 
-    A record is processed with all of its rows or with none: what is left out can be given to the job again.
+    Args:
+        placed: the rows in time.
+        keys: those whose state was read.
+        old: their state before.
+        changes: that the rows make.
+    """
+
+    placed: TimedRows
+    keys: Sequence[bytes] = ()
+    old: Sequence[bytes | None] = ()
+    changes: Changes = field(default_factory=lambda: Changes([], []))
+
+
+def _computed(task: Task, rows: pa.Table) -> tuple[_Computed, list[Failure]]:
+    """What rows come to, and the records that cannot be processed.
+
+    A record is processed with all of its rows or with none: what is left out can be given to the job again. So it does
+    not move time either.
 
     Raises:
         RecordError: there is one, and the job's policy is to fail.
     """
-    changes, digest, failures = _attempt(task, rows)
+    done, failures = _attempt(task, rows)
     found = {failure.offset for failure in failures}
-    while failures and count_records(rows) < rows.num_rows:
-        left = without_records(rows, found)
-        changes, digest, more = _attempt(task, left)
+    while failures and (task.job.input.event_time is not None or count_records(rows) < rows.num_rows):
+        done, more = _attempt(task, without_records(rows, found))
         if not more:
             break
         failures += more
         found |= {failure.offset for failure in more}
-    return changes, digest, sorted(failures, key=lambda failure: failure.offset)
+    return done, sorted(failures, key=lambda failure: failure.offset)
 
 
-def _attempt(task: Task, rows: pa.Table) -> tuple[Changes, int, list[Failure]]:
+def _attempt(task: Task, rows: pa.Table) -> tuple[_Computed, list[Failure]]:
     job, check = task.job, task.partition_check
     tolerant = job.error_policy.tolerant
     good, failures = validate_rows(
@@ -108,35 +138,38 @@ def _attempt(task: Task, rows: pa.Table) -> tuple[Changes, int, list[Failure]]:
     )
     if failures and not tolerant:
         raise failures[0].error
-    changes, digest = Changes([], []), 0
-    if good.num_rows:
-        grouped = task.operation.group(job.input.key_name, good)
-        old = task.get_many(grouped.keys)
+    while True:
+        placed = place_rows(task.operation, job.input.event_time, good, time_of_commit(task.commit_record))
+        if placed.rows.num_rows == 0:
+            return _Computed(placed=placed), failures
+        grouped = task.operation.group(job.input.key_name, placed.rows)
+        keys, old = grouped.keys, task.get_many(grouped.keys)
         # A group that has state was found right when it got it.
-        if check is not None and (strays := check.strays(_new(grouped.keys, old))):
-            good, misplaced = without_strays(job.input.topic, task.partition, good, strays, check.partitioner)
-            if not tolerant:
-                raise misplaced[0].error
-            failures += misplaced
-            if good.num_rows:
-                grouped = task.operation.group(job.input.key_name, good)
-                old = task.get_many(grouped.keys)
-    if good.num_rows:
-        try:
-            changes, digest = compute(job, task.operation, good, grouped, old)
-        except FunctionError as error:
-            raise _placed(task, error) from error
-        failures += [Failure.of(e.offset, _placed(task, e), e.__cause__ or e) for e in changes.failed]
-    return changes, digest, failures
+        strays = [] if check is None else check.strays(groups_of(task.operation, _new(keys, old)))
+        if check is None or not strays:
+            break
+        good, misplaced = without_strays(job.input.topic, task.partition, good, strays, check.partitioner)
+        if not tolerant:
+            raise misplaced[0].error
+        failures += misplaced
+    try:
+        changes = compute(job, task.operation, placed.rows, grouped, old)
+    except FunctionError as error:
+        raise _placed(task, error, good) from error
+    failures += [Failure.of(e.offset, _placed(task, e, good), e.__cause__ or e) for e in changes.failed]
+    return _Computed(placed=placed, keys=keys, old=old, changes=changes), failures
 
 
 def _new(keys: Sequence[bytes], old: Sequence[bytes | None]) -> list[bytes]:
     return [key for key, value in zip(keys, old, strict=True) if value is None]
 
 
-def _placed(task: Task, error: FunctionError) -> ProcessError | RecordTooLargeError:
+def _placed(task: Task, error: FunctionError, rows: pa.Table) -> ProcessError | RecordTooLargeError:
     kind = RecordTooLargeError if isinstance(error, TooLargeError) else ProcessError
-    return kind(task.job.input.topic, task.partition, error.offset, error.key, error.reason)
+    # An operation of time knows the row under a key of its own.
+    at = pc.index(rows.column("__offset"), pa.scalar(error.offset, pa.int64())).as_py()
+    key = error.key if at < 0 else rows.column("__key")[at].as_py().decode("utf-8", "replace")
+    return kind(task.job.input.topic, task.partition, error.offset, key, error.reason)
 
 
 def _dead_letters(rows: pa.Table, failures: Sequence[Failure], max_bytes: int) -> list[DeadLetter]:

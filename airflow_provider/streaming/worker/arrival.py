@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_provider.streaming.event_time import EVENT_MS
 from airflow_provider.streaming.operations.json_decoder import JsonDecoder
 from airflow_provider.streaming.operations.json_text import not_json, not_text
 from airflow_provider.streaming.operations.partial_rows import PartialRows
@@ -162,6 +163,10 @@ def _decoded(decoder: JsonDecoder | PartialRows, job: StageSpec, rows: pa.Table)
     why = [decoded.bad.get(at) for at in range(rows.num_rows)] if decoded.bad else None
     # The record itself is wanted only where it may become a dead letter.
     kept = ("__value", "__timestamp_ms") if job.error_policy.topic is not None else ()
+    event_time = job.input.event_time
+    times = {}
+    if event_time is not None:
+        times[EVENT_MS] = rows.column("__timestamp_ms") if event_time.of_record else decoded.columns[event_time.column]
     return pa.table(
         {
             **{name: rows.column(name) for name in ("__partition", "__offset", "__source_key", *kept)},
@@ -170,6 +175,7 @@ def _decoded(decoder: JsonDecoder | PartialRows, job: StageSpec, rows: pa.Table)
             "__key": rows.column("__source_key")
             if job.input.from_stage
             else decoded.columns[job.input.key_name].cast(pa.string()).cast(pa.binary()),
+            **times,
             **decoded.columns,
         }
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.streaming.operations.operation import Changes
+from airflow_provider.streaming.operations.stream_time import StreamTime
 
 __all__ = ["BatchResult"]
 
@@ -22,7 +23,10 @@ class BatchResult:
         filtered: how many of them each named filter dropped.
         failed: how many of them were left out because they cannot be processed.
         dead_letters: those of them that go to the dead-letter topic.
-        digest_change: what the new state adds to the store's digest.
+        late: how many of them came too late for all of their windows.
+        digest_change: what the new state adds to the store's digest, by segment (`state.running_digest`).
+        time: of the task after them.
+        expired_before_ms: before which time the store holds nothing any more; None where nothing expires.
     """
 
     changes: Changes
@@ -31,4 +35,7 @@ class BatchResult:
     filtered: Mapping[str, int] = field(default_factory=dict)
     failed: int = 0
     dead_letters: Sequence[DeadLetter] = ()
-    digest_change: int = 0
+    late: int = 0
+    digest_change: Mapping[int, int] = field(default_factory=dict)
+    time: StreamTime = field(default_factory=StreamTime)
+    expired_before_ms: int | None = None

@@ -8,9 +8,9 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider.state.digest import digest_change
 from airflow_provider.streaming.operations.function_error import FunctionError
 from airflow_provider.streaming.operations.operation import Changes, GroupedRows, Operation
+from airflow_provider.streaming.operations.session_aggregate import SessionAggregation
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 
 __all__ = ["TooLargeError", "compute"]
@@ -25,8 +25,8 @@ class TooLargeError(FunctionError):
 
 def compute(
     job: StageSpec, operation: Operation, rows: pa.Table, grouped: GroupedRows, old: Sequence[bytes | None]
-) -> tuple[Changes, int]:
-    """The changes that rows make, and what they add to the store's digest.
+) -> Changes:
+    """The changes that rows make.
 
     A row whose new state or output is larger than its topic takes counts as one that made the function raise.
 
@@ -39,14 +39,17 @@ def compute(
 
     Raises:
         FunctionError: the user's function raised, and the job's policy is to fail.
-        TooLargeError: state or output is too large, and the job's policy is to fail.
+        TooLargeError: state or output is too large, and the job's policy is to fail, or it is a session's.
     """
     changes = grouped.apply(old, job.error_policy.tolerant)
     if large := _too_large(job, changes):
+        if isinstance(operation, SessionAggregation):
+            # A session is made of many rows, and none of them alone can be left out.
+            raise _first_too_large(rows, dict(zip(operation.groups(list(large)), large.values(), strict=True)))
         if not job.error_policy.tolerant:
             raise _first_too_large(rows, large)
         changes = _row_by_row(job, operation, rows, dict(zip(grouped.keys, old, strict=True)), changes, large)
-    return changes, digest_change(grouped.keys, old, changes.state)
+    return changes
 
 
 def _too_large(job: StageSpec, changes: Changes) -> dict[bytes, str]:

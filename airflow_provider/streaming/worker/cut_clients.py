@@ -108,5 +108,9 @@ class _CutWriter:
         self._clients.check()
         return self._writer.commit(changes, outputs, record, group, dead_letters)
 
+    def delete_before(self, changelog: str, partition: int, offset: int) -> None:
+        if not self._clients.cut:
+            self._writer.delete_before(changelog, partition, offset)
+
     def close(self) -> None:
         self._writer.close()

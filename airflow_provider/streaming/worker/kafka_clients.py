@@ -68,6 +68,9 @@ class TaskProducer(Protocol):
     ) -> Mapping[str, int]:
         """Write everything of one micro-batch of a task in one transaction (`TransactionalWriter.commit`)."""
 
+    def delete_before(self, changelog: str, partition: int, offset: int) -> None:
+        """Ask the brokers to delete what a changelog begins with; waits for nothing."""
+
     def close(self) -> None:
         """Drop the producer; what is open is aborted by the next owner."""
 

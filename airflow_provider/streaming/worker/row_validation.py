@@ -10,10 +10,15 @@ import pyarrow.compute as pc
 
 from airflow_provider.errors import DecodeError, RecordError
 from airflow_provider.state.position import RESERVED_PREFIX
+from airflow_provider.streaming.event_time import EVENT_MS
 from airflow_provider.streaming.worker.failure import Failure
 
 __all__ = ["validate_rows", "without_strays"]
 
+_READ: Final = ("__offset", "__source_key", "__corrupt", "__key")
+_FIRST_MS: Final = -62_135_596_800_000
+_END_MS: Final = 253_402_300_800_000
+"""Event times lie in the years 1 to 9999."""
 _TRUST: Final = (
     "Or pass trust_partitioning=True to group_by(), if all records of a group are in one partition all the same"
 )
@@ -36,12 +41,17 @@ def validate_rows(
         The good rows, and the failures in the order of their offsets.
     """
     good = pc.and_(pc.is_null(rows.column("__corrupt")), _usable(rows.column("__key")))
+    times = [EVENT_MS] if EVENT_MS in rows.schema.names else []
+    for name in times:
+        at = rows.column(name)
+        in_range = pc.and_(pc.greater_equal(at, _FIRST_MS), pc.less(at, _END_MS))
+        good = pc.and_(good, pc.fill_null(in_range, False))
     if keyed_by_group:
         good = pc.and_(good, pc.fill_null(pc.equal(rows.column("__source_key"), rows.column("__key")), False))
     if pc.all(good).as_py():
         return rows, []
     failures = []
-    for row in rows.filter(pc.invert(good)).select(["__offset", "__source_key", "__corrupt", "__key"]).to_pylist():
+    for row in rows.filter(pc.invert(good)).select([*_READ, *times]).to_pylist():
         failures.append(Failure(row["__offset"], _error(topic, partition, key_name, row)))
     return rows.filter(good), failures
 
@@ -110,6 +120,12 @@ def _error(topic: str, partition: int, key_name: str, row: dict[str, object]) ->
         reason = f"the key begins with {RESERVED_PREFIX!r}, which is reserved for the changelog: choose another key"
     elif not _is_text(key):
         reason = "the key is not UTF-8, so no output can name it: group by hex(key) or another text"
+    elif EVENT_MS in row and not (isinstance(at := row[EVENT_MS], int) and _FIRST_MS <= at < _END_MS):
+        found = "is null" if at is None else f"is {at} ms since 1970, which is no time of the years 1 to 9999"
+        reason = (
+            f"the event time {found}: filter such records out, or let the producer fill the column that "
+            "source(event_time=...) names; a BIGINT holds milliseconds"
+        )
     else:
         found = "has no key" if row["__source_key"] is None else f"has the key {_shown(row['__source_key'])}"
         reason = (

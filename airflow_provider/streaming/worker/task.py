@@ -32,6 +32,7 @@ from airflow_provider.streaming.worker.state_check import continued_signature
 from airflow_provider.streaming.worker.task_committer import TaskCommitter
 from airflow_provider.streaming.worker.task_life import TaskLife
 from airflow_provider.streaming.worker.task_report import open_task_status
+from airflow_provider.streaming.worker.task_time import groups_of, segments_of
 
 __all__ = ["Task"]
 
@@ -234,7 +235,7 @@ class Task:
             self._life.transition(TaskState.RUNNING)
             self.operation = self.job.operation if signature is None else self.job.operation.going_on(signature)
             self.partition_check = self._new_partition_check()  # the store may hold more than when it last owned it
-            self._committer.begin(record, self._renew_digest, signature)
+            self._committer.begin(record, self._renew_digest, signature, segments_of(self.operation))
             self._ownership.resume(self.source_offset)
             self._renew_digest = False
             return
@@ -307,9 +308,11 @@ class Task:
 
     def _new_partition_check(self) -> PartitionCheck | None:
         number = self.job.input.num_partitions
-        return (
-            None if number is None else PartitionCheck(self.partition, number, lambda: (key for key, _ in self.items()))
-        )
+        return None if number is None else PartitionCheck(self.partition, number, self._known_groups)
+
+    def _known_groups(self) -> Iterator[bytes]:
+        for key, _ in self.items():
+            yield from groups_of(self.operation, [key])
 
     # -- its store -----------------------------------------------------------------------------------------------
 
@@ -324,6 +327,10 @@ class Task:
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         """Every key and stored value, in the order of the keys' bytes."""
         return self._store.items(self._replica.name)
+
+    def range(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The stored pairs from key `begin` (included) to `end` (excluded), in the order of the keys' bytes."""
+        return self._store.range(self._replica.name, begin, end)
 
     def write(self, result: BatchResult, group: ConsumerGroup) -> None:
         """Steps 4 and 5 of the protocol (``docs/protocol.md``): one Kafka transaction, then one RocksDB write batch.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from airflow_provider.changelog.commit_record import CommitRecord, SourcePosition
+from airflow_provider.changelog.commit_record import CommitRecord, SegmentDigests, SourcePosition
 from airflow_provider.changelog.consumer_group import ConsumerGroup
 from airflow_provider.changelog.replica import Replica
 from airflow_provider.changelog.signature import StoreSignature
@@ -12,8 +12,10 @@ from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.failpoint import FailPoint, FailPoints
 from airflow_provider.launch.instance_settings import InstanceSettings
+from airflow_provider.state.digest import DIGEST_MASK
 from airflow_provider.state.position import Position
 from airflow_provider.state.running_digest import RunningDigest
+from airflow_provider.state.time_segments import TimeSegments
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.batch_result import BatchResult
 from airflow_provider.streaming.worker.kafka_clients import TaskProducer
@@ -48,6 +50,8 @@ class TaskCommitter:
         self._writer: TaskProducer | None = None
         self._digest = RunningDigest()
         self._signature: StoreSignature | None = None
+        self._segments: TimeSegments | None = None
+        self._expired_offset: int | None = None
 
     def fence(self) -> None:
         """Fence every earlier owner and abort what it left open.
@@ -61,23 +65,30 @@ class TaskCommitter:
         self._writer.fence()
         self._failpoints.hit(FailPoint.FENCE_DONE)
 
-    def begin(self, last: CommitRecord | None, renew_digest: bool, signature: StoreSignature | None) -> None:
+    def begin(
+        self,
+        last: CommitRecord | None,
+        renew_digest: bool,
+        signature: StoreSignature | None,
+        segments: TimeSegments | None = None,
+    ) -> None:
         """Go on from the last commit's digest; where there is none, from what the store holds.
 
         Args:
             last: the last commit; None before the first.
             renew_digest: whether its digest is not believed.
             signature: what the state means from the next commit on; None while that is not known.
+            segments: of the store's keys; None where they begin with no time.
         """
-        self._signature = signature
+        self._signature, self._segments = signature, segments
         store, name = self._replica.store, self._replica.name
-        known = None if last is None or renew_digest else last.digests.get(name)
+        known = None if last is None or renew_digest else self._known_digests(last)
         if known is not None:
-            self._digest.resume(int(known, 16))
+            self._digest.resume(known)
         elif last is None and not store.holds_data(name):
-            self._digest.resume(0)
+            self._digest.resume({})
         else:
-            self._digest.rebase(store.scan(name))
+            self._digest.rebase(store.scan(name, segments))
 
     def commit(self, result: BatchResult, last: CommitRecord | None, generation: int, group: ConsumerGroup) -> None:
         """One Kafka transaction, then one RocksDB write batch.
@@ -106,10 +117,13 @@ class TaskCommitter:
         self._failpoints.hit(FailPoint.STORE_BEFORE)
         before = self._replica.store.position or Position()
         to = self._replica.position_after_commit(offset, len(state) + 1, record.committed_at_ms)
-        self._replica.store.write({self._replica.name: state}, before.moved(changelog, to, record.to_bytes()))
-        self._digest.add(result.digest_change)
+        expired = self._newly_expired(record, last)
+        self._replica.store.write({self._replica.name: state}, before.moved(changelog, to, record.to_bytes()), expired)
+        self._digest.add(result.digest_change, result.expired_before_ms)
         self._failpoints.hit(FailPoint.STORE_DONE)
         self._replica.set_end(offset)
+        if expired:
+            self._delete_expired(record)
 
     def close(self) -> None:
         """Give the producer up; what it left open is aborted by the next owner."""
@@ -117,6 +131,38 @@ class TaskCommitter:
             self._writer.close()
             self._writer = None
         self._digest.resume(None)
+
+    def _known_digests(self, last: CommitRecord) -> Mapping[int, int] | None:
+        name, segments = self._replica.name, self._segments
+        if segments is None:
+            known = last.digests.get(name)
+            return None if known is None else {0: int(known, 16)}
+        of_segments = last.segment_digests.get(name)
+        return None if of_segments is None else of_segments.digests_of(segments)
+
+    def _segment_offsets(self, result: BatchResult, last: CommitRecord | None) -> dict[str, int]:
+        """Before which offset of the changelog there is nothing of a segment, for each that is left."""
+        name, first = self._replica.name, result.expired_before_ms
+        known = {} if last is None else last.segment_offsets.get(name, {})
+        found = {str(segment): self._replica.offset for segment in result.digest_change} | dict(known)
+        return {segment: offset for segment, offset in found.items() if first is None or int(segment) >= first}
+
+    def _delete_expired(self, record: CommitRecord) -> None:
+        """Have the brokers delete what the log begins with: all of it is of segments that are gone.
+
+        One expiry later than it could be, so that a standby that is a little behind finds what it reads.
+        """
+        assert self._writer is not None
+        offsets = record.segment_offsets.get(self._replica.name, {}).values()
+        if self._expired_offset is not None:
+            self._writer.delete_before(self._replica.changelog, self._task_id.partition, self._expired_offset)
+        # What is written from this commit on is never among it, nor is the commit record.
+        self._expired_offset = min(offsets, default=None)
+
+    def _newly_expired(self, record: CommitRecord, last: CommitRecord | None) -> dict[str, int]:
+        """What expires with a commit: one range, and only where there is something new."""
+        before = {} if last is None else last.expired_before_ms
+        return {store: time for store, time in record.expired_before_ms.items() if before.get(store) != time}
 
     def _next_record(self, result: BatchResult, last: CommitRecord | None, generation: int) -> CommitRecord:
         filtered = dict(last.filtered) if last else {}
@@ -128,8 +174,8 @@ class TaskCommitter:
         for topic, number in written.items():
             if topic is not None:
                 outputs[topic] = outputs.get(topic, 0) + number
-        source = job.input.topic
-        digest = self._digest.after(result.digest_change)
+        source, name = job.input.topic, self._replica.name
+        digests, segments = self._digest.after(result.digest_change, result.expired_before_ms), self._segments
         return CommitRecord(
             application_id=job.application_id,
             task=self._task_id,
@@ -142,7 +188,13 @@ class TaskCommitter:
             processed=(last.processed if last else 0) + result.records,
             filtered=filtered,
             failed=(last.failed if last else 0) + result.failed,
-            digests={} if digest is None else {self._replica.name: f"{digest:016x}"},
-            signature={} if self._signature is None else {self._replica.name: self._signature},
+            digests={} if digests is None else {name: f"{sum(digests.values()) & DIGEST_MASK:016x}"},
+            stream_time_ms=result.time.stream_time_ms,
+            watermark_ms=result.time.watermark_ms,
+            late=(last.late if last else 0) + result.late,
+            expired_before_ms={} if result.expired_before_ms is None else {name: result.expired_before_ms},
+            segment_offsets={} if segments is None else {name: self._segment_offsets(result, last)},
+            segment_digests={} if digests is None or segments is None else {name: SegmentDigests.of(segments, digests)},
+            signature={} if self._signature is None else {name: self._signature},
             outputs=outputs,
         )

@@ -83,6 +83,8 @@ def with_ownership(
         committed_generation=None if record is None else record.generation,
         processed_records=ownership.processed,
         failed_records=0 if record is None else record.failed,
+        late_records=0 if record is None else record.late,
+        stream_time_ms=None if record is None else record.stream_time_ms,
         first_commit_at_ms=ownership.first_commit_at_ms,
         owned_at_ms=ownership.owned_at_ms,
     )

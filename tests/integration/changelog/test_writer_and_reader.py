@@ -416,3 +416,37 @@ def test_unreachable_broker_is_reported_within_the_deadline(unreachable: KafkaCo
         reader.bounds(("app-state-changelog", 0), timeout_s=0.5)
     reader.close()
     assert time.monotonic() - began < 10
+
+
+def test_owner_has_the_brokers_delete_what_a_changelog_of_windows_begins_with(
+    topics: Topics, reader: ChangelogReader, group: Consumer
+) -> None:
+    windowed = changelog_spec(topics.application_id, "windows", 2, windowed=True)
+    TopicAdmin(topics.connection).ensure([windowed])
+    writer = topics.writer()
+    writer.fence()
+    for number in range(3):
+        key = f"{number}".encode()
+        end = writer.commit({windowed.name: [(key, b"1")]}, {}, topics.commit_record(number), group)[windowed.name]
+    begin = end - 2
+
+    writer.delete_before(windowed.name, 0, begin)
+
+    wait_until(lambda: reader.bounds((windowed.name, 0))[0] == begin, 30, "the deletion")
+    reader.add((windowed.name, 0), begin)
+    assert read_to_end(reader, (windowed.name, 0)).keys == [b"2"]
+    writer.close()
+
+
+def test_changelog_that_must_keep_all_is_not_cut(
+    topics: Topics, reader: ChangelogReader, group: Consumer, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer = topics.writer()
+    writer.fence()
+    writer.commit({topics.changelog: [(b"a", b"1")]}, {}, topics.commit_record(1), group)
+
+    writer.delete_before(topics.changelog, 0, 1)
+
+    wait_until(lambda: "were not deleted" in caplog.text, 30, "the brokers' refusal")
+    assert reader.bounds((topics.changelog, 0))[0] == 0
+    writer.close()

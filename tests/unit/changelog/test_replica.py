@@ -19,6 +19,7 @@ from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.state.position import RESERVED_PREFIX, Position
 from airflow_provider.state.sst_file import write_sst
 from airflow_provider.state.store import Store
+from airflow_provider.state.time_segments import time_prefix
 
 CHANGELOG = "orders-state-changelog"
 DAY_MS = 86_400_000
@@ -620,3 +621,57 @@ def test_commit_that_the_log_has_cut_off_is_not_read_back(replica: Replica) -> N
     committed(replica, 3, 10)
 
     assert replica.read_back(10, 10) == 10
+
+
+def expiring(sequence: int, expired_before_ms: int) -> bytes:
+    record = CommitRecord.from_bytes(commit_record(sequence), "orders", TaskId(0, 0), CHANGELOG)
+    return dataclasses.replace(record, expired_before_ms={"state": expired_before_ms}).to_bytes()
+
+
+def window(time_ms: int) -> bytes:
+    return time_prefix(time_ms) + b"group"
+
+
+def test_windows_that_are_over_by_the_commit_record_are_dropped_and_not_restored(
+    replica: Replica, store: Store
+) -> None:
+    replica.apply(batch({window(-10): b"1", window(0): b"1", window(10): b"1", COMMIT_KEY: expiring(1, -10)}, 4))
+    assert [key for key, _ in store.items("state")] == [window(-10), window(0), window(10)]
+
+    replica.apply(batch({window(0): b"2", window(20): b"1", COMMIT_KEY: expiring(2, 10)}, 7))
+
+    assert [key for key, _ in store.items("state")] == [window(10), window(20)]
+
+
+def test_windows_that_a_range_of_sst_files_brings_are_dropped_when_they_are_over(
+    replica: Replica, store: Store, tmp_path: Path
+) -> None:
+    write_sst(tmp_path / "0.sst", {window(time): b"1" for time in (0, 10, 20)}, RocksDBOptions())
+    commit = expiring(1, 20).decode()
+    replica.ingest(
+        SstRange(
+            store="state",
+            begin=0,
+            end=4,
+            files=(str(tmp_path / "0.sst"),),
+            records=4,
+            record_bytes=9,
+            commit=commit,
+            timestamp_ms=1,
+        )
+    )
+    assert [key for key, _ in store.items("state")] == [window(20)]
+
+
+def test_store_that_another_changelogs_commit_was_seen_of_drops_what_is_over_too(
+    pair: tuple[Replica, Replica], store: Store
+) -> None:
+    totals, seen = pair
+    seen.apply(batch({window(0): b"1", COMMIT_KEY: commit_record(1)}, 2))
+    record = CommitRecord.from_bytes(commit_record(2), "orders", TaskId(0, 0), CHANGELOG)
+    later = dataclasses.replace(record, expired_before_ms={seen.name: 10}).to_bytes()
+    totals.apply(batch({b"a": b"1", COMMIT_KEY: later}, 2))
+
+    seen.apply(batch({window(10): b"1", COMMIT_KEY: later}, 4))
+
+    assert [key for key, _ in seen.store.items(seen.name)] == [window(10)]

@@ -162,3 +162,33 @@ def test_topic_between_stages_that_would_lose_what_was_not_processed_is_refused(
 
     assert why is not None
     assert f"has {setting}={value}" in why
+
+
+WINDOWS = changelog_spec("orders", "state", partitions=6, windowed=True)
+
+
+@pytest.mark.parametrize(
+    ("policy", "retention", "fits"),
+    [
+        ("compact,delete", "-1", True),
+        ("delete,compact", "-1", True),
+        ("compact,delete", "604800000", False),
+        ("compact", "-1", False),
+        ("delete", "-1", False),
+    ],
+)
+def test_brokers_delete_of_windows_nothing_by_their_own_clock(policy: str, retention: str, fits: bool) -> None:
+    found = with_config(cleanup_policy=policy, retention_ms=retention, retention_bytes="-1")
+    assert (mismatch(WINDOWS, found) is None) is fits
+
+
+def test_changelog_without_windows_must_not_be_deleted() -> None:
+    message = mismatch(SPEC, with_config(cleanup_policy="compact,delete"))
+    assert message is not None
+    assert "compact is needed" in message
+
+
+def test_setting_with_a_comma_is_written_as_the_tool_wants_it() -> None:
+    message = mismatch(WINDOWS, with_config(cleanup_policy="compact", retention_ms="-1", retention_bytes="-1"))
+    assert message is not None
+    assert "--add-config cleanup.policy=[compact,delete]" in message

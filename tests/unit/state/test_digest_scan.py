@@ -12,6 +12,7 @@ from airflow_provider.state.digest import digest_of
 from airflow_provider.state.position import ChangelogPosition, Position
 from airflow_provider.state.running_digest import RunningDigest
 from airflow_provider.state.store import Store
+from airflow_provider.state.time_segments import TimeSegments, time_prefix
 from tests.waiting import wait_until
 
 AT = Position(changelogs={"app-state-changelog": ChangelogPosition(offset=1)}, commit=b"commit")
@@ -98,18 +99,18 @@ def test_owner_whose_store_cannot_be_scanned_for_its_digest_says_so(damaged: Sto
     wait_until(lambda: scan.done, 30, "the scan")
 
     with pytest.raises(StoreCorruptedError, match="cannot be read to its end"):
-        digest.after(0)
+        digest.after({})
 
 
 def test_digest_goes_on_from_what_is_known() -> None:
     digest = RunningDigest()
-    assert digest.after(1) is None
+    assert digest.after({0: 1}) is None
 
-    digest.resume(2**64 - 1)
+    digest.resume({0: 2**64 - 1})
 
-    assert digest.after(3) == 2
-    digest.add(3)
-    assert digest.after(0) == 2
+    assert digest.after({0: 3}) == {0: 2}
+    digest.add({0: 3})
+    assert digest.after({}) == {0: 2}
 
 
 def test_digest_goes_on_from_what_a_scan_finds_with_what_changed_meanwhile(store: Store) -> None:
@@ -117,11 +118,11 @@ def test_digest_goes_on_from_what_a_scan_finds_with_what_changed_meanwhile(store
     digest = RunningDigest()
     scan = store.scan("state")
     digest.rebase(scan)
-    digest.add(5)
+    digest.add({0: 5})
     found = scan.result()
     assert found is not None
 
-    assert digest.after(2) == (found + 7) % 2**64
+    assert digest.after({0: 2}) == {0: (found + 7) % 2**64}
 
 
 def test_digest_is_not_known_after_the_scan_was_given_up(store: Store) -> None:
@@ -132,4 +133,46 @@ def test_digest_is_not_known_after_the_scan_was_given_up(store: Store) -> None:
     digest.resume(None)
 
     assert scan.done
-    assert digest.after(0) is None
+    assert digest.after({}) is None
+
+
+SEGMENTS = TimeSegments(10)
+
+
+def timed(*times: int) -> list[tuple[bytes, bytes | None]]:
+    return [(time_prefix(time) + b"group", b"1") for time in times]
+
+
+def test_digest_of_a_store_of_windows_is_kept_by_the_segment(store: Store) -> None:
+    store.write({"state": timed(-1, 0, 9, 10)}, AT)
+
+    parts = store.scan("state", SEGMENTS).parts()
+
+    assert parts is not None
+    assert parts.keys() == {-10, 0, 10}
+    assert sum(parts.values()) % 2**64 == store.scan("state").result()
+
+
+def test_segments_that_expire_are_subtracted_without_being_read(store: Store) -> None:
+    store.write({"state": timed(-1, 0, 9, 10)}, AT)
+    digest = RunningDigest()
+    digest.resume(store.scan("state", SEGMENTS).parts())
+
+    after = digest.after({}, expired_before=10)
+    digest.add({}, expired_before=10)
+    store.write({}, AT, {"state": 10})
+
+    assert [key for key, _ in store.items("state")] == [key for key, _ in timed(10)]
+    assert after == digest.after({}) == store.scan("state", SEGMENTS).parts()
+
+
+def test_what_expired_during_a_scan_is_not_in_the_digest_that_it_finds(store: Store) -> None:
+    store.write({"state": timed(0, 10, 20)}, AT)
+    digest = RunningDigest()
+    scan = store.scan("state", SEGMENTS)
+    digest.rebase(scan)
+    store.write({}, AT, {"state": 10})
+    digest.add({}, expired_before=10)
+    assert scan.result() is not None
+
+    assert digest.after({}) == store.scan("state", SEGMENTS).parts()

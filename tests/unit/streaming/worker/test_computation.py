@@ -13,6 +13,7 @@ from airflow_provider.streaming.operations.process import Process, Row, ValueSta
 from airflow_provider.streaming.operations.state_codec import encode_state
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.computation import TooLargeError, compute
+from airflow_provider.streaming.worker.task_time import digest_changes
 from tests.unit.streaming.worker.bench import CHANGELOG, job_spec
 
 LIMIT = 1_000
@@ -46,9 +47,7 @@ def rows(*pairs: tuple[bytes, int]) -> pa.Table:
     )
 
 
-def computed(
-    job: StageSpec, get_many: Callable[[Sequence[bytes]], Sequence[bytes | None]], given: pa.Table
-) -> tuple[Changes, int]:
+def computed(job: StageSpec, get_many: Callable[[Sequence[bytes]], Sequence[bytes | None]], given: pa.Table) -> Changes:
     grouped = job.operation.group(job.input.key_name, given)
     return compute(job, job.operation, given, grouped, get_many(grouped.keys))
 
@@ -73,7 +72,7 @@ def test_only_the_rows_that_are_too_large_are_left_out_of_their_key() -> None:
     given = rows((b"big", 300), (b"a", 1), (b"big", 500), (b"big", 500), (b"b", 2), (b"big", 666), (b"big", 10))
     stored = {b"big": encode_state("x"), b"b": encode_state("x")}
 
-    changes, digest = computed(job(), lambda keys: [stored.get(key) for key in keys], given)
+    changes = computed(job(), lambda keys: [stored.get(key) for key in keys], given)
 
     assert dict(changes.state) == {key: encode_state("x" * size) for key, size in ((b"big", 811), (b"a", 1), (b"b", 3))}
     assert [(error.offset, type(error).__name__) for error in changes.failed] == [
@@ -83,12 +82,13 @@ def test_only_the_rows_that_are_too_large_are_left_out_of_their_key() -> None:
     # One output a call: the key that is too large is called row by row.
     assert sorted(len(value) for key, value in changes.output if key == b"big" and value) == [38, 328, 528]
     after = {**stored, **{key: value for key, value in changes.state if value is not None}}
-    before = digest_of(stored.keys(), stored.values())
+    before, keys = digest_of(stored.keys(), stored.values()), [key for key, _ in changes.state]
+    digest = digest_changes(job().operation, keys, [stored.get(key) for key in keys], changes)[0]
     assert (before + digest) % 2**64 == digest_of(after.keys(), after.values())
 
 
 def test_key_none_of_whose_rows_fits_changes_nothing() -> None:
-    changes, digest = computed(job(), nothing, rows((b"big", 1_100), (b"big", 1_200)))
+    changes = computed(job(), nothing, rows((b"big", 1_100), (b"big", 1_200)))
 
-    assert (changes.state, changes.output, digest) == ([], [], 0)
+    assert (changes.state, changes.output) == ([], [])
     assert [error.offset for error in changes.failed] == [10, 11]

@@ -33,7 +33,7 @@ from tests.unit.streaming.worker.bench import (
 
 def result(value: bytes, source_offset: int, digest_change: int = 0) -> BatchResult:
     changes = Changes([(b"k", value)], [])
-    return BatchResult(changes=changes, source_offset=source_offset, records=1, digest_change=digest_change)
+    return BatchResult(changes=changes, source_offset=source_offset, records=1, digest_change={0: digest_change})
 
 
 def held(bench: Bench) -> Task:
@@ -254,7 +254,7 @@ def test_digest_is_known_from_the_first_commit_on(bench: Bench, log: InMemoryLog
 def test_digest_goes_on_from_the_last_commit_unless_it_is_to_be_renewed(bench: Bench) -> None:
     bench.hold(active(0))
     held(bench).write(
-        BatchResult(changes=Changes([(b"k", b"1")], []), source_offset=5, records=1, digest_change=42), GROUP
+        BatchResult(changes=Changes([(b"k", b"1")], []), source_offset=5, records=1, digest_change={0: 42}), GROUP
     )
     record = held(bench).commit_record
     assert record is not None

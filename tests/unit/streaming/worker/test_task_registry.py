@@ -38,7 +38,7 @@ def commit(bench: Bench, source_offset: int) -> TaskStatus:
     """One record of the source, as the owner commits it; its status after that."""
     task = bench.registry.tasks[TaskId(0, 0)]
     changes = Changes([(b"k", b"1")], [])
-    task.write(BatchResult(changes=changes, source_offset=source_offset, records=1, digest_change=0), GROUP)
+    task.write(BatchResult(changes=changes, source_offset=source_offset, records=1), GROUP)
     return task.status()
 
 

@@ -1,0 +1,33 @@
+"""From what a job says of time to the operation that keeps it."""
+
+from __future__ import annotations
+
+from airflow_provider.streaming.event_time import EventTime
+from airflow_provider.streaming.operations.aggregate import Aggregation
+from airflow_provider.streaming.operations.operation import Operation
+from airflow_provider.streaming.operations.session_aggregate import SessionAggregation
+from airflow_provider.streaming.operations.windowed_aggregate import Emit, WindowedAggregation
+from airflow_provider.streaming.windows import SessionWindow, Window
+
+__all__ = ["operation_in_time"]
+
+
+def operation_in_time(
+    operation: Operation, window: Window | SessionWindow | None, event_time: EventTime | None, emit: Emit
+) -> Operation:
+    """An operation, with its windows where it has them; `time_check.check_time` has found that they fit together.
+
+    Args:
+        operation: as the user wrote it.
+        window: None for none.
+        event_time: of the rows; None where none is read.
+        emit: when it emits.
+    """
+    if window is None:
+        return operation
+    assert isinstance(operation, Aggregation)
+    assert event_time is not None
+    aggregates, delay_ms = operation.aggregates, event_time.delay_ms
+    if isinstance(window, Window):
+        return WindowedAggregation(aggregates=aggregates, windows=window, delay_ms=delay_ms, emit=emit)
+    return SessionAggregation(aggregates=aggregates, windows=window, delay_ms=delay_ms, emit=emit)

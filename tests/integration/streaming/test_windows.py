@@ -1,0 +1,121 @@
+"""Which windows a row falls in, against Spark's; and a job with windows whose event time Spark decodes."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+
+from airflow_provider.streaming import StatefulJob, session_window, window
+from airflow_provider.streaming import functions as F
+from airflow_provider.streaming.operations.window_rows import starts_of_rows
+from airflow_provider.streaming.windows import Window
+from airflow_provider.testing import JobTester
+
+CASES = [
+    ("1 hour", None, None),
+    ("1 day", None, "6 hours"),
+    ("10 seconds", "5 seconds", None),
+    ("10 seconds", "3 seconds", "1 second"),
+    ("1 week", "1 day", "2 hours"),
+    ("250 milliseconds", "100 milliseconds", None),
+]
+GAP = "5 seconds"
+
+# In a process of its own: a Spark context in the tests' process would be everybody's.
+BY_SPARK = """
+import json, sys
+from pyspark.sql import SparkSession, functions as F
+times, cases, gap = json.load(open(sys.argv[1]))
+spark = (
+    SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    .config("spark.sql.session.timeZone", "UTC").config("spark.sql.shuffle.partitions", "1").getOrCreate()
+)
+rows = spark.createDataFrame(list(enumerate(times)), "i INT, ms BIGINT").coalesce(1)
+rows = rows.withColumn("at", F.timestamp_millis("ms")).cache()
+found = []
+for size, slide, start in cases:
+    windows = F.window("at", size, slide, start)
+    pairs = rows.select("i", windows.alias("w")).selectExpr("i", "unix_millis(w.start) s", "unix_millis(w.end) e")
+    found.append(sorted([r.i, r.s, r.e] for r in pairs.collect()))
+sessions = rows.groupBy(F.session_window("at", gap).alias("w"), (F.col("i") % 3).alias("k")).count()
+sessions = sessions.selectExpr("k", "unix_millis(w.start) s", "unix_millis(w.end) e", "count")
+json.dump([found, sorted([r[0], r.s, r.e, r[3]] for r in sessions.collect())], open(sys.argv[2], "w"))
+"""
+
+
+def test_rows_fall_in_the_windows_that_they_fall_in_with_spark(tmp_path: Path) -> None:
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    choose = random.Random(seed)
+    times = [0, -1, 1, -3_600_000, 3_600_000, 5_000, 10_000]
+    times += [choose.randrange(-20_000_000_000, 2_000_000_000_000) for _ in range(200)]
+    times += [choose.randrange(-40, 40) * choose.choice([1_000, 2_500, 1_250]) for _ in range(150)]
+    given, answer = tmp_path / "times.json", tmp_path / "by_spark.json"
+    given.write_text(json.dumps([times, CASES, GAP]))
+    subprocess.run(
+        [sys.executable, "-c", BY_SPARK, str(given), str(answer)],
+        check=True,
+        env={"PATH": "/usr/bin:/bin", "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+    )
+    windows_of_spark, sessions_of_spark = json.loads(answer.read_text())
+
+    for case, expected in zip(CASES, windows_of_spark, strict=True):
+        windows = window("at", *case)
+        assert pairs_of(windows, times) == expected, case
+    assert sessions_of(times) == sessions_of_spark
+
+
+def pairs_of(windows: Window, times: list[int]) -> list[list[int]]:
+    rows, starts = starts_of_rows(windows, np.array(times, np.int64))
+    return sorted(
+        [at, start, start + windows.size_ms] for at, start in zip(rows.tolist(), starts.tolist(), strict=True)
+    )
+
+
+def sessions_of(times: list[int]) -> list[list[int]]:
+    """By the tester, with a watermark that closes nothing."""
+    job = (
+        StatefulJob("sessions")
+        .source("times", schema="k STRING, at BIGINT", event_time="at", watermark="40000 weeks")
+        .group_by("k", session_window("at", GAP))
+        .aggregate(F.count().alias("n"))
+    )
+    with JobTester(job) as tester:
+        rows = [{"k": str(number % 3), "at": at} for number, at in enumerate(times)]
+        for begin in range(0, len(rows), 100):
+            tester.pipe_inputs(rows[begin : begin + 100])
+        found = [(int(key), state) for key in "012" for state in tester.state(key)]
+    return sorted(
+        [key, *map(ms, (state["window"]["start"], state["window"]["end"])), state["n"]] for key, state in found
+    )
+
+
+def ms(time: datetime) -> int:
+    return round(time.timestamp() * 1000)
+
+
+def test_event_time_may_be_a_timestamp_that_a_step_makes() -> None:
+    job = (
+        StatefulJob("made")
+        .source("orders", schema="k STRING, day STRING, clock STRING", event_time="at", watermark="1 hour")
+        .filter("day IS NOT NULL", name="no_day")
+        .with_column("at", "to_timestamp(concat_ws(' ', day, clock))")
+        .group_by("k", window("at", "1 day"))
+        .aggregate(F.count().alias("n"))
+        .on_error("skip")
+        .sink("out")
+    )
+    with JobTester(job) as tester:
+        tester.pipe_input({"k": "a", "day": "1969-12-31", "clock": "23:59:59.999999"})
+        tester.pipe_input({"k": "a", "day": None, "clock": "01:00:00"})
+        tester.pipe_input({"k": "a", "day": "1970-01-01", "clock": None})
+        (output, second) = tester.read_output()
+        assert output.value["window"] == {"start": "1969-12-31T00:00:00.000Z", "end": "1970-01-01T00:00:00.000Z"}
+        assert second.value["window"]["start"] == "1970-01-01T00:00:00.000Z"
+        assert tester.counts.filtered == {"no_day": 1}

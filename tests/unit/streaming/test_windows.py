@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming import StatefulJob, session_window, window
+from airflow_provider.streaming import functions as F
+from airflow_provider.streaming.duration import duration_ms, duration_text
+from airflow_provider.streaming.planner.compiled_job import compile_job
+from airflow_provider.streaming.planner.source_spec import SourceSpec
+from airflow_provider.streaming.windows import SessionWindow, Window
+from tests.builders import topic_facts
+
+SCHEMA = "customer STRING, amount DOUBLE, at TIMESTAMP, ms BIGINT"
+HOUR = window("at", "1 hour")
+
+
+def source_of(job: StatefulJob) -> SourceSpec:
+    return compile_job(job, topic_facts(job, partitions=2)).stage(0).source
+
+
+def job(windows: Any = HOUR, event_time: str | None = "at", watermark: str | None = "10 minutes") -> StatefulJob:
+    source = StatefulJob("app").source("orders", schema=SCHEMA, event_time=event_time, watermark=watermark)
+    return source.group_by("customer", windows).aggregate(F.count().alias("n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("1 hour", 3_600_000),
+        ("90 seconds", 90_000),
+        ("1 day 12 hours", 129_600_000),
+        ("INTERVAL 2 Weeks", 1_209_600_000),
+        ("250 milliseconds", 250),
+        ("5minutes", 300_000),
+    ],
+)
+def test_durations_are_read_as_spark_does(text: str, ms: int) -> None:
+    assert duration_ms("window()", text) == ms
+    assert duration_ms("window()", duration_text(ms)) == ms
+
+
+@pytest.mark.parametrize("text", ["1 month", "hour", "0 seconds", "-1 hour", "1 fortnight", "", 5, None])
+def test_what_is_no_duration_is_refused(text: object) -> None:
+    with pytest.raises(ConfigurationError, match=r"window\(\) got .*10 minutes"):
+        duration_ms("window()", text)
+
+
+def test_windows_are_values() -> None:
+    assert Window(column="at", size_ms=3_600_000, slide_ms=3_600_000) == HOUR
+    assert window("at", "1 hour", "15 minutes").slide_ms == 900_000
+    assert window("at", "1 day", None, "6 hours").offset_ms == 21_600_000
+    assert session_window("at", "5 minutes") == SessionWindow(column="at", gap_ms=300_000)
+    assert [w.text for w in (HOUR, window("at", "60 minutes", "1 hour"), window("at", "1 hour", "15 minutes"))] == [
+        "window(at, 1 hour)",
+        "window(at, 1 hour)",
+        "window(at, 1 hour, 15 minutes)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("slide", "start"), [("2 hours", None), (None, "1 hour"), ("15 minutes", "15 minutes")], ids=str
+)
+def test_windows_with_gaps_or_without_a_first_are_refused(slide: str | None, start: str | None) -> None:
+    with pytest.raises(ConfigurationError, match=r"window\(\) got"):
+        window("at", "1 hour", slide, start)
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: job(watermark=None), "without watermark="),
+        (lambda: job(event_time=None, watermark=None), "the source has no event time"),
+        (lambda: job(event_time="ms"), "the source's event time is 'ms'"),
+        (lambda: job(event_time="customer", windows=window("customer", "1 hour")), "'customer' of type STRING"),
+        (lambda: job(event_time="then", windows=window("then", "1 hour")), "'then', which does not exist"),
+        (lambda: job(windows="country"), "give the name of one column"),
+        (lambda: job().sink("out").aggregate(F.count()), "has an operation already"),
+        (
+            lambda: StatefulJob("app").source("orders", schema=SCHEMA).group_by("customer").aggregate(
+                F.count(), emit="close"
+            ),
+            "without windows",
+        ),
+        (
+            lambda: StatefulJob("app").source("orders", schema=SCHEMA, event_time="at", watermark="1 hour")
+            .group_by("customer", HOUR).aggregate(F.count().alias("window")),
+            "a result named 'window'",
+        ),
+        (
+            lambda: StatefulJob("app").source("orders", schema=SCHEMA, event_time="at", watermark="1 hour")
+            .group_by("customer", session_window("at", "1 hour")).aggregate(F.first("amount")),
+            "in a session",
+        ),
+        (
+            lambda: StatefulJob("app").source("orders", schema=SCHEMA, event_time="at", watermark="1 hour")
+            .group_by("customer", HOUR).process(lambda key, rows, state: None, ["amount"]),
+            "for process",
+        ),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_together_is_refused_before_spark_starts(make: Any, why: str) -> None:
+    with pytest.raises(ConfigurationError, match=why):
+        make().checked()
+
+
+def test_time_of_the_record_is_an_event_time() -> None:
+    source = source_of(
+        StatefulJob("app").source("orders", schema="customer STRING", watermark="0 seconds")
+        .group_by("customer", window("_source.timestamp", "1 hour")).aggregate(F.count())
+    )  # fmt: skip
+    assert source.decoded_by_worker
+    assert source.keeps_timestamps
+
+
+def test_column_of_milliseconds_is_decoded_by_the_worker_and_a_timestamp_by_spark() -> None:
+    plain = StatefulJob("app").source("o", schema="k STRING, ms BIGINT", event_time="ms", watermark="1 day")
+    assert source_of(plain.group_by("k", window("ms", "1 hour")).aggregate(F.count())).decoded_by_worker
+    assert not source_of(job()).decoded_by_worker

@@ -1,0 +1,342 @@
+"""Windows through the tester, against a reference in plain Python."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from airflow_provider.errors import ConfigurationError, ProcessError, RecordError
+from airflow_provider.streaming import StatefulJob, session_window, window
+from airflow_provider.streaming import functions as F
+from airflow_provider.streaming.event_time import EventTime
+from airflow_provider.streaming.windows import SessionWindow, Window
+from airflow_provider.testing import JobTester, check_batching
+
+Row = dict[str, Any]
+
+SCHEMA = "customer STRING, amount BIGINT, at BIGINT"
+RESULTS = (F.count().alias("n"), F.sum("amount").alias("spent"), F.max("amount").alias("most"))
+FIRST_AND_LAST = (F.first("amount").alias("first"), F.last("amount").alias("last"))
+
+CASES = {
+    "tumbling": window("at", "10 seconds"),
+    "tumbling, from 3 s on": window("at", "10 seconds", "10 seconds", "3 seconds"),
+    "hopping": window("at", "10 seconds", "5 seconds"),
+    "hopping, no multiple": window("at", "10 seconds", "3 seconds", "1 second"),
+    "hopping, far apart": window("at", "60 seconds", "7 seconds"),
+}
+
+
+def job_of(windows: Window | SessionWindow, delay: str, emit: Any = "update", results: Any = None) -> StatefulJob:
+    return (
+        StatefulJob("windows")
+        .source("orders", schema=SCHEMA, event_time="at", watermark=delay)
+        .group_by("customer", windows)
+        .aggregate(*(results or (*RESULTS, *FIRST_AND_LAST)), emit=emit)
+        .sink("out")
+    )
+
+
+def iso(ms: int) -> str:
+    text = datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{text}.{ms % 1000:03d}Z"
+
+
+@dataclass
+class Reference:
+    """One row after the other, as the page on semantics says it."""
+
+    starts: Callable[[int], list[int]]
+    size: int
+    delay: int
+    rows: dict[tuple[int, str], list[int]] = field(default_factory=dict)
+    mark: int | None = None
+    late: int = 0
+
+    def add(self, row: Row) -> None:
+        at = row["at"]
+        self.mark = at - self.delay if self.mark is None else max(self.mark, at - self.delay)
+        starts = [start for start in self.starts(at) if start + self.size > self.mark]
+        self.late += not starts
+        for start in starts:
+            self.rows.setdefault((start, row["customer"]), []).append(row["amount"])
+
+    def value(self, start: int, customer: str) -> Row:
+        amounts = self.rows[start, customer]
+        return {
+            "customer": customer,
+            "window": {"start": iso(start), "end": iso(start + self.size)},
+            "n": len(amounts),
+            "spent": sum(amounts),
+            "most": max(amounts),
+            "first": amounts[0],
+            "last": amounts[-1],
+        }
+
+    def values(self, *, closed: bool | None = None) -> dict[str, Row]:
+        assert self.mark is not None
+        return {
+            f"{customer}@{iso(start)}": self.value(start, customer)
+            for start, customer in self.rows
+            if closed is None or (start + self.size <= self.mark) is closed
+        }
+
+
+def reference_of(windows: Window, delay_ms: int) -> Reference:
+    def starts(at: int) -> list[int]:
+        low = at - windows.size_ms - windows.slide_ms
+        first = low + (windows.offset_ms - low) % windows.slide_ms
+        return [s for s in range(first, at + 1, windows.slide_ms) if s <= at < s + windows.size_ms]
+
+    return Reference(starts, windows.size_ms, delay_ms)
+
+
+def random_rows(randomness: random.Random, number: int) -> list[Row]:
+    """Times that go on, jump, come late, and are negative at first."""
+    now, rows = randomness.choice([-100_000, 0, 1_700_000_000_123]), []
+    for _ in range(number):
+        now += randomness.choice([0, 0, 100, 1_000, 3_000, 3_000, 40_000] if randomness.random() < 0.9 else [-20_000])
+        at = now - randomness.choice([0, 0, 0, 1, 999, 5_000, 12_000, 30_000])
+        rows.append({"customer": randomness.choice("abc"), "amount": randomness.randrange(-9, 100), "at": at})
+    return rows
+
+
+def run(job: StatefulJob, rows: list[Row], randomness: random.Random) -> tuple[dict[str, Any], list[Any], JobTester]:
+    """The last output by key, all outputs, and the tester, after micro-batches of random sizes and faults."""
+    tester = JobTester(job)
+    begin = 0
+    while begin < len(rows):
+        size = randomness.randint(1, 12)
+        tester.pipe_inputs(rows[begin : begin + size])
+        begin += size
+        match randomness.randrange(8):
+            case 0:
+                tester.restart()
+            case 1:
+                tester.restart(store="empty")
+            case 2:
+                tester.promote_standby()
+    (task,) = tester._active.tasks.values()  # noqa: SLF001
+    assert f"{task.scan().result():016x}" == task.digest
+    outputs = tester.read_output()
+    return {o.key: o.value for o in outputs}, [o.value for o in outputs], tester
+
+
+@pytest.mark.parametrize("delay_ms", [0, 45_000])
+@pytest.mark.parametrize("windows", CASES.values(), ids=CASES)
+def test_windows_are_those_of_the_reference(windows: Window, delay_ms: int) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
+    randomness = random.Random(seed)
+    rows = random_rows(randomness, 80)
+    expected = reference_of(windows, delay_ms)
+    for row in rows:
+        expected.add(row)
+    for emit in ("update", "close"):
+        last, outputs, tester = run(job_of(windows, f"{delay_ms} milliseconds", emit), rows, randomness)
+        with tester:
+            closed = None if emit == "update" else True
+            assert last == expected.values(closed=closed)
+            if emit == "close":
+                assert len(outputs) == len(last)  # each once
+            assert tester.counts.late == expected.late
+            assert tester.counts.processed == len(rows)
+            assert tester.states().keys() == expected.values(closed=False).keys()
+            for name, state in tester.states().items():
+                value = expected.values(closed=False)[name]
+                assert {**state, "window": None, "customer": None} == {**value, "window": None, "customer": None}
+
+
+@pytest.mark.parametrize("emit", ["update", "close"])
+@pytest.mark.parametrize("windows", [CASES["tumbling"], CASES["hopping, no multiple"]], ids=["tumbling", "hopping"])
+def test_windows_do_not_depend_on_where_micro_batches_end(windows: Window, emit: Any) -> None:
+    rows = random_rows(random.Random(7), 25)
+    check_batching(job_of(windows, "8 seconds", emit), rows, cuts=3)
+
+
+@dataclass
+class Session:
+    start: int
+    end: int
+    amounts: list[int]
+
+
+@dataclass
+class SessionReference:
+    """One row after the other, as the page on semantics says it."""
+
+    gap: int
+    delay: int
+    sessions: dict[str, list[Session]] = field(default_factory=dict)
+    mark: int | None = None
+    late: int = 0
+
+    def add(self, row: Row) -> None:
+        at = row["at"]
+        self.mark = at - self.delay if self.mark is None else max(self.mark, at - self.delay)
+        if at + self.gap <= self.mark:
+            self.late += 1
+            return
+        mine, others = Session(at, at + self.gap, [row["amount"]]), []
+        for session in self.sessions.get(row["customer"], []):
+            if session.end > self.mark and session.start <= at + self.gap and session.end >= at:
+                amounts = session.amounts + mine.amounts
+                mine = Session(min(mine.start, session.start), max(mine.end, session.end), amounts)
+            else:
+                others.append(session)
+        self.sessions[row["customer"]] = [*others, mine]
+
+    def values(self, *, closed: bool | None = None) -> dict[str, Row]:
+        assert self.mark is not None
+        return {
+            f"{customer}@{iso(s.start)}": {
+                "customer": customer,
+                "window": {"start": iso(s.start), "end": iso(s.end)},
+                "n": len(s.amounts),
+                "spent": sum(s.amounts),
+                "most": max(s.amounts),
+            }
+            for customer, sessions in self.sessions.items()
+            for s in sessions
+            if closed is None or (s.end <= self.mark) is closed
+        }
+
+
+@pytest.mark.parametrize(("gap_ms", "delay_ms"), [(4_000, 0), (4_000, 9_000), (15_000, 3_000), (1_000, 60_000)])
+def test_sessions_are_those_of_the_reference(gap_ms: int, delay_ms: int) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
+    randomness = random.Random(seed)
+    rows = random_rows(randomness, 100)
+    expected = SessionReference(gap_ms, delay_ms)
+    for row in rows:
+        expected.add(row)
+    sessions = session_window("at", f"{gap_ms} milliseconds")
+    for emit in ("update", "close"):
+        last, outputs, tester = run(job_of(sessions, f"{delay_ms} milliseconds", emit, RESULTS), rows, randomness)
+        with tester:
+            found = {key: value for key, value in last.items() if value is not None}
+            assert found == expected.values(closed=None if emit == "update" else True)
+            if emit == "close":
+                assert len(outputs) == len(last)  # each once
+            assert tester.counts.late == expected.late
+            open_ = expected.values(closed=False)
+            assert tester.states().keys() == open_.keys()
+            for name, state in tester.states().items():
+                assert {**state, "window": None, "customer": None} == {**open_[name], "window": None, "customer": None}
+
+
+@pytest.mark.parametrize("emit", ["update", "close"])
+def test_sessions_do_not_depend_on_where_micro_batches_end(emit: Any) -> None:
+    rows = random_rows(random.Random(8), 25)
+    check_batching(job_of(session_window("at", "4 seconds"), "8 seconds", emit, RESULTS), rows, cuts=3)
+
+
+def test_two_sessions_that_touch_become_one_and_the_later_ones_record_is_deleted() -> None:
+    with JobTester(job_of(session_window("at", "10 seconds"), "1 minute", "update", RESULTS)) as tester:
+        tester.pipe_inputs([{"customer": "a", "amount": 1, "at": at} for at in (0, 20_000)])
+        assert [o.key for o in tester.read_output()] == ["a@1970-01-01T00:00:00.000Z", "a@1970-01-01T00:00:20.000Z"]
+        tester.pipe_input({"customer": "a", "amount": 1, "at": 10_000})
+        gone, merged = tester.read_output()
+        assert (gone.key, gone.value) == ("a@1970-01-01T00:00:20.000Z", None)
+        assert merged.value["window"] == {"start": "1970-01-01T00:00:00.000Z", "end": "1970-01-01T00:00:30.000Z"}
+        assert merged.value["n"] == 3
+
+
+def test_a_store_holds_no_window_that_is_over() -> None:
+    with JobTester(job_of(CASES["tumbling"], "0 seconds")) as tester:
+        for at in range(0, 400_000, 1_000):
+            if at % 50_000 == 0:
+                tester.pipe_inputs([{"customer": c, "amount": 1, "at": at + n} for n in range(20) for c in "abcdefgh"])
+        (task,) = tester._active.tasks.values()  # noqa: SLF001
+        assert len(list(task.items())) == 8
+        states = tester.states()
+        tester.promote_standby()
+        (task,) = tester._active.tasks.values()  # noqa: SLF001
+        assert len(list(task.items())) == 8
+        # Nor does the changelog, but for what the last expiry brought.
+        log = tester._log  # noqa: SLF001
+        begin, end = log.begin("windows-state-changelog", 0), log.end("windows-state-changelog", 0)
+        assert begin > end // 2
+        tester.restart(store="empty")
+        assert tester.states() == states
+
+
+HOUR = 3_600_000
+HOURLY = StatefulJob("hourly").source("orders", schema=SCHEMA, event_time="at", watermark="0 seconds")
+COUNTED = HOURLY.group_by("customer", window("at", "1 hour")).aggregate(
+    F.count().alias("n"), F.sum("amount").alias("s")
+)
+
+
+def order(at: int, customer: str = "a", amount: int | None = 1) -> Row:
+    return {"customer": customer, "amount": amount, "at": at}
+
+
+def test_longer_watermark_reopens_no_window() -> None:
+    patient = dataclasses.replace(COUNTED, event_time=EventTime("at", 10 * HOUR))
+    with JobTester(COUNTED) as tester:
+        tester.pipe_inputs([order(0), order(HOUR)])
+        tester.restart(job=patient)
+        tester.pipe_inputs([order(1), order(HOUR + 1)])
+        assert tester.counts.late == 1
+        assert [state["n"] for state in tester.state("a")] == [2]
+
+
+def test_other_windows_would_misread_the_state() -> None:
+    daily = HOURLY.group_by("customer", window("at", "1 day")).aggregate(
+        F.count().alias("n"), F.sum("amount").alias("s")
+    )
+    with JobTester(COUNTED) as tester:
+        tester.pipe_input(order(0))
+        with pytest.raises(ConfigurationError, match=r"window\(at, 1 hour\) became window\(at, 1 day\)"):
+            tester.restart(job=daily)
+
+
+@pytest.mark.parametrize(("at", "found"), [(None, "is null"), (10**15, f"is {10**15} ms since 1970")])
+def test_record_without_an_event_time_is_a_record_error(at: int | None, found: str) -> None:
+    with JobTester(COUNTED) as tester, pytest.raises(RecordError, match=f"the event time {found}"):
+        tester.pipe_input({"customer": "a", "amount": 1, "at": at})
+
+
+def test_record_error_moves_no_time() -> None:
+    with JobTester(COUNTED.on_error("skip")) as tester:
+        tester.pipe_inputs([order(0), {"customer": None, "amount": 1, "at": 9 * HOUR}, order(1)])
+        assert (tester.counts.failed, tester.counts.late) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "windows", [window("at", "1 hour"), window("at", "1 hour", "30 minutes"), session_window("at", "1 hour")], ids=str
+)
+def test_value_without_room_in_a_windows_sum_is_an_error_of_its_record(windows: Any) -> None:
+    summed = HOURLY.group_by("customer", windows).aggregate(F.sum("amount").alias("s"))
+    rows = [order(0, amount=2**62), order(1, amount=2**62), order(2, amount=5)]
+    with JobTester(summed) as tester, pytest.raises(ProcessError, match="no room") as caught:
+        tester.pipe_inputs(rows)
+    assert (caught.value.offset, caught.value.key) == (1, "a")
+    with JobTester(summed.on_error("skip")) as tester:
+        tester.pipe_inputs(rows)
+        assert tester.counts.failed == 1
+        assert {state["s"] for state in tester.state("a")} == {2**62 + 5}
+
+
+def test_time_of_the_record_is_taken_where_no_column_is_named() -> None:
+    by_record = (
+        StatefulJob("by-record")
+        .source("orders", schema="customer STRING", watermark="0 seconds")
+        .group_by("customer", window("_source.timestamp", "1 hour"))
+        .aggregate(F.count().alias("n"), emit="close")
+        .sink("out")
+    )
+    with JobTester(by_record) as tester:
+        tester.pipe_input({"customer": "a"}, timestamp_ms=HOUR - 1)
+        assert tester.read_output() == []
+        tester.pipe_input({"customer": "b"}, timestamp_ms=HOUR)
+        (closed,) = tester.read_output()
+        assert (closed.key, closed.value["n"]) == ("a@1970-01-01T00:00:00.000Z", 1)
