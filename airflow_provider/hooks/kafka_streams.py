@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.sdk import BaseHook
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.tasks import tasks_of
 from airflow_provider.errors import ConfigurationError, StatefulStreamsError
 from airflow_provider.kafka.client_config import connection_from_config
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.kafka.names import changelog_topic
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -106,12 +104,20 @@ class KafkaStreamsHook(BaseHook):
         return TopicAdmin(self.connection)
 
     def tasks(self, application_id: str, store: str = "state") -> tuple[TaskId, ...]:
-        """The tasks of an application, sorted: one for each partition of its store's changelog.
+        """The tasks of an application, sorted; see `control.application_tasks.application_tasks`.
+
+        Args:
+            application_id: the application.
+            store: of a job that was not described.
 
         Raises:
-            TopicMissingError: there is no such changelog.
+            ConfigurationError: the description does not say how many partitions there are.
+            TopicMissingError: there are no control topics, or there is no such changelog.
+            BrokerUnreachableError: no broker answered.
         """
-        return tasks_of({0: self.topics().partitions(changelog_topic(application_id, store))})
+        from airflow_provider.control.application_tasks import application_tasks
+
+        return application_tasks(self.connection, application_id, store)
 
     def reader(self, application_id: str) -> ControlReader:
         """Reads and follows the control topics; a context manager."""

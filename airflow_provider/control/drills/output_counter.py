@@ -6,14 +6,12 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from confluent_kafka import Message
-
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.drills.commit_chain import Commit
 from airflow_provider.control.drills.commit_reader import last_commits
 from airflow_provider.control.drills.output_cut import NotCountedError, OutputCut, compare, spans, written_by
-from airflow_provider.control.drills.span_reader import read_span
 from airflow_provider.control.history.output_check import OutputCheck
+from airflow_provider.control.span_reader import SpanReader
 from airflow_provider.errors import StatefulStreamsError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import changelog_topic
@@ -124,15 +122,11 @@ def _count(
     after: OutputCut,
     timeout_s: float,
 ) -> int:
-    wanted, found = spans(topic, before, after), 0
-
-    def take(_: Message) -> None:
-        nonlocal found
-        found += 1
-
+    wanted = spans(topic, before, after)
     if not wanted:
         return 0
-    read_span(connection, application_id, topic, spans=wanted, take=take, timeout_s=timeout_s)
+    with SpanReader(connection, application_id, topic, timeout_s=timeout_s) as reader:
+        found = sum(1 for _ in reader.read(wanted))
     firsts = TopicAdmin(connection).earliest_offsets(topic, wanted)
     if any(firsts[number] > begin for number, (begin, _) in wanted.items()):
         raise NotCountedError(f"{topic} has deleted records that are younger than the fault")

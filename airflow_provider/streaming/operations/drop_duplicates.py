@@ -17,7 +17,7 @@ import pyarrow as pa
 from airflow_provider.changelog.signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.state.time_segments import TimeSegments, time_prefix
-from airflow_provider.streaming.duration import duration_text
+from airflow_provider.streaming.duration import duration_ms, duration_text
 from airflow_provider.streaming.event_time import EVENT_MS, EventTime
 from airflow_provider.streaming.operations.json_rows import json_rows
 from airflow_provider.streaming.operations.json_type import json_type
@@ -63,8 +63,8 @@ class DropDuplicates:
 
     Args:
         within_ms: two rows of a key that come out are at least so far apart.
-        columns: that come out, the key's among them; none until the job is compiled.
-        event_time: of the source; None until the job is compiled.
+        columns: that come out, the key's among them; none until the job is planned.
+        event_time: of the rows; None until the job is planned.
         stored: the signature of a store that holds what was written before; None for a store that begins empty.
     """
 
@@ -72,6 +72,15 @@ class DropDuplicates:
     columns: tuple[str, ...] = ()
     event_time: EventTime | None = None
     stored: StoreSignature | None = None
+
+    @classmethod
+    def of(cls, within: object) -> DropDuplicates:
+        """For a duration in words, such as ``"1 hour"``.
+
+        Raises:
+            ConfigurationError: it is none.
+        """
+        return cls(within_ms=duration_ms("drop_duplicates(within=...)", within))
 
     @property
     def text(self) -> str:
@@ -93,7 +102,7 @@ class DropDuplicates:
             if json_type(kind := schema.field(name).type) is None:
                 raise ConfigurationError(
                     f"drop_duplicates() writes all columns, and {name!r} of type {type_name(kind)} cannot be written: "
-                    f"make a text of it, such as with_column({name!r}, 'to_json({name})')."
+                    f"make a text of it, such as with_column({name!r}, 'to_json({name})'), of bytes 'base64({name})'."
                 )
         return StoreSignature(
             key=key_name,
@@ -125,10 +134,10 @@ class DropDuplicates:
         seen = pa.scalar(before.stream_time_ms, pa.int64())
         rows = rows.append_column(_SEEN_MS, pa.repeat(seen, rows.num_rows))
         in_time = event_ms >= marks
-        late = rows.num_rows - int(in_time.sum())
-        if late:
-            rows = rows.filter(pa.array(in_time))
-        return TimedRows(rows=rows, late=late, before=before, after=after)
+        if in_time.all():
+            return TimedRows(rows=rows, late=0, before=before, after=after)
+        late = _records(rows, ~in_time, in_time)
+        return TimedRows(rows=rows.filter(pa.array(in_time)), late=late, before=before, after=after)
 
     def groups(self, keys: Sequence[bytes]) -> list[bytes]:
         """See `TimedOperation.groups`."""
@@ -196,14 +205,12 @@ class FirstRows:
         first = self._first(stored)
         at = np.flatnonzero(first)
         taken = self._rows.take(pa.array(at))
-        offsets: Ints = self._rows.column("__offset").to_numpy()
         values = json_rows([(name, taken.column(name).combine_chunks()) for name in self._operation.columns])
         return Changes(
             self._state(at, stored),
             list(zip(taken.column("__key").to_pylist(), values, strict=True)),
-            # A record of which a row came out is not dropped.
-            dropped={DUPLICATES: len(np.setdiff1d(offsets[~first], offsets[at]))},
-            output_offsets=offsets[at].tolist(),
+            dropped={DUPLICATES: _records(self._rows, ~first, first)},
+            output_offsets=taken.column("__offset").to_pylist(),
         )
 
     def _first(self, stored: Mapping[bytes, bytes]) -> npt.NDArray[np.bool_]:
@@ -240,3 +247,9 @@ class FirstRows:
             (key, encode_times(decode_times(stored[key]) + new[key] if key in stored else new[key]))
             for key in sorted(new)
         ]
+
+
+def _records(rows: pa.Table, these: npt.NDArray[np.bool_], others: npt.NDArray[np.bool_]) -> int:
+    """How many records have a row among these, and none among the others."""
+    offsets: Ints = rows.column("__offset").to_numpy()
+    return len(np.setdiff1d(offsets[these], offsets[others]))

@@ -14,7 +14,7 @@ from airflow_provider.streaming.operations.function_error import FunctionError
 from airflow_provider.streaming.operations.operation import Changes, GroupedRows, Operation
 from airflow_provider.streaming.operations.session_aggregate import SessionAggregation
 from airflow_provider.streaming.operations.timed_rows import TimedOperation
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 
 __all__ = ["TooLargeError", "compute"]
 
@@ -27,7 +27,7 @@ class TooLargeError(FunctionError):
 
 
 def compute(
-    job: JobSpec, operation: Operation, rows: pa.Table, grouped: GroupedRows, old: Sequence[bytes | None]
+    job: StageSpec, operation: Operation, rows: pa.Table, grouped: GroupedRows, old: Sequence[bytes | None]
 ) -> Changes:
     """The changes that rows make.
 
@@ -57,7 +57,7 @@ def compute(
     return changes
 
 
-def _too_large(job: JobSpec, changes: Changes) -> dict[bytes, str]:
+def _too_large(job: StageSpec, changes: Changes) -> dict[bytes, str]:
     """By key, why what became of it does not fit."""
     found = _large_state(job, changes)
     for key, value in changes.output:
@@ -66,13 +66,13 @@ def _too_large(job: JobSpec, changes: Changes) -> dict[bytes, str]:
     return found
 
 
-def _large_state(job: JobSpec, changes: Changes) -> dict[bytes, str]:
+def _large_state(job: StageSpec, changes: Changes) -> dict[bytes, str]:
     """The same of state alone."""
     excesses = ((key, _excess(job, "state", job.changelog, key, value)) for key, value in changes.state)
     return {key: reason for key, reason in excesses if reason is not None}
 
 
-def _excess(job: JobSpec, what: str, topic: str | None, key: bytes, value: bytes | None) -> str | None:
+def _excess(job: StageSpec, what: str, topic: str | None, key: bytes, value: bytes | None) -> str | None:
     limit = 0 if topic is None else job.record_limit(topic) - _OVERHEAD_BYTES
     if topic is None or value is None or len(key) + len(value) <= limit:
         return None
@@ -87,7 +87,7 @@ def _by_group(operation: TimedOperation, large: Mapping[bytes, str]) -> dict[byt
 
 
 def _let_through(
-    job: JobSpec, operation: DropDuplicates, rows: pa.Table, old: Mapping[bytes, bytes | None], changes: Changes
+    job: StageSpec, operation: DropDuplicates, rows: pa.Table, old: Mapping[bytes, bytes | None], changes: Changes
 ) -> Changes:
     """Without the rows that are too large themselves, in whose place others of their keys may come out."""
     failed = list[FunctionError]()
@@ -128,7 +128,7 @@ def _error(rows: pa.Table, at: int, reason: str) -> TooLargeError:
 
 
 def _row_by_row(
-    job: JobSpec,
+    job: StageSpec,
     operation: Operation,
     rows: pa.Table,
     old: Mapping[bytes, bytes | None],
@@ -143,8 +143,9 @@ def _row_by_row(
         state.pop(key, None)
         of_key = rows.filter(pc.equal(rows.column("__key"), pa.scalar(key, pa.binary())))
         offsets = set(of_key.column("__offset").to_pylist())
-        failed = [error for error in failed if error.offset not in offsets]
-        now = before = old[key]
+        text = key.decode("utf-8", "replace")
+        failed = [error for error in failed if error.offset not in offsets or error.key != text]
+        now = before = old.get(key)  # none is read where no state is kept
         for at in range(of_key.num_rows):
             row = of_key.slice(at, 1)
             one = operation.group(job.input.key_name, row).apply([now], tolerant=True)

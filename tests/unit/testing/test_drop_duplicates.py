@@ -170,6 +170,11 @@ def test_counts_of_filters_and_of_duplicates_stand_side_by_side() -> None:
         assert tester.counts.filtered == {"negative": 1, "duplicates": 1}
 
 
+def test_job_says_what_it_does() -> None:
+    text = "drop_duplicates(at, within 1 hour) (else counted: duplicates)"
+    assert text in job_of().describe()
+
+
 def test_times_come_back() -> None:
     assert decode_times(encode_times([5, -3, 2**62])) == [-3, 5, 2**62]
 
