@@ -91,7 +91,8 @@ class CommitRecord:
         failed: input records that could not be processed and were left out, since the beginning.
         digests: by store, its digest after this commit (`airflow_provider.state.digest`), 16 hexadecimal digits,
             because not every reader of JSON keeps 64 bits; a store is missing while its digest is not known.
-        stream_time_ms: the greatest event time that the task has seen, epoch ms; None where no event time is read.
+        stream_time_ms: the greatest event time that the task has seen, epoch ms, or to where its time went on while it
+            had no input; None where no event time is read.
         signature: by store, what its state means after this commit; a store is missing where the types of the job's
             columns were not known.
         watermark_ms: every window that ends at or before it is closed, epoch ms; never goes back. None as above.
@@ -217,7 +218,8 @@ def holds_all_of(earlier: bytes, later: bytes) -> bool:
     """Whether a task's later commit stands for all that an earlier one processed, by whichever owner it was.
 
     A greater sequence alone does not say it: where the earlier was lost, another owner counts on from the one before.
-    Where no source is behind, every key that the earlier changed was changed again since.
+    Where no source is behind, every key that the earlier changed was changed again since; where time is not behind,
+    what the earlier let expire has expired.
 
     Args:
         earlier: as it lies in a changelog.
@@ -229,6 +231,8 @@ def holds_all_of(earlier: bytes, later: bytes) -> bool:
     try:
         before, after = (msgspec.json.decode(data, type=_Processed) for data in (earlier, later))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    if before.watermark_ms is not None and (after.watermark_ms is None or after.watermark_ms < before.watermark_ms):
         return False
     return after.sequence > before.sequence and all(
         topic in after.sources and after.sources[topic].offset >= at.offset for topic, at in before.sources.items()
@@ -267,6 +271,7 @@ class _Header(msgspec.Struct):
 class _Processed(msgspec.Struct):
     sequence: int
     sources: dict[str, SourcePosition]
+    watermark_ms: int | None = None
 
 
 def _header(data: bytes) -> _Header | None:

@@ -25,10 +25,12 @@ class EventTime:
     Args:
         column: TIMESTAMP, or BIGINT in epoch ms.
         delay_ms: by how much the watermark lies behind the greatest event time seen.
+        idle_ms: how long a task may be without records until its time goes on with the clock; None for ever.
     """
 
     column: str
     delay_ms: int
+    idle_ms: int | None = None
 
     @property
     def of_record(self) -> bool:
@@ -36,24 +38,31 @@ class EventTime:
         return self.column == RECORD_TIME
 
 
-def event_time_of(method: str, column: str | None, watermark: str | None) -> EventTime | None:
+def event_time_of(
+    method: str, column: str | None, watermark: str | None, idle_timeout: str | None = None
+) -> EventTime | None:
     """What a source was told of time.
 
     Args:
         method: that was told, for the errors.
         column: of the event time; None for the time of the record itself.
         watermark: for how long late records are waited for; None where no event time is read.
+        idle_timeout: after how long without records time goes on with the clock; None for never.
 
     Raises:
-        ConfigurationError: there is a column and no watermark, or the watermark is no duration.
+        ConfigurationError: there is a column or an idle timeout and no watermark, or one of the two is no duration.
     """
     check_kind(f"{method} got event_time=", column, (str, type(None)), "the name of a column")
     if watermark is None:
-        if column is None:
+        if column is None and idle_timeout is None:
             return None
+        given = f"idle_timeout={idle_timeout!r}" if column is None else f"event_time={column!r}"
         raise ConfigurationError(
-            f"{method} got event_time={column!r} without watermark=: say for how long late records are waited for, "
+            f"{method} got {given} without watermark=: say for how long late records are waited for, "
             "such as watermark='10 minutes', or '0 seconds' where none is to be waited for."
         )
     delay_ms = duration_ms(f"{method.removesuffix('()')}(watermark=...)", watermark, zero=True)
-    return EventTime(RECORD_TIME if column is None else column, delay_ms)
+    idle_ms = None
+    if idle_timeout is not None:
+        idle_ms = duration_ms(f"{method.removesuffix('()')}(idle_timeout=...)", idle_timeout)
+    return EventTime(RECORD_TIME if column is None else column, delay_ms, idle_ms)

@@ -150,6 +150,7 @@ class StatefulJob:
         *,
         event_time: str | None = None,
         watermark: str | None = None,
+        idle_timeout: str | None = None,
     ) -> StatefulJob:
         """Read a topic.
 
@@ -166,9 +167,12 @@ class StatefulJob:
             watermark: for how long records are waited for that come late, such as ``"10 minutes"`` or ``"0 seconds"``:
                 a window is closed once the task has seen an event time that is so much later than the window's end.
                 Windows need it; None reads no event time.
+            idle_timeout: after how long without records the time of a partition goes on with the clock, such as
+                ``"5 minutes"``, so that what is open closes there too. Records that come after that are late by the
+                time that has passed. Default never: time moves by records alone.
 
         Raises:
-            ConfigurationError: the job reads another topic already, or `watermark` is missing or no duration.
+            ConfigurationError: the job reads another topic already, `watermark` is missing, or a duration is none.
         """
         self._refuse_another("source", self.source_topic, topic)
         return dataclasses.replace(
@@ -176,7 +180,7 @@ class StatefulJob:
             source_topic=topic,
             schema=schema,
             max_offsets_per_trigger=max_offsets_per_trigger,
-            event_time=event_time_of("source()", event_time, watermark),
+            event_time=event_time_of("source()", event_time, watermark, idle_timeout),
         )
 
     def filter(self, condition: str | Column, name: str) -> StatefulJob:

@@ -16,6 +16,7 @@ from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.common.clock import now_ms
 from airflow_provider.control.status import Role, TaskState
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming.duration import duration_ms
 from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.operations.timed_rows import TimedOperation
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage, compile_job
@@ -66,6 +67,7 @@ class JobTester:
         self._active, self._standby = self._instance("i1"), self._instance("i2")
         self._generation = 1
         self._output_read: dict[str, int] = {}
+        self._clock_s = 0.0
         self._closed = False
         try:
             self._active.become(Role.ACTIVE, self._generation)
@@ -133,6 +135,26 @@ class JobTester:
         for topic, partition, record in records:  # none of them before all of them are found right
             self._log.append(topic, partition, record)
         self._process({(topic, partition) for topic, partition, _ in records})
+
+    def advance_wall_clock(self, duration: str) -> None:
+        """Let time pass in which nothing comes: for a job with ``source(idle_timeout=...)``.
+
+        Nothing else in a job depends on the clock. What is not committed of that time is forgotten with a restart.
+
+        Args:
+            duration: such as ``"10 minutes"``.
+
+        Raises:
+            RecordError: the record that stopped a task before is still the next one.
+            ConfigurationError: it is no duration.
+            RuntimeError: the tester is closed.
+        """
+        passed_s = duration_ms("advance_wall_clock()", duration) / 1000
+        self._refuse_closed()
+        self._active.tick()  # from now on
+        self._clock_s += passed_s
+        self._active.tick()
+        self._process(self._inputs)
 
     # -- what came of it -----------------------------------------------------------------------------------------
 
@@ -295,7 +317,7 @@ class JobTester:
         return _compiled(job, self._partitions)
 
     def _instance(self, name: str) -> TestedInstance:
-        return TestedInstance(name, self._job, Path(self._folder.name), self._log)
+        return TestedInstance(name, self._job, Path(self._folder.name), self._log, lambda: self._clock_s)
 
     def _source_record(self, given: InputRecord) -> tuple[str, int, Record]:
         topics = dict.fromkeys(stage.source.topic for stage in self._job.stages if not stage.source.from_stage)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -38,12 +38,20 @@ class TestedInstance:
         job: compiled.
         folder: gets a folder of the instance's own.
         log: the topics.
+        idle_clock: seconds, by which the source is without records; one that stands still by default.
     """
 
     __test__ = False
 
-    def __init__(self, name: str, job: CompiledJob, folder: Path, log: InMemoryLog) -> None:
-        self._job, self._log = job, log
+    def __init__(
+        self,
+        name: str,
+        job: CompiledJob,
+        folder: Path,
+        log: InMemoryLog,
+        idle_clock: Callable[[], float] = float,
+    ) -> None:
+        self._job, self._log, self._idle_clock = job, log, idle_clock
         self._settings = InstanceSettings(
             application_id=job.application_id,
             instance=name,
@@ -103,6 +111,10 @@ class TestedInstance:
         """
         return self._call(rows, self._job.stage(stage).tasks)
 
+    def tick(self) -> None:
+        """Do what is due by the clock."""
+        self._call(())
+
     def close(self) -> None:
         """Shut down; the stores stay."""
         if self._slot is not None:
@@ -125,7 +137,7 @@ class TestedInstance:
         if self._slot is None:
             # Every process of an instance has a greater incarnation than the one before.
             self._settings = dataclasses.replace(self._settings, incarnation=self._settings.incarnation + 1)
-            self._slot = Slot(self._plan(), self._clients())
+            self._slot = Slot(self._plan(), self._clients(), self._idle_clock)
         return self._slot.call(self._plan(rows_of), batches, attempts_left=False)
 
     def _clients(self) -> InMemoryClients:
@@ -140,4 +152,6 @@ class TestedInstance:
             tasks=tuple(TaskPlan(task=id_, role=self._role, generation=self._generation) for id_ in self._job.tasks),
             budget_s=_BUDGET_S,
             rows_of=rows_of,
+            # Whatever is there is processed at once.
+            idle=frozenset(self._job.tasks),
         )

@@ -107,7 +107,7 @@ class Instance:
             check_state_folder(spark, self._settings)
             self._heartbeat.set_ui_url(spark.sparkContext.uiWebUrl)
             job = with_types_of_spark(job, spark)
-            slots = self._slots(spark, job, admin)
+            slots = self._slots(spark, job, admin, lambda: progress.idle)
             progress = ProgressWatch(
                 {stage.number: SourceEnds(self._settings.connection, stage.source.topic) for stage in job.stages},
                 lambda: spark.sparkContext.defaultParallelism,
@@ -166,7 +166,9 @@ class Instance:
         for stage in job.stages:
             warm_up_session(spark, stage, self._settings.connection, checkpoint)
 
-    def _slots(self, spark: SparkSession, job: CompiledJob, admin: TopicAdmin) -> list[SlotDriver]:
+    def _slots(
+        self, spark: SparkSession, job: CompiledJob, admin: TopicAdmin, idle: Callable[[], frozenset[TaskId]]
+    ) -> list[SlotDriver]:
         numbers = range(num_slots(spark.sparkContext.defaultParallelism, len(job.tasks)))
         return [
             SlotDriver(
@@ -178,6 +180,7 @@ class Instance:
                 admin.earliest_offsets,
                 admin.latest_offsets,
                 lambda: self._disturbances.now,
+                idle,
             )
             for number in numbers
         ]

@@ -18,6 +18,8 @@ __all__ = ["Ends", "ProgressWatch"]
 log = logging.getLogger(__name__)
 
 _EVERY_S: Final = 5.0
+_IDLE_FOR_S: Final = 20.0
+"""How long it holds that a source has nothing new: some looks."""
 _ENGINE_SILENT_S: Final = 30.0
 """A JVM that does not answer for so long is not collecting garbage: what waits for it is not under way."""
 
@@ -58,6 +60,7 @@ class ProgressWatch:
         self._clock = StallClock()
         self._seen: Mapping[TaskId, SourceEnd] = {}
         self._offsets: dict[TaskId, int | None] = {}
+        self._without_input: tuple[float, frozenset[TaskId]] = (0.0, frozenset())
         self._answered_at = time.monotonic()
         self._stop = threading.Event()
         self._threads = [
@@ -73,6 +76,15 @@ class ProgressWatch:
     def stop(self) -> None:
         """End; does not wait for an answer that is under way."""
         self._stop.set()
+
+    @property
+    def idle(self) -> frozenset[TaskId]:
+        """The active tasks whose sources held nothing new when they were looked at last, a moment ago.
+
+        Not those whose source has a transaction that has not ended: it may bring records of any time.
+        """
+        looked_at, tasks = self._without_input
+        return tasks if time.monotonic() - looked_at <= _IDLE_FOR_S else frozenset()
 
     def status(self, slot: int, task: TaskStatus, paused: bool) -> SourceStatus:
         """What the source holds for a task, and for how long it has stood still.
@@ -110,7 +122,7 @@ class ProgressWatch:
     def _look_on(self) -> None:
         logged = dict.fromkeys(self._ends, "")
         while not self._stop.wait(_EVERY_S):
-            offsets, seen = self._offsets.copy(), dict[TaskId, SourceEnd]()
+            offsets, seen, looked_at = self._offsets.copy(), dict[TaskId, SourceEnd](), time.monotonic()
             for stage, ends in self._ends.items():
                 of_stage = {task.partition: offset for task, offset in offsets.items() if task.stage == stage}
                 try:
@@ -125,6 +137,8 @@ class ProgressWatch:
                         log.warning("the ends of the source of stage %d are not known for now: %r", stage, error)
                 seen |= {TaskId(stage, partition): end for partition, end in found.items()}
             self._seen = seen
+            idle = frozenset(task for task, end in seen.items() if end.holds_nothing_from(offsets[task]))
+            self._without_input = (looked_at, idle)
         for ends in self._ends.values():
             ends.close()
 

@@ -57,6 +57,7 @@ class SlotCalls:
             call before.
         on_report: gets the status of the slot's tasks after every call, under the lock.
         disturbance: gives what a drill holds over the workers now.
+        idle: gives the tasks of the instance whose sources hold nothing new.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class SlotCalls:
         goal: Callable[[], SlotGoal],
         on_report: Callable[[tuple[TaskStatus, ...]], None],
         disturbance: Callable[[], Disturbance] = Disturbance,
+        idle: Callable[[], frozenset[TaskId]] = frozenset,
     ) -> None:
         self._spark = spark
         self._stages = stages
@@ -75,7 +77,7 @@ class SlotCalls:
         self._slot = slot
         self._goal = goal
         self._on_report = on_report
-        self._disturbance = disturbance
+        self._disturbance, self._idle = disturbance, idle
         self._max_failures = max_task_failures(spark)
         self._lock = threading.Lock()
         self._report = SlotReport()
@@ -161,6 +163,8 @@ class SlotCalls:
             tasks=tuple(map(self._restores.with_ranges, goal.tasks)),
             budget_s=budget_s,
             rows_of=rows_of,
+            # Who holds micro-batches back means that time stands still, too.
+            idle=frozenset() if goal.paused else self._idle(),
             max_crashes=self._max_crashes,
             disturbance=self._disturbance(),
         )

@@ -65,6 +65,7 @@ class SlotDriver:
         earliest_offsets: by partition of a topic, the first offset that its log still has.
         latest_offsets: by partition of a topic, the offset after the last record that its log has.
         disturbance: gives what a drill holds over the workers now.
+        idle: gives the tasks of the instance whose sources hold nothing new.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class SlotDriver:
         earliest_offsets: Callable[[str, Collection[int]], Mapping[int, int]],
         latest_offsets: Callable[[str, Collection[int]], Mapping[int, int]],
         disturbance: Callable[[], Disturbance] = Disturbance,
+        idle: Callable[[], frozenset[TaskId]] = frozenset,
     ) -> None:
         self._spark = spark
         self._job = job
@@ -104,7 +106,7 @@ class SlotDriver:
             overlap=self._overlap,
         )
         # Written under their lock, by the thread that calls.
-        self._calls = SlotCalls(spark, job.specs, settings, slot, lambda: self._goal, self._report, disturbance)
+        self._calls = SlotCalls(spark, job.specs, settings, slot, lambda: self._goal, self._report, disturbance, idle)
         self._thread = threading.Thread(target=self._run, name=f"slot-{slot}", daemon=True)
 
     # -- the instance's thread -----------------------------------------------------------------------------------

@@ -246,7 +246,10 @@ def _signed(stage: CompiledStage, types: RowTypes) -> CompiledStage:
         )
     signature = operation.signature(stage.source.key_name, types.key, types.columns)
     store = dataclasses.replace(spec.store, signature=signature)
-    return dataclasses.replace(stage, spec=dataclasses.replace(spec, store=store))
+    input_ = dataclasses.replace(
+        spec.input, columns=pa.schema([types.columns.field(name) for name in operation.columns])
+    )
+    return dataclasses.replace(stage, spec=dataclasses.replace(spec, store=store, input=input_))
 
 
 def _decoded_by_worker(stage: CompiledStage, operation: Operation, decoder: JsonDecoder | PartialRows) -> CompiledStage:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+import pyarrow as pa
+
 from airflow_provider.changelog.restore_settings import RestoreSettings
 from airflow_provider.changelog.signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
@@ -39,6 +41,7 @@ class InputSpec:
         misread: finds what Spark would take for something else than was written, where Spark decodes the values.
         misfit: finds the column for which Spark refused a value.
         event_time: of the rows; None where none is read.
+        columns: the types of what the operation reads; None while they are not known.
         num_partitions: of the source, over which its producers spread the groups; None where nothing has to be checked.
     """
 
@@ -51,6 +54,7 @@ class InputSpec:
     misread: MisreadValues = field(default_factory=MisreadValues)
     misfit: SchemaMisfit = field(default_factory=SchemaMisfit)
     event_time: EventTime | None = None
+    columns: pa.Schema | None = None
     num_partitions: int | None = None
 
 

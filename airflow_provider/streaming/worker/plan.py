@@ -66,6 +66,7 @@ class SlotPlan:
         rows_of: tasks of one stage whose rows this call may process. A query that skipped rows of a task once, because
             the task failed, must never process later ones: they would be a gap. A new query begins where the task
             stopped.
+        idle: tasks whose sources held nothing new when that was looked for last.
         max_crashes: how many workers may end in the middle of the same batch of a task before the task fails.
         disturbance: what a drill holds over the worker.
     """
@@ -76,6 +77,7 @@ class SlotPlan:
     tasks: tuple[TaskPlan, ...]
     budget_s: float
     rows_of: tuple[TaskId, ...] = ()
+    idle: frozenset[TaskId] = frozenset()
     max_crashes: int = 3
     disturbance: Disturbance = field(default_factory=Disturbance)
 

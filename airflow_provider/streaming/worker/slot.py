@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from airflow_provider.streaming.worker.crash_count import CrashCounter
 from airflow_provider.streaming.worker.cut_clients import CutClients
 from airflow_provider.streaming.worker.gc_control import no_collection
 from airflow_provider.streaming.worker.handover import Handover
+from airflow_provider.streaming.worker.idle_time import MAX_GAP_S, IdleTime
 from airflow_provider.streaming.worker.kafka_clients import ClusterClients, KafkaClients, TaskProducer
 from airflow_provider.streaming.worker.plan import SlotPlan, TaskPlan
 from airflow_provider.streaming.worker.plan_execution import PlanExecution
@@ -39,9 +41,13 @@ class Slot:
     Args:
         plan: of the first call; settings and stages are those of all calls.
         clients: makes its Kafka clients; None for those of the cluster that the settings name.
+        idle_clock: by which sources are without records, in seconds; None for the host's, and no sign of it holds for
+            longer than `idle_time.MAX_GAP_S`.
     """
 
-    def __init__(self, plan: SlotPlan, clients: KafkaClients | None = None) -> None:
+    def __init__(
+        self, plan: SlotPlan, clients: KafkaClients | None = None, idle_clock: Callable[[], float] | None = None
+    ) -> None:
         settings, stages, job = plan.settings, plan.stages, plan.any_stage
         self._clients = kafka = CutClients(clients or ClusterClients(settings.connection))
         self._lock = threading.RLock()
@@ -80,6 +86,13 @@ class Slot:
             crashes=CrashCounter(Path(settings.run_dir)),
             call_timeout_s=settings.call_timeout_s,
         )
+        self._idle = IdleTime(
+            tasks=registry.tasks,
+            isolating_batch=registry.isolating_batch,
+            group=self._reader.consumer,
+            clock=idle_clock or time.monotonic,
+            max_gap_s=MAX_GAP_S if idle_clock is None else math.inf,
+        )
 
     @property
     def tasks(self) -> Mapping[TaskId, Task]:
@@ -114,6 +127,7 @@ class Slot:
             # 2. process
             parts = _parts(plan, rows)
             skipped = self._processor.process(parts, plan.rows_of, attempts_left, plan.max_crashes)
+            self._idle.tick(plan.idle)
             # 3. restore and follow
             with no_collection():
                 self._follower.follow(time.monotonic() + plan.budget_s)

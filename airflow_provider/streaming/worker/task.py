@@ -349,7 +349,8 @@ class Task:
                 "fence() and complete_restoration()."
             )
         self._committer.commit(result, self.commit_record, self._plan.generation, group)
-        self._ownership.count_commit(result.records)
+        if result.records:
+            self._ownership.count_commit(result.records)
 
     def apply(self, batch: ChangelogBatch) -> None:
         """Apply consecutive records of the changelog; a changelog that is another application's fails the task.

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord, SourcePosition, newest_commit
+from airflow_provider.changelog.commit_record import (
+    COMMIT_KEY,
+    CommitRecord,
+    SourcePosition,
+    holds_all_of,
+    newest_commit,
+)
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import TopicMismatchError
 from airflow_provider.state.position import RESERVED_PREFIX
@@ -142,3 +148,24 @@ def test_newest_commit_is_that_with_the_greatest_sequence(
     known: bytes | None, found: bytes | None, newest: bytes | None
 ) -> None:
     assert newest_commit(known, found) == newest
+
+
+@pytest.mark.parametrize(
+    ("changes", "holds"),
+    [
+        ({}, True),
+        ({"sequence": 12}, False),
+        ({"sources": {"in": SourcePosition(41), "rates": SourcePosition(7)}}, False),
+        ({"sources": {"in": SourcePosition(42)}}, False),
+        ({"watermark_ms": 99}, False),
+        ({"watermark_ms": None}, False),
+    ],
+    ids=str,
+)
+def test_later_commit_stands_for_an_earlier_one_if_neither_source_nor_time_is_behind(
+    changes: dict[str, Any], holds: bool
+) -> None:
+    earlier = dataclasses.replace(RECORD, watermark_ms=100)
+    later = dataclasses.replace(earlier, sequence=13, **changes) if "sequence" not in changes else earlier
+
+    assert holds_all_of(earlier.to_bytes(), later.to_bytes()) is holds

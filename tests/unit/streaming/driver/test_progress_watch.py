@@ -108,3 +108,33 @@ def test_call_under_way_excuses_it_as_long_as_the_jvm_answers(watched: Watched) 
     watched.answers.clear()
 
     wait_until(lambda: watched.stalled_s() > before + 1.0, 10, "the task to stand still with its JVM")
+
+
+@pytest.mark.parametrize(
+    ("end", "idle"),
+    [
+        (SourceEnd(40, 0, 0), True),
+        (SourceEnd(45, 45, 0), True),  # markers of transactions, and what was aborted
+        (SourceEnd(41, 0, 0), False),
+        (SourceEnd(40, 0, 1), False),
+        (SourceEnd(39, 0, 0), False),  # its log was cut
+    ],
+    ids=str,
+)
+def test_task_is_idle_whose_source_has_nothing_new_committed_or_not(end: SourceEnd, idle: bool) -> None:
+    assert end.holds_nothing_from(40) is idle
+    assert not end.holds_nothing_from(None)
+
+
+def test_idle_tasks_are_those_of_the_last_look(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched.ends.end = SourceEnd(40, 0, 0)
+    wait_until(lag_is(watched, 0), 10, "the lag to be known")
+    wait_until(lambda: watched.watch.idle == {active(0).task}, 10, "the task to be idle")
+
+    watched.ends.error = RuntimeError("no broker answers")
+    wait_until(lambda: not watched.watch.idle, 10, "nothing to be known")
+    watched.ends.error = None
+    wait_until(lambda: bool(watched.watch.idle), 10, "the task to be idle again")
+
+    monkeypatch.setattr(progress_watch, "_IDLE_FOR_S", -1.0)  # as after a process stood still
+    assert watched.watch.idle == frozenset()
