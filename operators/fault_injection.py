@@ -43,7 +43,7 @@ class InjectFaultOperator(ControlOperator):
         instance: the instance's name; None takes the one with the most active tasks.
         max_rto_s: what is promised, in seconds: a failover that would take longer, by those on record, is not
             rehearsed. None promises nothing.
-        store: one of the job's, in whose changelog the commits count what the job writes.
+        store: of a job that was not described, in whose changelog the commits count what it writes.
         shared_sink: whether other programs write into the job's sink or dead-letter topic, too; then outputs are not
             counted.
         num_standby_replicas: how many warm standbys each task must have at that moment; None for all that it is

@@ -20,6 +20,7 @@ from airflow_provider.cli.waiting import await_condition, say, say_waiting
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.error_text import error_text
 from airflow_provider.common.interruption import interruptible
+from airflow_provider.control.commit_topics import CommitTopics
 from airflow_provider.control.condition_wait import wait_for
 from airflow_provider.control.conditions import Condition, Outcome, StandbysWarm, WaitResult
 from airflow_provider.control.drills.blackout import Blackout, blackout_at, parse_blackouts
@@ -81,7 +82,7 @@ def add_drill(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     drill.add_argument("--max-rto", type=float, metavar="SECONDS", help="what is promised")
     drill.add_argument("--answer", action="store_true", help="answer the failure, too")
     drill.add_argument("--master", default="local[*]", metavar="URL", help="of Spark, for --answer (%(default)s)")
-    drill.add_argument("--store", default="state", metavar="NAME", help="of the job (%(default)s)")
+    drill.add_argument("--store", default="state", metavar="NAME", help="of a job that was not described (%(default)s)")
     drill.add_argument(
         "--shared-sink", action="store_true",
         help="other programs write into the job's sink or dead-letter topic, too: outputs are not counted",
@@ -178,7 +179,7 @@ class _Drill:
         counted: OutputCheck | None = None
         try:
             self._recover(fault)
-            commits = read_commits(self._cluster, self._application_id, self._asked.store, fault.positions)
+            commits = read_commits(self._cluster, self._application_id, self._commit_topics, fault.positions)
             judge_when_measured(self._read, fault, self._asked.max_rto, commits)
             counted = self._count_outputs(fault, chain.from_iterable(commits.values()))
             check_outputs(counted)
@@ -239,10 +240,14 @@ class _Drill:
         view = self._read()
         if self._asked.shared_sink or view.assignment is None:
             return None
-        return take_cut(self._cluster, self._application_id, self._asked.store, sorted(view.assignment.tasks))
+        return take_cut(self._cluster, self._application_id, self._commit_topics, sorted(view.assignment.tasks))
 
     def _count_outputs(self, fault: InjectedFault, commits: Iterable[Commit]) -> OutputCheck:
-        return count_outputs(self._cluster, self._application_id, self._asked.store, fault.outputs, commits=commits)
+        return count_outputs(self._cluster, self._application_id, self._commit_topics, fault.outputs, commits=commits)
+
+    @property
+    def _commit_topics(self) -> CommitTopics:
+        return CommitTopics.of(self._read(), self._asked.store)
 
     def _recover(self, fault: InjectedFault) -> None:
         if fault.spec.cause is None:

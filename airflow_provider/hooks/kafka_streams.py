@@ -16,6 +16,7 @@ from airflow_provider.kafka.connection import KafkaConnection
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
+    from airflow_provider.control.commit_topics import CommitTopics
     from airflow_provider.control.drills.commit_chain import Commit
     from airflow_provider.control.drills.output_cut import OutputCut
     from airflow_provider.control.history.output_check import OutputCheck
@@ -192,20 +193,25 @@ class KafkaStreamsHook(BaseHook):
     def read_commits(
         self, application_id: str, store: str, positions: Mapping[TaskId, int]
     ) -> dict[TaskId, list[Commit]]:
-        """The commits of each task in a changelog since a position; see `control.drills.commit_reader.read_commits`.
+        """The commits of each task since a position; see `control.drills.commit_reader.read_commits`.
+
+        Args:
+            application_id: the application.
+            store: of a job that was not described.
+            positions: by task, the offset in its changelog of the first record to read.
 
         Raises:
             BrokerUnreachableError: its end was not reached in time.
         """
         from airflow_provider.control.drills.commit_reader import read_commits
 
-        return read_commits(self.connection, application_id, store, positions)
+        return read_commits(self.connection, application_id, self._commit_topics(application_id, store), positions)
 
     def take_cut(self, application_id: str, store: str, tasks: Sequence[TaskId]) -> OutputCut:
         """What had been written in a moment of stillness; see `control.drills.output_counter.take_cut`."""
         from airflow_provider.control.drills.output_counter import take_cut
 
-        return take_cut(self.connection, application_id, store, tasks)
+        return take_cut(self.connection, application_id, self._commit_topics(application_id, store), tasks)
 
     def count_outputs(
         self, application_id: str, store: str, before: OutputCut | None, commits: Iterable[Commit]
@@ -213,7 +219,13 @@ class KafkaStreamsHook(BaseHook):
         """The outputs since then, by count; see `control.drills.output_counter.count_outputs`."""
         from airflow_provider.control.drills.output_counter import count_outputs
 
-        return count_outputs(self.connection, application_id, store, before, commits=commits)
+        topics = self._commit_topics(application_id, store)
+        return count_outputs(self.connection, application_id, topics, before, commits=commits)
+
+    def _commit_topics(self, application_id: str, store: str) -> CommitTopics:
+        from airflow_provider.control.commit_topics import CommitTopics
+
+        return CommitTopics.of(self.read(application_id), store)
 
 
 def _to_kafka(connection: Connection) -> KafkaConnection:
