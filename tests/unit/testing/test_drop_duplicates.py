@@ -95,7 +95,7 @@ def test_what_comes_out_is_what_the_reference_says(within_ms: int, delay_ms: int
         assert [o.key for o in output] == [row["id"] for row in expected.out]
         assert (tester.counts.late, tester.counts.filtered.get("duplicates", 0)) == (expected.late, expected.duplicates)
         assert tester.counts.processed == len(rows)
-        found = [int(state["window"]["start"].timestamp() * 1000) for state in tester.states().values()]
+        found = [round(state["window"]["start"].timestamp() * 1000) for state in tester.states().values()]
         assert sorted(found) == expected.remembered()
         (task,) = tester._active.tasks.values()  # noqa: SLF001
         assert f"{task.scan().result():016x}" == task.digest
