@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Never
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.argument_check import check_kind
 from airflow_provider.streaming.column_check import RECORD, Columns, columns_after, find_column
+from airflow_provider.streaming.event_time import EventTime, event_time_of
 from airflow_provider.streaming.language.grouped import GroupedStream
 from airflow_provider.streaming.language.keyed_rows import KeyedRows
 from airflow_provider.streaming.language.selection import refuse_generator, selection
@@ -16,6 +17,7 @@ from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.language.sql_text import is_column
 from airflow_provider.streaming.schema_check import check_schema
 from airflow_provider.streaming.steps import Filter, Select, Step, WithColumn
+from airflow_provider.streaming.windows import SessionWindow, Window
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -34,6 +36,7 @@ class Stream:
         schema: of the JSON value, in Spark DDL; None leaves the value as it is: ``key`` and ``value``, both BINARY.
         key: the column whose text is the records' key; None where there is none, or where it is not known.
         steps: narrow steps, in order.
+        event_time: of its rows; None where none is read.
     """
 
     topic: str
@@ -41,6 +44,7 @@ class Stream:
     schema: str | None = None
     key: str | None = None
     steps: tuple[Step, ...] = ()
+    event_time: EventTime | None = None
 
     @property
     def columns(self) -> Columns | None:
@@ -120,20 +124,27 @@ class Stream:
             "producers, and read that."
         )
 
-    def group_by(self, *columns: str, trust_partitioning: bool = False, partitions: int | None = None) -> GroupedStream:
-        """Keep state by one or several columns.
+    def group_by(
+        self,
+        *columns: str | Window | SessionWindow,
+        trust_partitioning: bool = False,
+        partitions: int | None = None,
+    ) -> GroupedStream:
+        """Keep state by one or several columns, and by windows of event time where they are given.
 
         Where the column is the records' key (`stream(key=...)`), their partitions are taken as they are, and checked.
         Else the rows go through an internal topic with the group as the key, exactly once.
 
         Args:
             columns: names. Several make a key that is the JSON array of their texts, such as ``["AT","2026-01-31"]``.
+                Besides, at most one ``window(...)`` or ``session_window(...)``.
             trust_partitioning: take it that all records of a group are in one partition, whatever their keys. Where
                 they are not, several tasks keep a part of the group's state each, and the results are wrong.
             partitions: of the internal topic, and so of the state; default as many as this stream's topic has.
 
         Raises:
-            ConfigurationError: a column does not exist or has no text of its own, or there is no internal topic.
+            ConfigurationError: a column does not exist or has no text of its own, the stream has no event time for the
+                window, or there is no internal topic.
         """
         return GroupedStream.of(self, columns, trust_partitioning, partitions)
 
@@ -153,7 +164,14 @@ class Stream:
         return dataclasses.replace(self, steps=(*self.steps, step), key=key)
 
 
-def stream(topic: str, schema: str | None = None, key: str | None = None) -> Stream:
+def stream(
+    topic: str,
+    schema: str | None = None,
+    key: str | None = None,
+    *,
+    event_time: str | None = None,
+    watermark: str | None = None,
+) -> Stream:
     """The stream of a topic's records.
 
     ::
@@ -169,10 +187,16 @@ def stream(topic: str, schema: str | None = None, key: str | None = None) -> Str
         key: the column whose text is the records' key: all records with the same value are in one partition. Without
             it rows are brought together through an internal topic before they are grouped. Default none; ``key``
             where there is no schema.
+        event_time: the column that says when a record happened, as it is after the steps: a TIMESTAMP, or a BIGINT in
+            milliseconds since 1970. Default the record's own timestamp, ``_source.timestamp``, where `watermark` is
+            given.
+        watermark: for how long records are waited for that come late, such as ``"10 minutes"`` or ``"0 seconds"``: a
+            window is closed once the task has seen an event time that is so much later than the window's end. Windows
+            need it; None reads no event time.
 
     Raises:
         ConfigurationError: an argument is no text, the schema has a column twice or a type that Spark does not have,
-            or there is no such column.
+            there is no such column, or `watermark` is missing or no duration.
     """
     check_kind("stream() got topic=", topic, str, "one text")
     for what, given in (("schema", schema), ("key", key)):
@@ -181,7 +205,12 @@ def stream(topic: str, schema: str | None = None, key: str | None = None) -> Str
     columns = columns_after(schema, ())
     if key is not None and columns is not None:
         find_column("stream(), as its key,", key, columns)
-    return Stream(topic, schema=schema, key="key" if schema is None and key is None else key)
+    return Stream(
+        topic,
+        schema=schema,
+        key="key" if schema is None and key is None else key,
+        event_time=event_time_of("stream()", event_time, watermark),
+    )
 
 
 def _refuse_again(step: Select, columns: Columns) -> None:
