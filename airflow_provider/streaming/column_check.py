@@ -62,7 +62,7 @@ def check_columns(
         return
     if event_time is not None:
         check_event_time(columns, event_time.column, "source(event_time=...)")
-    check_grouping(columns, key)
+    check_grouping(columns, key, "drop_duplicates()" if isinstance(operation, DropDuplicates) else "group_by()")
     check_operation(columns, key, operation)
 
 
@@ -128,21 +128,22 @@ def check_event_time(columns: Columns, column: str, where: str) -> None:
         )
 
 
-def check_grouping(columns: Columns, key: str) -> None:
+def check_grouping(columns: Columns, key: str, method: str = "group_by()") -> None:
     """Refuse a column of `group_by()` that there is not, or that has no text of its own.
 
     Args:
         columns: of the rows, as `columns_after` has them.
         key: the column's name.
+        method: that names it, for the error.
 
     Raises:
         ConfigurationError: it cannot be grouped by.
     """
-    kind = find_column("group_by()", key, columns)
+    kind = find_column(method, key, columns)
     if kind is not None and not kind.is_ordered and kind.name != "BINARY":
         raise ConfigurationError(
-            f"group_by() names the column {key!r} of type {kind.text}, which has no text of its own: group by one of "
-            "its fields, or by a column that with_column() makes of it, such as to_json(...)."
+            f"{method} names the column {key!r} of type {kind.text}, which has no text of its own: name one of its "
+            "fields, or a column that with_column() makes of it, such as to_json(...)."
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -9,14 +10,26 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_name
 from airflow_provider.streaming.argument_check import check_kind, check_number
-from airflow_provider.streaming.column_check import Columns, check_grouping, check_operation, columns_after
+from airflow_provider.streaming.column_check import (
+    Columns,
+    check_event_time,
+    check_grouping,
+    check_operation,
+    columns_after,
+    written_columns,
+)
 from airflow_provider.streaming.function_check import process_operation
+from airflow_provider.streaming.language.operation_in_time import operation_in_time
 from airflow_provider.streaming.language.result import Result
 from airflow_provider.streaming.operations.aggregate import Aggregate, Aggregation
 from airflow_provider.streaming.operations.aggregate_function import Function
+from airflow_provider.streaming.operations.drop_duplicates import DropDuplicates
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.process import ProcessFunction
+from airflow_provider.streaming.operations.windowed_aggregate import Emit
 from airflow_provider.streaming.steps import CompositeKey, Step
+from airflow_provider.streaming.time_check import check_emit, check_time, check_window
+from airflow_provider.streaming.windows import SessionWindow, Window
 
 if TYPE_CHECKING:
     from airflow_provider.streaming.language.stream import Stream
@@ -41,41 +54,56 @@ class GroupedStream:
         by: the columns, in order.
         trust_partitioning: whether it is taken that all records of a group are in one partition of the topic.
         partitions: of the internal topic; None for as many as the stream's topic has.
+        window: of event time, by which they are grouped too; None for none.
     """
 
     stream: Stream
     by: tuple[str, ...]
     _: KW_ONLY
+    window: Window | SessionWindow | None = None
     trust_partitioning: bool = False
     partitions: int | None = None
 
     @classmethod
-    def of(cls, stream: Stream, by: Sequence[object], trust_partitioning: object, partitions: object) -> GroupedStream:
-        """See `Stream.group_by`."""
+    def of(
+        cls,
+        stream: Stream,
+        by: Sequence[object],
+        trust_partitioning: object,
+        partitions: object,
+        method: str = "group_by()",
+    ) -> GroupedStream:
+        """See `Stream.group_by`; the method's name is for errors."""
         names = [name for name in by if isinstance(name, str)]
-        if not by or len(names) != len(by):
+        windows = [one for one in by if isinstance(one, (Window, SessionWindow))]
+        if not names or len(windows) > 1 or len(names) + len(windows) != len(by):
             given = ", ".join(map(repr, by)) or "nothing"
             raise ConfigurationError(
-                f"group_by() got {given}: give names of columns. What is to be computed becomes a column with "
-                "with_column() or select() first."
+                f"{method} got {given}: give names of columns, and one window(...) or session_window(...) at the "
+                "most. What is to be computed becomes a column with with_column() or select() first."
             )
         if len({name.lower() for name in names}) != len(names):
-            raise ConfigurationError(f"group_by() got {', '.join(map(repr, names))}: give each column once.")
-        check_kind("group_by() got trust_partitioning=", trust_partitioning, bool, "True or False")
-        check_number("group_by() got partitions", partitions, "partitions", whole=True, none="those of the source")
+            raise ConfigurationError(f"{method} got {', '.join(map(repr, names))}: give each column once.")
+        check_kind(f"{method} got trust_partitioning=", trust_partitioning, bool, "True or False")
+        check_number(f"{method} got partitions", partitions, "partitions", whole=True, none="those of the source")
         columns = stream.columns
         if columns is not None:
             for name in names:
-                check_grouping(columns, name)
+                check_grouping(columns, name, method)
+            if windows and stream.event_time is not None:
+                check_event_time(columns, stream.event_time.column, "stream(event_time=...)")
+        if windows:
+            check_window(windows[0], stream.event_time)
         grouped = cls(
             stream,
             tuple(names),
             trust_partitioning=trust_partitioning is True,
             partitions=partitions if isinstance(partitions, int) else None,
+            window=windows[0] if windows else None,
         )
         if partitions is not None and not grouped.repartitions:
             raise ConfigurationError(
-                f"group_by() got partitions={partitions!r}, and needs no internal topic, because the records are taken "
+                f"{method} got partitions={partitions!r}, and needs no internal topic, because the records are taken "
                 f"from the partitions of {stream.topic!r} as they are: leave it out."
             )
         return grouped
@@ -102,15 +130,19 @@ class GroupedStream:
         by_record_key = key is not None and len(self.by) == 1 and self.by[0].lower() == key.lower()
         return not (by_record_key or self.trust_partitioning)
 
-    def aggregate(self, *aggregates: Aggregate, name: str | None = None, combine: bool = True) -> Result:
-        """Keep aggregates by key; emit them, once per key and micro-batch, as a JSON object.
+    def aggregate(
+        self, *aggregates: Aggregate, name: str | None = None, combine: bool = True, emit: Emit = "update"
+    ) -> Result:
+        """Keep aggregates by key, and window where there are; emit them as a JSON object.
 
         Args:
             aggregates: such as ``F.count().alias("orders")``.
             name: of the store and of the internal topic, if there is one; default the sink's topic.
             combine: where the rows go through an internal topic, whether they are aggregated before as far as they
                 are of one micro-batch of one partition, so that a record for each of its groups is written instead of
-                one for each row.
+                one for each row. Aggregates by window are not.
+            emit: ``"update"`` emits what changed, once per key, window and micro-batch; ``"close"`` emits each key and
+                window exactly once, when the window is over.
 
         Raises:
             ConfigurationError: there is none, two have one name, a column does not exist or cannot be kept, or the
@@ -126,7 +158,8 @@ class GroupedStream:
                 f"{self.key!r} brings those of several partitions of {self.stream.topic!r} together in no certain "
                 f"order: {self._how_to_keep_order()}"
             )
-        return self._result("aggregate", Aggregation(aggregates), name, combine=combine)
+        check_emit(emit)
+        return self._result("aggregate", Aggregation(aggregates), name, combine=combine, emit=emit)
 
     def process(
         self,
@@ -153,6 +186,12 @@ class GroupedStream:
         """
         return self._result("process", process_operation(function, columns, timeout_s, version), name)
 
+    def drop_duplicates(self, *, within: str, name: str | None = None) -> Result:
+        """See `Stream.drop_duplicates`."""
+        columns = written_columns("drop_duplicates()", self.stream.schema, self.stream.steps)
+        operation = dataclasses.replace(DropDuplicates.of(within), columns=columns)
+        return self._result("drop_duplicates", operation, name)
+
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
@@ -169,14 +208,27 @@ class GroupedStream:
                 )
             raise AttributeError(name)
 
-    def _result(self, method: str, operation: Operation, name: str | None, combine: bool = False) -> Result:
+    def _result(
+        self, method: str, operation: Operation, name: str | None, combine: bool = False, emit: Emit = "update"
+    ) -> Result:
         if name is not None:
             check_kind(f"{method}() got name=", name, str, 'one text, such as name="totals"')
             check_name(f"{method}() name", name)
         columns = self.columns
+        time = self.stream.event_time
         if columns is not None:
             check_operation(columns, self.key, operation)
-        return Result(self, operation, name=name, combine=combine and self.repartitions)
+            if isinstance(operation, DropDuplicates) and time is not None:
+                check_event_time(columns, time.column, "stream(event_time=...)")
+        check_time(time, self.key, self.window, operation, emit)
+        if time is not None and time.idle_ms is not None and self.repartitions:
+            raise ConfigurationError(
+                f"{method}() got rows of {self.stream.topic!r} with an idle_timeout, and the key {self.key!r} sends "
+                "them through an internal topic, behind which nobody knows whether nothing comes or the stage before it "
+                "is behind. Leave idle_timeout out; or, if the records' key is that column, name it in stream(key=...)."
+            )
+        timed = operation_in_time(operation, self.window, time, emit)
+        return Result(self, timed, name=name, combine=combine and self.repartitions and self.window is None)
 
     def _how_to_keep_order(self) -> str:
         return (

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Never
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.argument_check import check_kind
 from airflow_provider.streaming.column_check import RECORD, Columns, columns_after, find_column
+from airflow_provider.streaming.event_time import EventTime, event_time_of
 from airflow_provider.streaming.language.grouped import GroupedStream
 from airflow_provider.streaming.language.keyed_rows import KeyedRows
+from airflow_provider.streaming.language.result import Result
 from airflow_provider.streaming.language.selection import refuse_generator, selection
 from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.language.sql_text import is_column
 from airflow_provider.streaming.schema_check import check_schema
 from airflow_provider.streaming.steps import Filter, Select, Step, WithColumn
+from airflow_provider.streaming.windows import SessionWindow, Window
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -34,6 +37,7 @@ class Stream:
         schema: of the JSON value, in Spark DDL; None leaves the value as it is: ``key`` and ``value``, both BINARY.
         key: the column whose text is the records' key; None where there is none, or where it is not known.
         steps: narrow steps, in order.
+        event_time: of its rows; None where none is read.
     """
 
     topic: str
@@ -41,6 +45,7 @@ class Stream:
     schema: str | None = None
     key: str | None = None
     steps: tuple[Step, ...] = ()
+    event_time: EventTime | None = None
 
     @property
     def columns(self) -> Columns | None:
@@ -120,22 +125,60 @@ class Stream:
             "producers, and read that."
         )
 
-    def group_by(self, *columns: str, trust_partitioning: bool = False, partitions: int | None = None) -> GroupedStream:
-        """Keep state by one or several columns.
+    def group_by(
+        self,
+        *columns: str | Window | SessionWindow,
+        trust_partitioning: bool = False,
+        partitions: int | None = None,
+    ) -> GroupedStream:
+        """Keep state by one or several columns, and by windows of event time where they are given.
 
         Where the column is the records' key (`stream(key=...)`), their partitions are taken as they are, and checked.
         Else the rows go through an internal topic with the group as the key, exactly once.
 
         Args:
             columns: names. Several make a key that is the JSON array of their texts, such as ``["AT","2026-01-31"]``.
+                Besides, at most one ``window(...)`` or ``session_window(...)``.
             trust_partitioning: take it that all records of a group are in one partition, whatever their keys. Where
                 they are not, several tasks keep a part of the group's state each, and the results are wrong.
             partitions: of the internal topic, and so of the state; default as many as this stream's topic has.
 
         Raises:
-            ConfigurationError: a column does not exist or has no text of its own, or there is no internal topic.
+            ConfigurationError: a column does not exist or has no text of its own, the stream has no event time for the
+                window, or there is no internal topic.
         """
         return GroupedStream.of(self, columns, trust_partitioning, partitions)
+
+    def drop_duplicates(
+        self,
+        *columns: str,
+        within: str,
+        trust_partitioning: bool = False,
+        partitions: int | None = None,
+        name: str | None = None,
+    ) -> Result:
+        """Let a row through if none of its key came out whose event time is less than `within` away.
+
+        What comes out is the row, as a JSON object of all columns. What does not is counted as ``duplicates``, beside
+        the filters' counts. A row whose time lies before the watermark is dropped as late: what it would have to be
+        compared with is forgotten by then. So no two rows of a key come out that are less than `within` apart.
+
+        Behind an internal topic the first one is that which was written there first.
+
+        Args:
+            columns: the key; as of `group_by`.
+            within: how far apart the times of two rows of a key are at least that both come out, such as ``"1 hour"``.
+                For so long a key is kept.
+            trust_partitioning: as of `group_by`.
+            partitions: as of `group_by`.
+            name: of the store and of the internal topic, if there is one; default the sink's topic.
+
+        Raises:
+            ConfigurationError: as of `group_by`; or `within` is no duration, the stream has no event time, or its
+                columns are known to Spark alone.
+        """
+        grouped = GroupedStream.of(self, columns, trust_partitioning, partitions, method="drop_duplicates()")
+        return grouped.drop_duplicates(within=within, name=name)
 
     def sink(self, topic: str, key: str | None = None) -> Sink:
         """Write the rows to a topic, without any state: the value is a JSON object of all columns.
@@ -153,7 +196,15 @@ class Stream:
         return dataclasses.replace(self, steps=(*self.steps, step), key=key)
 
 
-def stream(topic: str, schema: str | None = None, key: str | None = None) -> Stream:
+def stream(
+    topic: str,
+    schema: str | None = None,
+    key: str | None = None,
+    *,
+    event_time: str | None = None,
+    watermark: str | None = None,
+    idle_timeout: str | None = None,
+) -> Stream:
     """The stream of a topic's records.
 
     ::
@@ -169,10 +220,19 @@ def stream(topic: str, schema: str | None = None, key: str | None = None) -> Str
         key: the column whose text is the records' key: all records with the same value are in one partition. Without
             it rows are brought together through an internal topic before they are grouped. Default none; ``key``
             where there is no schema.
+        event_time: the column that says when a record happened, as it is after the steps: a TIMESTAMP, or a BIGINT in
+            milliseconds since 1970. Default the record's own timestamp, ``_source.timestamp``, where `watermark` is
+            given.
+        watermark: for how long records are waited for that come late, such as ``"10 minutes"`` or ``"0 seconds"``: a
+            window is closed once the task has seen an event time that is so much later than the window's end. Windows
+            need it; None reads no event time.
+        idle_timeout: after how long without records the time of a partition goes on with the clock, such as
+            ``"5 minutes"``, so that what is open closes there too. Not where rows go through an internal topic. Default
+            never: time moves by records alone.
 
     Raises:
         ConfigurationError: an argument is no text, the schema has a column twice or a type that Spark does not have,
-            or there is no such column.
+            there is no such column, `watermark` is missing, or a duration is none.
     """
     check_kind("stream() got topic=", topic, str, "one text")
     for what, given in (("schema", schema), ("key", key)):
@@ -181,7 +241,12 @@ def stream(topic: str, schema: str | None = None, key: str | None = None) -> Str
     columns = columns_after(schema, ())
     if key is not None and columns is not None:
         find_column("stream(), as its key,", key, columns)
-    return Stream(topic, schema=schema, key="key" if schema is None and key is None else key)
+    return Stream(
+        topic,
+        schema=schema,
+        key="key" if schema is None and key is None else key,
+        event_time=event_time_of("stream()", event_time, watermark, idle_timeout),
+    )
 
 
 def _refuse_again(step: Select, columns: Columns) -> None:

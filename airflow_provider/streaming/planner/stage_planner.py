@@ -72,6 +72,7 @@ def _of_result(application_id: str, result: Result, topic: str, number: int) -> 
             key=grouped.key,
             trust_partitioning=grouped.trust_partitioning,
             operation=result.operation,
+            event_time=result.event_time,
             store=name,
             output_topic=topic,
         )
@@ -83,10 +84,11 @@ def _of_result(application_id: str, result: Result, topic: str, number: int) -> 
         name=f"{name}-repartition",
         source_topic=stream.topic,
         schema=stream.schema,
-        steps=grouped.steps,
+        steps=result.steps_before,
         key=grouped.key,
         trust_partitioning=True,
         operation=before,
+        event_time=result.event_time,
         store=None,
         output_topic=between,
         output_partitions=grouped.partitions,
@@ -99,6 +101,7 @@ def _of_result(application_id: str, result: Result, topic: str, number: int) -> 
         key=grouped.key,
         trust_partitioning=True,
         operation=behind,
+        event_time=result.time_behind,
         store=name,
         output_topic=topic,
     )

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from airflow_provider.errors import ConfigurationError, RecordTooLargeError
-from airflow_provider.streaming import StatefulJob, window
+from airflow_provider.streaming import StatefulJob, stream, window
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.event_time import EventTime
 from airflow_provider.streaming.operations.drop_duplicates import decode_times, encode_times
-from airflow_provider.testing import JobTester, check_batching
+from airflow_provider.testing import InputRecord, JobTester, check_batching
 
 Row = dict[str, Any]
 
@@ -170,6 +170,50 @@ def test_counts_of_filters_and_of_duplicates_stand_side_by_side() -> None:
         assert tester.counts.filtered == {"negative": 1, "duplicates": 1}
 
 
+EVENTS: Any = stream("events", schema=SCHEMA, key="id", event_time="at", watermark="0 seconds")
+
+
+def test_stream_without_duplicates_is_the_same_job() -> None:
+    rows = [event(0), event(1), event(HOUR, n=2), event(5), event(HOUR, "b", 3)]
+    with JobTester(StatefulJob("unique", EVENTS.drop_duplicates("id", within="1 hour").sink("out"))) as tester:
+        tester.pipe_inputs(rows)
+        assert [(o.key, o.value) for o in tester.read_output()] == [("a", rows[0]), ("a", rows[2]), ("b", rows[4])]
+        assert (tester.counts.filtered, tester.counts.late) == ({"duplicates": 1}, 1)
+
+
+@pytest.mark.parametrize("time", ["at", None], ids=["column", "of-the-record"])
+def test_rows_of_any_partition_meet_behind_an_internal_topic(time: str | None) -> None:
+    events = stream("events", schema=SCHEMA, event_time=time, watermark="10 minutes")
+    job = StatefulJob("unique", events.drop_duplicates("id", "n", within="1 hour").sink("out"))
+    given = [(0, "a", 1), (5, "b", 1), (9, "a", 1), (20, "a", 2), (HOUR, "a", 1)]
+    records = [
+        InputRecord(event(at, id, n), key=str(number), partition=number % 2, timestamp_ms=at)
+        for number, (at, id, n) in enumerate(given)
+    ]
+    assert [stage.name for stage in job.stages] == ["out-repartition", "out"]
+    with JobTester(job, partitions=2) as tester:
+        for record in records:
+            tester.pipe_input(record)
+        found = {(o.key, o.value["at"]) for o in tester.read_output()}
+        assert found == {('["a","1"]', 0), ('["b","1"]', 5), ('["a","2"]', 20), ('["a","1"]', HOUR)}
+        assert tester.counts.filtered == {"duplicates": 1}
+        tester.promote_standby()
+        tester.pipe_input(InputRecord(event(HOUR + 1), key="x", timestamp_ms=HOUR + 1))
+        assert tester.counts.filtered == {"duplicates": 2}
+
+
+def test_record_of_several_rows_is_a_duplicate_when_none_of_them_comes_out() -> None:
+    visits = stream("visits", schema="id STRING, ats ARRAY<BIGINT>", event_time="at", watermark="0 seconds", key="id")
+    times = visits.select("id", "explode(ats) AS at")
+    job = StatefulJob("unique", times.drop_duplicates("id", within="1 hour").sink("out"))
+    with JobTester(job) as tester:
+        for ats in ([0, 1], [2, 3], [4, HOUR], [5, HOUR + 1], [6, 7]):
+            tester.pipe_input({"id": "a", "ats": ats})
+        assert [o.value["at"] for o in tester.read_output()] == [0, HOUR]
+        # The fourth has a row that is late and one that is a duplicate.
+        assert (tester.counts.filtered, tester.counts.late) == ({"no_at": 0, "duplicates": 2}, 1)
+
+
 def test_job_says_what_it_does() -> None:
     text = "drop_duplicates(at, within 1 hour) (else counted: duplicates)"
     assert text in job_of().describe()
@@ -188,6 +232,10 @@ def test_times_come_back() -> None:
         (lambda: job_of().aggregate(F.count()), "has an operation already"),
         (lambda: job_of().group_by("n"), "got 'n' after 'id'"),
         (lambda: job_of().group_by("id", window("at", "1 hour")), "a time of its own"),
+        (lambda: EVENTS.drop_duplicates("di", within="1 hour"), r"drop_duplicates\(\) names the column 'di'.*'id'"),
+        (lambda: EVENTS.drop_duplicates("id", window("at", "1 hour"), within="1 hour"), "a time of its own"),
+        (lambda: EVENTS.drop_duplicates("id", within="1 hour").filter("n > 0", name="n"), "no further steps yet"),
+        (lambda: stream("e", schema=SCHEMA).drop_duplicates("id", within="1 hour"), "an event time"),
         (
             lambda: StatefulJob("u").source("e", watermark="1 hour").drop_duplicates("key", within="1 hour"),
             "writes all columns",

@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError
 from airflow_provider.state.store import Store
-from airflow_provider.streaming import StatefulJob, session_window, window
+from airflow_provider.streaming import StatefulJob, session_window, stream, window
 from airflow_provider.streaming import functions as F
 from airflow_provider.testing import InputRecord, JobTester
 from airflow_provider.testing.in_memory_clients import InMemoryWriter
@@ -170,6 +170,18 @@ def test_each_partition_waits_for_itself() -> None:
         assert closed(tester) == [("a@1970-01-01T00:00:00.000Z", 1)]
 
 
+def counted_of(key: str) -> Any:
+    events = stream("e", SCHEMA, event_time="at", watermark="0 seconds", idle_timeout="1 minute", key="id")
+    return events.group_by(key, window("at", "1 minute")).aggregate(F.count().alias("n"), emit="close")
+
+
+def test_stream_has_an_idle_timeout_where_its_records_are_taken_as_they_lie() -> None:
+    with JobTester(StatefulJob("idle", counted_of("id").sink("out"))) as tester:
+        tester.pipe_input(event(0))
+        tester.advance_wall_clock("2 minutes")
+        assert closed(tester) == [("a@1970-01-01T00:00:00.000Z", 1)]
+
+
 @dataclass
 class Reference:
     """One row or one wait after the other, as the page on semantics says it; a wait is long enough to end all."""
@@ -234,6 +246,7 @@ def test_result_does_not_depend_on_where_micro_batches_end_between_two_waits() -
         (lambda: StatefulJob("i").source("e", idle_timeout="5 minutes"), "'5 minutes' without watermark="),
         (lambda: source(idle_timeout="soon"), r"source\(idle_timeout=...\) got 'soon'"),
         (lambda: source(idle_timeout="0 seconds"), "more than 0"),
+        (lambda: counted_of("at"), "behind which nobody knows"),
     ],
 )
 def test_timeout_that_is_none_is_refused(make: Any, why: str) -> None:
