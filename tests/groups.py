@@ -18,6 +18,7 @@ GROUPS: Final = {
     "spark": (
         "tests/integration/chaos/test_chaos.py",
         "tests/integration/streaming/test_changed_job.py",
+        "tests/integration/streaming/test_idle_time.py",
         "tests/integration/streaming/test_large_backlog.py",
         "tests/integration/streaming/test_living_source.py",
         "tests/integration/streaming/test_query_errors.py",
@@ -49,6 +50,7 @@ LONG: Final = (
     "tests/integration/demo/test_demo.py",
     "tests/integration/streaming/test_broker_outage.py",
     "tests/integration/streaming/test_changed_job.py",
+    "tests/integration/streaming/test_idle_time.py",
     "tests/integration/streaming/test_instance_drills.py",
     "tests/integration/streaming/test_instances.py",
     "tests/integration/streaming/test_large_backlog.py",

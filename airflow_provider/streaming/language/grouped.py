@@ -224,8 +224,9 @@ class GroupedStream:
         if time is not None and time.idle_ms is not None and self.repartitions:
             raise ConfigurationError(
                 f"{method}() got rows of {self.stream.topic!r} with an idle_timeout, and the key {self.key!r} sends "
-                "them through an internal topic, behind which nobody knows whether nothing comes or the stage before it "
-                "is behind. Leave idle_timeout out; or, if the records' key is that column, name it in stream(key=...)."
+                "them through an internal topic, behind which nobody knows whether nothing comes or the stage before "
+                "it is behind. Leave idle_timeout out; or, if the records' key is that column, name it in "
+                "stream(key=...)."
             )
         timed = operation_in_time(operation, self.window, time, emit)
         return Result(self, timed, name=name, combine=combine and self.repartitions and self.window is None)
