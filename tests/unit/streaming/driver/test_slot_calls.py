@@ -101,6 +101,21 @@ def test_error_is_reported_with_the_tasks_of_the_goal(tmp_path: Path) -> None:
     assert calls.report.called_at == 0.0
 
 
+def test_worker_is_told_which_tasks_have_no_input_unless_that_is_because_nothing_is_processed(
+    plans: list[SlotPlan], tmp_path: Path
+) -> None:
+    goal, idle = Goal(SlotGoal((plan(0),))), frozenset([TaskId(0, 0)])
+    spark: Any = FakeSpark(status_of(0))
+    calls = SlotCalls(spark, compiled_job().specs, settings_in(tmp_path), 0, goal, lambda _: None, idle=lambda: idle)
+
+    calls.round()
+    assert plans[-1].idle == idle
+
+    goal.goal = SlotGoal((plan(0),), paused=True)
+    calls.round()
+    assert plans[-1].idle == frozenset()
+
+
 def test_batch_brings_rows_of_the_tasks_that_are_still_active_here(plans: list[SlotPlan], tmp_path: Path) -> None:
     spark = FakeSpark(status_of(0), status_of(1, TaskState.RESTORING))
     calls = calls_of(spark, Goal(SlotGoal((plan(0), plan(1), plan(2, STANDBY)))), tmp_path)
