@@ -11,12 +11,14 @@ from typing import Any, Final
 from airflow_provider.cli.cluster import add_application_options, cluster_of
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.nested_text import nested_text
+from airflow_provider.cli.start_timeout_option import add_start_timeout
 from airflow_provider.cli.status import look
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.deployment import Deployment
 from airflow_provider.control.incident import IncidentRecord
+from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import ConfigurationError, InstanceError
@@ -33,13 +35,14 @@ def add_describe(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add_application_options(describing)
     describing.add_argument("what", nargs="?", metavar="INSTANCE|TASK", help="such as a, or 0_3; nothing for all")
     describing.add_argument("--listen", type=float, default=5.0, metavar="SECONDS", help="for heartbeats (%(default)g)")
+    add_start_timeout(describing)
     describing.add_argument("--json", action="store_true", help="for programs")
     describing.set_defaults(act=_act)
 
 
 def _act(asked: argparse.Namespace) -> int:
     with ControlReader(cluster_of(asked), asked.application_id) as reader:
-        state = look(reader, asked.listen)
+        state = look(reader, asked.listen, Timeouts(start_s=asked.start_timeout))
     known = describe(state.view, state.silent, asked.what)
     print(json.dumps(known, indent=2) if asked.json else nested_text(known))
     return ExitStatus.FINE

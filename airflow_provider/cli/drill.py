@@ -16,6 +16,7 @@ from airflow_provider.cli.drill_answer import DrillAnswer
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.history_note import note
 from airflow_provider.cli.named_instance import check_instance
+from airflow_provider.cli.start_timeout_option import add_start_timeout
 from airflow_provider.cli.waiting import await_condition, say, say_waiting
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.error_text import error_text
@@ -100,6 +101,7 @@ def add_drill(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     drill.add_argument(
         "--recovery-timeout", type=float, default=1800.0, metavar="SECONDS", help="for the recovery (%(default)g)"
     )
+    add_start_timeout(drill)
     drill.add_argument("--json", action="store_true", help="for programs")
     drill.set_defaults(act=_act)
 
@@ -123,6 +125,7 @@ class _Drill:
         self._application_id: str = asked.application_id
         self._cluster: KafkaConnection = cluster_of(asked)
         self._kind = DrillKind(asked.kind)
+        self._timeouts = Timeouts(start_s=asked.start_timeout)
         self._run_id = f"command-line-{time.time_ns()}"
 
     def run(self) -> int:
@@ -144,7 +147,7 @@ class _Drill:
                         publisher,
                         f"{self._run_id}/drill",
                         self._asked.instance,
-                        Timeouts(),
+                        self._timeouts,
                         history,
                         self._kind,
                         self._asked.max_rto,
@@ -218,7 +221,7 @@ class _Drill:
         if unresolved := [record.incident.id for record in view.unresolved_incidents]:
             return f"incidents are open: {', '.join(unresolved)}"
         try:
-            healthy = view.healthy(Timeouts())
+            healthy = view.healthy(self._timeouts)
             hit = choose_hit(view, self._kind, self._asked.instance, healthy)
             problems = disk_problems(view, self._kind, hit, healthy)
         except (InstanceError, AssignmentError) as refusal:
@@ -256,7 +259,7 @@ class _Drill:
                 master=self._asked.master,
                 num_standby_replicas=self._asked.standbys,
                 store=self._asked.store,
-                timeouts=Timeouts(),
+                timeouts=self._timeouts,
                 say=say,
             ).give(self._asked.recovery_timeout)
         else:
