@@ -57,7 +57,7 @@ class Stage:
 
     def kill_instance(self, name: str) -> None:
         os.killpg(os.getpgid(self.view().statuses[name].process.pid), signal.SIGKILL)
-        wait_until(lambda: self.view().statuses[name].state is InstanceState.ENDED, 20, "the launcher to tell the end")
+        wait_until(lambda: self.view().statuses[name].state is InstanceState.ENDED, 60, "the launcher to tell the end")
 
     def actives(self) -> set[str | None]:
         assignment = self.view().assignment
@@ -76,7 +76,7 @@ class Stage:
         """Of every failover and of every repair."""
         return [run["state"] for dag_id in (FAILOVER, REPAIR) for run in self.client.runs(dag_id)]
 
-    def wait_until_answered(self, instance: str, deadline_s: float = 150.0) -> None:
+    def wait_until_answered(self, instance: str, deadline_s: float = 420.0) -> None:
         """Every run ended well, one record answers the incident, and the application is whole."""
 
         def over() -> bool:
@@ -127,7 +127,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
                 "conf": {"spark.jars": "none.jar"},
             }
             client.trigger(DEPLOY, "deploy", conf)
-            assert end_of_run(client, DEPLOY, "deploy", 180) == "success"
+            assert end_of_run(client, DEPLOY, "deploy", 600) == "success"
             yield Stage(service, client, broker, connection, gate)
 
 
@@ -138,7 +138,7 @@ def wait_for_deferred(stage: Stage, runs_before: set[str]) -> str:
         waiting = {run for run, state in stage.states(REPAIR, "deploy_replacement").items() if state == "deferred"}
         return next(iter(waiting - runs_before), None)
 
-    run = wait_until(look, 90, "the repair to wait for the replacement", poll_s=0.3)
+    run = wait_until(look, 240, "the repair to wait for the replacement", poll_s=0.3)
     assert run is not None
     return run
 
@@ -168,7 +168,7 @@ def test_killed_worker_and_a_second_run_come_to_one_answer(stage: Stage) -> None
         os.killpg(os.getpgid(pid), signal.SIGKILL)
         stage.client.trigger(FAILOVER, "by-hand", {"application_id": ID})
         wait_until(
-            lambda: stage.states(FAILOVER, "fail_over").get("by-hand") == "running", 60, "the task to run", poll_s=0.2
+            lambda: stage.states(FAILOVER, "fail_over").get("by-hand") == "running", 180, "the task to run", poll_s=0.2
         )
         stage.service.kill_busy_workers()
     finally:
@@ -177,10 +177,10 @@ def test_killed_worker_and_a_second_run_come_to_one_answer(stage: Stage) -> None
     def watched() -> bool:
         return len([r for r in stage.view().incidents.values() if r.incident.instance == "a"]) == 2
 
-    wait_until(watched, 90, "the second end of the instance to be answered", poll_s=0.5)
+    wait_until(watched, 240, "the second end of the instance to be answered", poll_s=0.5)
     wait_until(
         lambda: all(state in ("success", "failed") for state in stage.run_states()) and whole(stage),
-        150,
+        420,
         "all runs to end",
         poll_s=0.5,
     )
