@@ -66,9 +66,10 @@ def inject_fault(
     noted = publisher.view.faults.get(fault_id)
     if noted is not None:
         return noted
-    fault = plan_fault(publisher.view, fault_id, instance, timeouts, history, kind, now_ms(), max_rto_s, outputs)
+    at_ms = now_ms()
+    fault = plan_fault(publisher.view, fault_id, instance, timeouts, history, kind, at_ms, max_rto_s, outputs)
     # Only here, in what a fenced publisher has read to its end, can two drills that begin at once see each other.
-    if (why := weakness(publisher.view, timeouts, history, num_standby_replicas)) is not None:
+    if (why := weakness(publisher.view, timeouts, history, at_ms, num_standby_replicas)) is not None:
         raise InstanceError(
             f"{publisher.view.application_id!r} is not ready for a drill any more, so nothing was done: {why}. Drill "
             "again once it is whole."
