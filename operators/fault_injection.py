@@ -101,7 +101,8 @@ class InjectFaultOperator(ControlOperator):
         history = self.hook.read_history(self.application_id)
         fault_id = self.task_of_run(context)
         outputs = None if parse_flag("shared_sink", self.shared_sink) else self._take_cut(fault_id)
-        fault = self.publish_by(lambda publisher: self._inject(publisher, fault_id, history, outputs))
+        by = str(context["run_id"])
+        fault = self.publish_by(lambda publisher: self._inject(publisher, fault_id, history, outputs, by))
         return self.wait_for(fault_taken(fault))
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -149,13 +150,14 @@ class InjectFaultOperator(ControlOperator):
         fault_id: str,
         history: Sequence[HistoryRecord],
         outputs: OutputCut | None,
+        by: str,
     ) -> InjectedFault:
         known = fault_id in publisher.view.faults
         promised = parse_if_given(parse_seconds, "max_rto_s", self.max_rto_s)
         kind = parse_drill_kind(self.kind)
         standbys = parse_if_given(parse_whole, "num_standby_replicas", self.num_standby_replicas)
         fault = inject_fault(
-            publisher, fault_id, self.instance or None, self.timeouts, history, kind, promised, outputs, standbys
+            publisher, fault_id, self.instance or None, self.timeouts, history, kind, promised, outputs, standbys, by=by
         )
         what = "An earlier try asked %s (incarnation %d)" if known else "Asked %s (incarnation %d)"
         self.log.info(f"{what} for a drill that %s", fault.instance, fault.incarnation, fault.spec.does)

@@ -124,6 +124,7 @@ class _Drill:
         self._cluster: KafkaConnection = cluster_of(asked)
         self._kind = DrillKind(asked.kind)
         self._run_id = f"command-line-{time.time_ns()}"
+        self._fault_id = f"{self._run_id}/drill"
 
     def run(self) -> int:
         # 1. be ready
@@ -142,7 +143,7 @@ class _Drill:
                     self._application_id,
                     lambda publisher: inject_fault(
                         publisher,
-                        f"{self._run_id}/drill",
+                        self._fault_id,
                         self._asked.instance,
                         Timeouts(),
                         history,
@@ -150,6 +151,7 @@ class _Drill:
                         self._asked.max_rto,
                         outputs,
                         self._asked.standbys,
+                        by=self._run_id,
                     ),
                 )
             except (InstanceError, AssignmentError) as refusal:
@@ -171,7 +173,6 @@ class _Drill:
         except (InstanceError, AssignmentError) as refusal:
             self._skipped(str(refusal))
             return None
-        write_history(self._cluster, self._application_id, drill_record(self._application_id, fault, self._run_id))
         say(f"{fault.kind.value} on {', '.join(fault.processes)}: task {', '.join(map(str, fault.tasks)) or 'none'}")
         # 3. wait for the failover, 4. check the recovery
         error: StatefulStreamsError | None = None
@@ -280,8 +281,9 @@ class _Drill:
             return reader.read_to_end()
 
     def _skipped(self, why: str) -> int:
+        # Under the fault's id: where the instance has refused it, the record that was open is ended.
         record = skipped_drill_record(
-            self._application_id, f"{self._run_id}/skipped", self._run_id, self._kind, reason=why, at_ms=now_ms()
+            self._application_id, self._fault_id, self._run_id, self._kind, reason=why, at_ms=now_ms()
         )
         note(self._cluster, self._application_id, record)
         print(json.dumps(history_plain(record), indent=2) if self._asked.json else f"skipped: {record.reason}")

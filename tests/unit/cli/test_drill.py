@@ -214,6 +214,29 @@ def test_drill_that_is_broken_off_after_its_fault_is_noted_as_failed_and_gives_s
     assert broken.given_standbys == 1
 
 
+def test_drill_that_its_instance_refuses_ends_the_record_that_its_fault_left_open(
+    noted: list[HistoryRecord], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def publish(_cluster: object, _application_id: str, act: Callable[[object], InjectedFault]) -> InjectedFault:
+        return act(SimpleNamespace())
+
+    def inject(_publisher: object, fault_id: str, *_: object, **more: str) -> InjectedFault:
+        asked.extend((fault_id, more["by"]))
+        return dataclasses.replace(FAULT, id=fault_id)
+
+    Broken(monkeypatch, "fault", refuse)
+    monkeypatch.setattr(cli_drill, "publish_by", publish)
+    monkeypatch.setattr(cli_drill, "inject_fault", inject)
+
+    assert main(["drill", "orders", "--shared-sink", "--answer"]) == ExitStatus.SKIPPED
+
+    (record,) = noted
+    assert [record.id, record.by] == asked
+    assert (record.outcome, record.ended_at_ms is not None) == (HistoryOutcome.SKIPPED, True)
+
+
 def test_blackout_that_cannot_be_read_is_a_wrong_argument(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["drill", "orders", "--blackout", "monday"])

@@ -29,8 +29,10 @@ class Publisher:
 
     def __init__(self, view: ControlView) -> None:
         self.view = view
+        self.history: list[HistoryRecord] = []
 
     def publish(self, _: None, *beside: Any) -> None:
+        self.history += [value for value in beside if isinstance(value, HistoryRecord)]
         self.view.faults |= {value.id: value for value in beside if isinstance(value, InjectedFault)}
 
 
@@ -55,7 +57,7 @@ def inject(
     standbys: int | None = 1,
 ) -> InjectedFault:
     publisher = cast(AssignmentPublisher, Publisher(view))
-    return inject_fault(publisher, fault_id, on, Timeouts(), history, kind, num_standby_replicas=standbys)
+    return inject_fault(publisher, fault_id, on, Timeouts(), history, kind, num_standby_replicas=standbys, by="r")
 
 
 def drilled(kind: DrillKind, on: str = "a") -> tuple[ControlView, InjectedFault]:
@@ -82,6 +84,15 @@ def test_another_try_of_the_same_drill_finds_its_fault(kind: DrillKind) -> None:
     fault = inject(view, "first", kind, "a")
 
     assert inject(view, "first", kind, "a") == fault
+
+
+def test_drill_is_in_the_history_with_its_fault_or_not_at_all() -> None:
+    publisher = Publisher(whole())
+
+    fault = inject_fault(cast(AssignmentPublisher, publisher), "first", "a", Timeouts(), (), DrillKind.CRASH, by="r")
+
+    assert publisher.history == [drill_record("app", fault, "r")]
+    assert publisher.history[0].outcome is HistoryOutcome.OPEN
 
 
 def incident(resolved_at_ms: int | None) -> IncidentRecord:
