@@ -31,6 +31,7 @@ from airflow_provider.control.drills.fault_injection import inject_fault
 from airflow_provider.control.drills.injected_fault import InjectedFault
 from airflow_provider.control.drills.judgement import judge_when_measured, judged_record
 from airflow_provider.control.drills.kind import DRILLS, DrillKind
+from airflow_provider.control.drills.named_store import check_store
 from airflow_provider.control.drills.output_counter import count_outputs, take_cut
 from airflow_provider.control.drills.output_cut import OutputCut, check_outputs
 from airflow_provider.control.drills.waits import fault_over, fault_taken, redundancy_back
@@ -53,6 +54,7 @@ from airflow_provider.errors import (
     StatefulStreamsError,
 )
 from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.topic_admin import TopicAdmin
 
 __all__ = ["add_drill", "drill_text", "exit_status_of", "not_whole"]
 
@@ -129,6 +131,7 @@ class _Drill:
     def run(self) -> int:
         # 1. be ready
         check_instance(self._read(), self._asked.instance)
+        check_store(TopicAdmin(self._cluster), self._application_id, self._asked.store)
         if (why := blackout_at(self._asked.blackout, datetime.fromtimestamp(now_ms() / 1000, UTC))) is not None:
             return self._skipped(why)
         history = read_history(self._cluster, self._application_id)  # a drill is there to leave a record

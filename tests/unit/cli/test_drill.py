@@ -20,7 +20,7 @@ from airflow_provider.control.drills.kind import DrillKind
 from airflow_provider.control.history.output_check import OutputCheck, OutputCount
 from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord, RtoParts
 from airflow_provider.control.view import ControlView
-from airflow_provider.errors import BrokerUnreachableError, DeadlineError, InstanceError
+from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, DeadlineError, InstanceError
 from tests.builders import active, assigned, instance, standby, view_of
 
 
@@ -101,6 +101,7 @@ def noted(monkeypatch: pytest.MonkeyPatch) -> list[HistoryRecord]:
 
     whole = WaitResult(outcome=Outcome.MET, waited_for="", waited_s=0.0, seen="")
     monkeypatch.setattr(cli_drill, "ControlReader", Reader)
+    monkeypatch.setattr(cli_drill, "check_store", lambda *_: None)
     monkeypatch.setattr(cli_drill, "read_history", lambda *_: ())
     monkeypatch.setattr(cli_drill, "wait_for", lambda *_, **__: whole)
     monkeypatch.setattr(cli_drill, "note", note)
@@ -128,6 +129,23 @@ def test_failure_that_nothing_would_answer_is_not_made(
 
     (record,) = noted
     assert (record.outcome, str(record.reason).startswith(reason)) == (HistoryOutcome.SKIPPED, True)
+
+
+def test_store_that_there_is_not_is_refused_before_anything_is_done(
+    noted: list[HistoryRecord], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    def check(_admin: object, application_id: str, store: str) -> None:
+        asked.extend((application_id, store))
+        raise ConfigurationError("no such store")
+
+    monkeypatch.setattr(cli_drill, "check_store", check)
+    monkeypatch.setattr(cli_drill, "publish_by", lambda *_: pytest.fail("a fault was injected"))
+
+    assert main(["drill", "orders", "--store", "stte", "--answer"]) == ExitStatus.ERROR
+
+    assert (asked, noted) == (["orders", "stte"], [])
 
 
 FAULT = InjectedFault(
