@@ -32,6 +32,7 @@ from airflow_provider.control.drills.fault_injection import inject_fault
 from airflow_provider.control.drills.injected_fault import InjectedFault
 from airflow_provider.control.drills.judgement import judge_when_measured, judged_record
 from airflow_provider.control.drills.kind import DRILLS, DrillKind
+from airflow_provider.control.drills.named_store import check_store
 from airflow_provider.control.drills.output_counter import count_outputs, take_cut
 from airflow_provider.control.drills.output_cut import OutputCut, check_outputs
 from airflow_provider.control.drills.waits import fault_over, fault_taken, redundancy_back
@@ -54,6 +55,7 @@ from airflow_provider.errors import (
     StatefulStreamsError,
 )
 from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.topic_admin import TopicAdmin
 
 __all__ = ["add_drill", "drill_text", "exit_status_of", "not_whole"]
 
@@ -127,10 +129,12 @@ class _Drill:
         self._kind = DrillKind(asked.kind)
         self._timeouts = Timeouts(start_s=asked.start_timeout)
         self._run_id = f"command-line-{time.time_ns()}"
+        self._fault_id = f"{self._run_id}/drill"
 
     def run(self) -> int:
         # 1. be ready
         check_instance(self._read(), self._asked.instance)
+        check_store(TopicAdmin(self._cluster), self._application_id, self._asked.store)
         if (why := blackout_at(self._asked.blackout, datetime.fromtimestamp(now_ms() / 1000, UTC))) is not None:
             return self._skipped(why)
         history = read_history(self._cluster, self._application_id)  # a drill is there to leave a record
@@ -145,7 +149,7 @@ class _Drill:
                     self._application_id,
                     lambda publisher: inject_fault(
                         publisher,
-                        f"{self._run_id}/drill",
+                        self._fault_id,
                         self._asked.instance,
                         self._timeouts,
                         history,
@@ -153,6 +157,7 @@ class _Drill:
                         self._asked.max_rto,
                         outputs,
                         self._asked.standbys,
+                        by=self._run_id,
                     ),
                 )
             except (InstanceError, AssignmentError) as refusal:
@@ -174,7 +179,6 @@ class _Drill:
         except (InstanceError, AssignmentError) as refusal:
             self._skipped(str(refusal))
             return None
-        write_history(self._cluster, self._application_id, drill_record(self._application_id, fault, self._run_id))
         say(f"{fault.kind.value} on {', '.join(fault.processes)}: task {', '.join(map(str, fault.tasks)) or 'none'}")
         # 3. wait for the failover, 4. check the recovery
         error: StatefulStreamsError | None = None
@@ -283,8 +287,9 @@ class _Drill:
             return reader.read_to_end()
 
     def _skipped(self, why: str) -> int:
+        # Under the fault's id: where the instance has refused it, the record that was open is ended.
         record = skipped_drill_record(
-            self._application_id, f"{self._run_id}/skipped", self._run_id, self._kind, reason=why, at_ms=now_ms()
+            self._application_id, self._fault_id, self._run_id, self._kind, reason=why, at_ms=now_ms()
         )
         note(self._cluster, self._application_id, record)
         print(json.dumps(history_plain(record), indent=2) if self._asked.json else f"skipped: {record.reason}")
