@@ -32,6 +32,8 @@ __all__ = ["KafkaStreamsHook"]
 
 _APACHE_KAFKA: Final = "kafka"
 """The type of the apache-kafka provider's connections, which need not be installed here."""
+_EXTRAS: Final = ("bootstrap_servers", "security_protocol", "sasl_mechanism", "ssl_ca_location")
+"""What a connection of this package's type can say beside host, port, login and password."""
 
 
 class KafkaStreamsHook(BaseHook):
@@ -39,7 +41,7 @@ class KafkaStreamsHook(BaseHook):
 
     The connection's host and port are the bootstrap server; several are named in the extra ``bootstrap_servers``,
     which wins. Login and password are those of SASL. Further extras: ``security_protocol``, ``sasl_mechanism``,
-    ``ssl_ca_location``.
+    ``ssl_ca_location``; any other is refused.
 
     A connection of type ``kafka``, of the apache-kafka provider, serves as well: its extras are a client's
     configuration in librdkafka's words (`kafka.client_config.connection_from_config`).
@@ -62,7 +64,7 @@ class KafkaStreamsHook(BaseHook):
         """The cluster.
 
         Raises:
-            ConfigurationError: the connection lacks something.
+            ConfigurationError: the connection lacks something, or sets what no client is given.
         """
         return _to_kafka(self.get_connection(self.kafka_conn_id))
 
@@ -220,6 +222,12 @@ def _to_kafka(connection: Connection) -> KafkaConnection:
     extra: dict[str, Any] = connection.extra_dejson
     if connection.conn_type == _APACHE_KAFKA:
         return connection_from_config(extra, f"Connection {connection.conn_id!r} of type '{_APACHE_KAFKA}'")
+    # Left aside, one could make the connection less safe than its owner thinks. The values may be secret.
+    if unknown := sorted(extra.keys() - set(_EXTRAS)):
+        raise ConfigurationError(
+            f"Connection {connection.conn_id!r} of type '{connection.conn_type}' sets {', '.join(unknown)}, which no "
+            f"client is given: its extras can be {', '.join(_EXTRAS)}. Remove the others."
+        )
     servers = extra.get("bootstrap_servers")
     if not servers and connection.host:
         servers = ",".join(
