@@ -8,6 +8,7 @@ from typing import Any, Final
 from airflow.sdk import Param
 
 from airflow_provider.control.drills.kind import DRILLS, DrillKind
+from airflow_provider.control.liveness import Timeouts
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.kafka.names import NAME_PATTERN
 
@@ -118,7 +119,7 @@ def seconds_field(default: int, title: str, *, minimum: int = 10) -> Param:
 
 def start_timeout_field() -> Param:
     """``start_timeout_s``: how long an instance may take to start."""
-    return seconds_field(180, "Start within")
+    return seconds_field(int(Timeouts.start_s), "Start within")
 
 
 def warm_timeout_field() -> Param:

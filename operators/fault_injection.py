@@ -23,6 +23,7 @@ from airflow_provider.operators.control import ControlOperator
 if TYPE_CHECKING:
     from airflow_provider.control.drills.output_cut import OutputCut
     from airflow_provider.control.publisher import AssignmentPublisher
+    from airflow_provider.control.view import ControlView
 
 __all__ = ["InjectFaultOperator"]
 
@@ -58,6 +59,7 @@ class InjectFaultOperator(ControlOperator):
         AssignmentError: nothing is assigned yet.
         InstanceError: no instance lives, the named one does not, or it refuses; or another drill's fault is not over,
             an incident is open, or a task lacks a warm standby.
+        ConfigurationError: the application has no such store. Nothing was done.
         DeadlineError: it did not do it in time.
         TopicMissingError: the application has no control topics, or no history.
         FencedError: other publishers took over again and again.
@@ -100,8 +102,14 @@ class InjectFaultOperator(ControlOperator):
         """Choose and command, unless an earlier try did; wait."""
         history = self.hook.read_history(self.application_id)
         fault_id = self.task_of_run(context)
-        outputs = None if parse_flag("shared_sink", self.shared_sink) else self._take_cut(fault_id)
-        fault = self.publish_by(lambda publisher: self._inject(publisher, fault_id, history, outputs))
+        view = self.hook.read(self.application_id)
+        outputs = None
+        if fault_id not in view.faults:  # else an earlier try has looked, and noted what it found
+            self.hook.check_store(self.application_id, self.store)
+            if not parse_flag("shared_sink", self.shared_sink):
+                outputs = self._take_cut(view)
+        by = str(context["run_id"])
+        fault = self.publish_by(lambda publisher: self._inject(publisher, fault_id, history, outputs, by))
         return self.wait_for(fault_taken(fault))
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -133,10 +141,9 @@ class InjectFaultOperator(ControlOperator):
         plain: dict[str, Any] = to_plain(fault)
         return plain
 
-    def _take_cut(self, fault_id: str) -> OutputCut | None:
-        """What had been written before the fault, for the check; an earlier try has noted it."""
-        view = self.hook.read(self.application_id)
-        if fault_id in view.faults or view.assignment is None:
+    def _take_cut(self, view: ControlView) -> OutputCut | None:
+        """What had been written before the fault, for the check."""
+        if view.assignment is None:
             return None
         outputs = self.hook.take_cut(self.application_id, self.store, sorted(view.assignment.tasks))
         if outputs.unmeasured is not None:
@@ -149,13 +156,14 @@ class InjectFaultOperator(ControlOperator):
         fault_id: str,
         history: Sequence[HistoryRecord],
         outputs: OutputCut | None,
+        by: str,
     ) -> InjectedFault:
         known = fault_id in publisher.view.faults
         promised = parse_if_given(parse_seconds, "max_rto_s", self.max_rto_s)
         kind = parse_drill_kind(self.kind)
         standbys = parse_if_given(parse_whole, "num_standby_replicas", self.num_standby_replicas)
         fault = inject_fault(
-            publisher, fault_id, self.instance or None, self.timeouts, history, kind, promised, outputs, standbys
+            publisher, fault_id, self.instance or None, self.timeouts, history, kind, promised, outputs, standbys, by=by
         )
         what = "An earlier try asked %s (incarnation %d)" if known else "Asked %s (incarnation %d)"
         self.log.info(f"{what} for a drill that %s", fault.instance, fault.incarnation, fault.spec.does)

@@ -37,7 +37,8 @@ class AskAboutHeldTasksOperator(HITLOperator):
     triggerer (see https://airflow.apache.org/docs/apache-airflow/stable/tutorial/hitl.html).
 
     It is asked once, whatever ``retries`` says: tries are for what goes wrong before it is asked, and for carrying an
-    answer out, which they keep. A person who clears the task is asked anew.
+    answer out, which they keep. A person who clears the task is asked anew. So is one whose answer was with a worker
+    that was lost before it began: Airflow does not show a task what an earlier try was answered.
 
     Args:
         application_id: the application.

@@ -13,6 +13,7 @@ GROUPS: Final = {
     "airflow": (
         "tests/dags/test_airflow_killed_during_failover.py",
         "tests/dags/test_deploy_and_fail_over.py",
+        "tests/dags/test_held_task_question.py",
         "tests/integration/demo/test_demo.py",
     ),
     "spark": (
@@ -45,6 +46,7 @@ GROUPS: Final = {
 }
 LONG: Final = (
     "tests/dags/test_airflow_killed_during_failover.py",
+    "tests/dags/test_held_task_question.py",
     "tests/dags/test_stream_dags.py",
     "tests/integration/chaos/test_chaos.py",
     "tests/integration/demo/test_demo.py",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from tests.instances import end_instances
 
 _SCRIPT = '#!/bin/sh\nfor a in "$@"; do case "$a" in *.py) exec "$PYSPARK_PYTHON" "$a";; esac; done\n'
 
@@ -29,6 +30,4 @@ def spark_submit_stub(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     try:
         yield run_dir
     finally:
-        for file in run_dir.glob("*/process_group"):
-            with suppress(ProcessLookupError):
-                os.killpg(int(file.read_text()), signal.SIGKILL)
+        end_instances(run_dir)

@@ -13,12 +13,11 @@ from airflow_provider.changelog.batch import ChangelogBatch
 from airflow_provider.changelog.restore_settings import RestoreSettings
 from airflow_provider.errors import (
     BrokerUnreachableError,
-    ConfigurationError,
     StatefulStreamsError,
     StoreOutdatedError,
     TopicMissingError,
 )
-from airflow_provider.kafka.broker_error import damage, refusal, refusal_to_describe
+from airflow_provider.kafka.broker_error import damage, refusal, refused_topic
 from airflow_provider.kafka.connection import KafkaConnection
 
 __all__ = ["ChangelogEnds", "ChangelogPartition", "ChangelogReader"]
@@ -157,7 +156,7 @@ class ChangelogReader:
         except KafkaException as error:
             what = f"Reading {partition[0]}[{partition[1]}]"
             if error.args[0].code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION):
-                if (refused := self._refusal_to_describe(partition[0], what, timeout_s)) is not None:
+                if (refused := refused_topic(self.consumer, partition[0], what, timeout_s)) is not None:
                     raise refused from error
                 raise TopicMissingError(
                     f"Changelog {partition[0]}[{partition[1]}] does not exist. If the application never ran, run "
@@ -173,12 +172,6 @@ class ChangelogReader:
                 f"{timeout_s:g} s ({error.args[0].str()}): check that the brokers answer."
             ) from error
         return int(low), int(high)
-
-    def _refusal_to_describe(self, topic: str, what: str, timeout_s: float) -> ConfigurationError | None:
-        try:
-            return refusal_to_describe(self.consumer.list_topics(topic, timeout=timeout_s), topic, what)
-        except KafkaException:
-            return None
 
     def read(
         self, max_records: int, timeout_s: float, before: int | None = None

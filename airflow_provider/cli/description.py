@@ -11,12 +11,14 @@ from typing import Any, Final
 from airflow_provider.cli.cluster import add_cluster_options, cluster_of
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.nested_text import nested_text
+from airflow_provider.cli.start_timeout_option import add_start_timeout
 from airflow_provider.cli.status import look
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.deployment import Deployment
 from airflow_provider.control.incident import IncidentRecord
+from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import ConfigurationError, InstanceError
@@ -38,6 +40,7 @@ def add_describe(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add_cluster_options(describing)
     describing.add_argument("what", nargs="?", metavar="INSTANCE|TASK", help="such as a, or 0_3; nothing for all")
     describing.add_argument("--listen", type=float, default=5.0, metavar="SECONDS", help="for heartbeats (%(default)g)")
+    add_start_timeout(describing)
     describing.add_argument("--json", action="store_true", help="for programs")
     describing.add_argument("--mermaid", action="store_true", help="of a job file: as a picture in Mermaid's words")
     describing.add_argument("--arg", action="append", default=[], metavar="A", help="of a job file: its argument")
@@ -53,7 +56,7 @@ def _act(asked: argparse.Namespace) -> int:
         )
     application_id = check_name("application id", asked.subject)
     with ControlReader(cluster_of(asked), application_id) as reader:
-        state = look(reader, asked.listen)
+        state = look(reader, asked.listen, Timeouts(start_s=asked.start_timeout))
     known = describe(state.view, state.silent, asked.what)
     print(json.dumps(known, indent=2) if asked.json else nested_text(known))
     return ExitStatus.FINE

@@ -16,6 +16,7 @@ from airflow_provider.cli.drill_answer import DrillAnswer
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.history_note import note
 from airflow_provider.cli.named_instance import check_instance
+from airflow_provider.cli.start_timeout_option import add_start_timeout
 from airflow_provider.cli.waiting import await_condition, say, say_waiting
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.error_text import error_text
@@ -32,6 +33,7 @@ from airflow_provider.control.drills.fault_injection import inject_fault
 from airflow_provider.control.drills.injected_fault import InjectedFault
 from airflow_provider.control.drills.judgement import judge_when_measured, judged_record
 from airflow_provider.control.drills.kind import DRILLS, DrillKind
+from airflow_provider.control.drills.named_store import check_store
 from airflow_provider.control.drills.output_counter import count_outputs, take_cut
 from airflow_provider.control.drills.output_cut import OutputCut, check_outputs
 from airflow_provider.control.drills.waits import fault_over, fault_taken, redundancy_back
@@ -54,6 +56,7 @@ from airflow_provider.errors import (
     StatefulStreamsError,
 )
 from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.topic_admin import TopicAdmin
 
 __all__ = ["add_drill", "drill_text", "exit_status_of", "not_whole"]
 
@@ -101,6 +104,7 @@ def add_drill(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     drill.add_argument(
         "--recovery-timeout", type=float, default=1800.0, metavar="SECONDS", help="for the recovery (%(default)g)"
     )
+    add_start_timeout(drill)
     drill.add_argument("--json", action="store_true", help="for programs")
     drill.set_defaults(act=_act)
 
@@ -124,11 +128,14 @@ class _Drill:
         self._application_id: str = asked.application_id
         self._cluster: KafkaConnection = cluster_of(asked)
         self._kind = DrillKind(asked.kind)
+        self._timeouts = Timeouts(start_s=asked.start_timeout)
         self._run_id = f"command-line-{time.time_ns()}"
+        self._fault_id = f"{self._run_id}/drill"
 
     def run(self) -> int:
         # 1. be ready
         check_instance(self._read(), self._asked.instance)
+        check_store(TopicAdmin(self._cluster), self._application_id, self._asked.store)
         if (why := blackout_at(self._asked.blackout, datetime.fromtimestamp(now_ms() / 1000, UTC))) is not None:
             return self._skipped(why)
         history = read_history(self._cluster, self._application_id)  # a drill is there to leave a record
@@ -143,14 +150,15 @@ class _Drill:
                     self._application_id,
                     lambda publisher: inject_fault(
                         publisher,
-                        f"{self._run_id}/drill",
+                        self._fault_id,
                         self._asked.instance,
-                        Timeouts(),
+                        self._timeouts,
                         history,
                         self._kind,
                         self._asked.max_rto,
                         outputs,
                         self._asked.standbys,
+                        by=self._run_id,
                     ),
                 )
             except (InstanceError, AssignmentError) as refusal:
@@ -172,7 +180,6 @@ class _Drill:
         except (InstanceError, AssignmentError) as refusal:
             self._skipped(str(refusal))
             return None
-        write_history(self._cluster, self._application_id, drill_record(self._application_id, fault, self._run_id))
         say(f"{fault.kind.value} on {', '.join(fault.processes)}: task {', '.join(map(str, fault.tasks)) or 'none'}")
         # 3. wait for the failover, 4. check the recovery
         error: StatefulStreamsError | None = None
@@ -219,7 +226,7 @@ class _Drill:
         if unresolved := [record.incident.id for record in view.unresolved_incidents]:
             return f"incidents are open: {', '.join(unresolved)}"
         try:
-            healthy = view.healthy(Timeouts())
+            healthy = view.healthy(self._timeouts)
             hit = choose_hit(view, self._kind, self._asked.instance, healthy)
             problems = disk_problems(view, self._kind, hit, healthy)
         except (InstanceError, AssignmentError) as refusal:
@@ -261,7 +268,7 @@ class _Drill:
                 master=self._asked.master,
                 num_standby_replicas=self._asked.standbys,
                 store=self._asked.store,
-                timeouts=Timeouts(),
+                timeouts=self._timeouts,
                 say=say,
             ).give(self._asked.recovery_timeout)
         else:
@@ -285,8 +292,9 @@ class _Drill:
             return reader.read_to_end()
 
     def _skipped(self, why: str) -> int:
+        # Under the fault's id: where the instance has refused it, the record that was open is ended.
         record = skipped_drill_record(
-            self._application_id, f"{self._run_id}/skipped", self._run_id, self._kind, reason=why, at_ms=now_ms()
+            self._application_id, self._fault_id, self._run_id, self._kind, reason=why, at_ms=now_ms()
         )
         note(self._cluster, self._application_id, record)
         print(json.dumps(history_plain(record), indent=2) if self._asked.json else f"skipped: {record.reason}")

@@ -15,6 +15,7 @@ from airflow_provider.cli.history_note import note
 from airflow_provider.cli.incident_closing import close_incidents
 from airflow_provider.cli.instances_expected import expected_instances
 from airflow_provider.cli.named_instance import check_instance
+from airflow_provider.cli.start_timeout_option import add_start_timeout
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.control.assignment import Assignment
@@ -52,6 +53,7 @@ def add_failover(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--instance-timeout", type=float, default=Timeouts.instance_s, metavar="SECONDS",
         help="silence that counts as an instance's end (%(default)g)",
     )  # fmt: skip
+    add_start_timeout(failover)
     failover.add_argument(
         "--wait", type=float, default=0.0, metavar="SECONDS",
         help="until every task is whole again, and mark what is answered as resolved (%(default)g)",
@@ -61,7 +63,7 @@ def add_failover(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _act(asked: argparse.Namespace) -> int:
-    cluster, timeouts = cluster_of(asked), Timeouts(instance_s=asked.instance_timeout)
+    cluster, timeouts = cluster_of(asked), Timeouts(instance_s=asked.instance_timeout, start_s=asked.start_timeout)
     with ControlReader(cluster, asked.application_id) as reader:
         events = find_incidents(reader, timeouts, asked.instance)
         view = reader.view
@@ -101,7 +103,7 @@ def find_incidents(reader: ControlReader, timeouts: Timeouts, instance: str | No
     """
     view, began = reader.read_to_end(), time.monotonic()
     check_instance(view, instance)
-    expected, before = expected_instances(view), dict(view.heard_at_ms)
+    expected, before = expected_instances(view, timeouts), dict(view.heard_at_ms)
     reader.listen(lambda: expected, timeouts.instance_s + _LATE_S)
     reader.read_to_end()  # the brokers answer, so what was not heard was not sent
     unheard = {name for name in expected if view.heard_at_ms.get(name) == before.get(name)}

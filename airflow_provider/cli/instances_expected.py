@@ -9,13 +9,14 @@ from airflow_provider.control.view import ControlView
 __all__ = ["expected_instances"]
 
 
-def expected_instances(view: ControlView) -> set[str]:
+def expected_instances(view: ControlView, timeouts: Timeouts) -> set[str]:
     """The instances that send heartbeats, as far as was reported.
 
     One that was launched a short while ago sends nothing before Spark is up, and is not waited for.
 
     Args:
         view: the newest.
+        timeouts: how long a start may take.
     """
     alive = {name: status for name, status in view.statuses.items() if status.state.alive}
-    return {name for name, status in alive.items() if not may_be_starting(status, now_ms(), Timeouts())}
+    return {name for name, status in alive.items() if not may_be_starting(status, now_ms(), timeouts)}

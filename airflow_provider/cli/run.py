@@ -16,6 +16,7 @@ from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.instance_start import await_running, start_deployment
 from airflow_provider.cli.instance_stop import stop_instance
 from airflow_provider.cli.log_follower import LogFollower
+from airflow_provider.cli.start_timeout_option import add_start_timeout
 from airflow_provider.common.interruption import interruptible
 from airflow_provider.control.deployment import Deployment
 from airflow_provider.control.liveness import Timeouts
@@ -52,9 +53,7 @@ def add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     run.add_argument("--env", action="append", default=[], metavar="K=V", help="of the job; kept in Kafka")
     run.add_argument("--arg", action="append", default=[], metavar="A", help="of the job file; kept in Kafka")
     run.add_argument("--detach", action="store_true", help="leave it running, and end once it is up")
-    run.add_argument(
-        "--start-timeout", type=float, default=Timeouts.start_s, metavar="SECONDS", help="of its start (%(default)g)"
-    )
+    add_start_timeout(run)
     run.add_argument(
         "--stop-timeout", type=float, default=60.0, metavar="SECONDS", help="of its shutdown by Ctrl-C (%(default)g)"
     )

@@ -11,11 +11,13 @@ from airflow_provider.cli.application_state import ApplicationState
 from airflow_provider.cli.cluster import add_application_options, cluster_of
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.instances_expected import expected_instances
+from airflow_provider.cli.start_timeout_option import add_start_timeout
 from airflow_provider.cli.status_watch import watch
 from airflow_provider.cli.waiting import say
 from airflow_provider.common.clock import now_ms
 from airflow_provider.control.history.record import HistoryRecord
 from airflow_provider.control.history.topic import read_history
+from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.watcher import SILENT_AFTER_S
 from airflow_provider.errors import BrokerUnreachableError, TopicMissingError
@@ -38,6 +40,7 @@ def add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--num-standby-replicas", type=int, default=1, metavar="N", help="each task is to have (%(default)d)"
     )
     status.add_argument("--listen", type=float, default=5.0, metavar="SECONDS", help="for heartbeats (%(default)g)")
+    add_start_timeout(status)
     status.add_argument(
         "--watch", type=_interval, nargs="?", const=1.0, metavar="SECONDS", help="show it again and again, until Ctrl-C"
     )
@@ -46,18 +49,20 @@ def add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def _act(asked: argparse.Namespace) -> int:
     cluster, application_id = cluster_of(asked), asked.application_id
+    timeouts = Timeouts(start_s=asked.start_timeout)
     with ControlReader(cluster, application_id) as reader:
         if asked.watch is not None:
             watch(
                 reader,
                 lambda: known_history(cluster, application_id),
                 asked.watch,
+                timeouts,
                 as_json=asked.json,
                 standbys=asked.standbys,
                 num_standby_replicas=asked.num_standby_replicas,
             )
             return ExitStatus.FINE
-        state = look(reader, asked.listen)
+        state = look(reader, asked.listen, timeouts)
     history = known_history(cluster, application_id)
     if history is None:
         say("the history could not be read: the RTO is predicted by defaults, and the last one is not known")
@@ -73,7 +78,7 @@ def _interval(text: str) -> float:
     return seconds
 
 
-def look(reader: ControlReader, listen_s: float) -> ApplicationState:
+def look(reader: ControlReader, listen_s: float, timeouts: Timeouts) -> ApplicationState:
     """Read the control topics to their end, and listen until each living instance was heard again.
 
     Where none is, only the watcher's next word tells whether it lives, and is listened for as well.
@@ -81,14 +86,15 @@ def look(reader: ControlReader, listen_s: float) -> ApplicationState:
     Args:
         reader: of the application.
         listen_s: how long to listen at most, to each of them.
+        timeouts: how long a start may take.
 
     Raises:
         TopicMissingError: the application has no control topics.
         BrokerUnreachableError: no broker answered.
     """
     view = reader.read_to_end()
-    silent = reader.listen(lambda: expected_instances(view), listen_s)
-    if expected_instances(view) - silent:
+    silent = reader.listen(lambda: expected_instances(view, timeouts), listen_s)
+    if expected_instances(view, timeouts) - silent:
         watched = view.watcher_silent_for_s <= SILENT_AFTER_S
     else:
         watched = view.watcher is not None and reader.listen_for_watcher(listen_s)

@@ -31,11 +31,11 @@ class HeartbeatWatch:
     """Which instances are silent, from one look to the next. The caller passes the time in.
 
     Args:
-        timeout_s: how long one may be silent.
+        timeouts: how long one may be silent, and take to start.
     """
 
-    def __init__(self, timeout_s: float = Timeouts.instance_s) -> None:
-        self._timeout_s = timeout_s
+    def __init__(self, timeouts: Timeouts) -> None:
+        self._timeouts = timeouts
         self._clock = SilenceClock()
         self._heard_at_ms: dict[str, int] = {}
 
@@ -50,10 +50,10 @@ class HeartbeatWatch:
             if self._heard_at_ms.get(name) != heard_at_ms:
                 self._heard_at_ms[name] = heard_at_ms
                 self._clock.heard(name, now)
-        expected = expected_instances(view)
+        expected = expected_instances(view, self._timeouts)
         self._clock.expect(expected, now)
         silent_for_s = self._clock.silent_for_s(now)
-        return {name for name in expected if silent_for_s[name] > self._timeout_s}
+        return {name for name in expected if silent_for_s[name] > self._timeouts.instance_s}
 
 
 class WatcherWatch:
@@ -81,6 +81,7 @@ def watch(
     reader: ControlReader,
     read_history: Callable[[], Sequence[HistoryRecord] | None],
     interval_s: float,
+    timeouts: Timeouts,
     *,
     as_json: bool,
     standbys: bool = False,
@@ -92,6 +93,7 @@ def watch(
         reader: of the application.
         read_history: of the application, asked once a minute; None where it cannot be read now.
         interval_s: between two looks.
+        timeouts: how long an instance may be silent, and take to start.
         as_json: one line of JSON each.
         standbys: a table of the standbys instead of those of instances and tasks.
         num_standby_replicas: wanted standbys per task.
@@ -100,7 +102,7 @@ def watch(
         TopicMissingError: the application has no control topics.
         BrokerUnreachableError: no broker answered.
     """
-    heartbeats, watcher = HeartbeatWatch(), WatcherWatch()
+    heartbeats, watcher = HeartbeatWatch(timeouts), WatcherWatch()
     view = reader.read_to_end()
     history, known_at = read_history() or (), time.monotonic()
     try:

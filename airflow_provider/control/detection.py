@@ -236,6 +236,7 @@ def _of_task(
         evidence=evidence,
         error_kind=task.error_kind,
         active_since=assignment.tasks[task.task].active_since,
+        replay=task.replay if kind is IncidentKind.TASK_FAILED else None,
         generation=assignment.generation,
         committed=committed,
         source_offset=task.source_offset,

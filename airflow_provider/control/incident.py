@@ -70,6 +70,8 @@ class Incident:
         evidence: what was seen, in one line.
         error_kind: of a task's incident: the name of its error; None without one.
         active_since: of a task's incident: the generation in which the instance got the task.
+        replay: of a task that failed: the id of the newest command to restore its store afresh after which it did;
+            None where it was not replayed.
         generation: of the assignment in which it was found.
         committed: of a task's incident: whether the instance had committed anything since it got the task.
         source_offset: of a task's incident: the next input record; None before a commit is known.
@@ -87,6 +89,7 @@ class Incident:
     evidence: str
     error_kind: str | None = None
     active_since: int = 0
+    replay: str | None = None
     generation: int = 0
     committed: bool = False
     source_offset: int | None = None
@@ -104,7 +107,9 @@ class Incident:
         process = f"{self.instance}/{self.incarnation}"
         match self.kind:
             case IncidentKind.TASK_FAILED:
-                return f"{process}/failed-{'-'.join(map(str, self.tasks))}-{self.active_since}"
+                # A replay lets it go on: where it fails again, that is another failure.
+                failed = f"{process}/failed-{'-'.join(map(str, self.tasks))}-{self.active_since}"
+                return failed if self.replay is None else f"{failed}/{self.replay}"
             case IncidentKind.TASK_STALLED:
                 # It may go on by itself, and stand still again further on; and where its producer's transaction ends,
                 # it may stand still at the same place for a reason of its own.

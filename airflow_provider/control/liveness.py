@@ -29,7 +29,7 @@ class Timeouts:
     """
 
     instance_s: float = 5.0
-    start_s: float = 120.0
+    start_s: float = 180.0
     stall_s: float = 120.0
 
     def __post_init__(self) -> None:

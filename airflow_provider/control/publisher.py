@@ -10,6 +10,7 @@ from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.command import Command
 from airflow_provider.control.deployment import Deployment
 from airflow_provider.control.drills.injected_fault import InjectedFault
+from airflow_provider.control.history.record import HistoryRecord, history_key, history_value
 from airflow_provider.control.incident import IncidentRecord
 from airflow_provider.control.publisher_log import PUBLISHER_LOG
 from airflow_provider.control.reader import ControlReader
@@ -20,7 +21,7 @@ from airflow_provider.errors import AssignmentError, BrokerUnreachableError, Fen
 from airflow_provider.kafka.broker_error import refusal
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
-from airflow_provider.kafka.names import assignment_topic, publisher_transactional_id
+from airflow_provider.kafka.names import assignment_topic, history_topic, publisher_transactional_id
 
 __all__ = ["AssignmentPublisher"]
 
@@ -37,7 +38,7 @@ _FENCED = frozenset(
 )
 
 _ASSIGNMENT = b"assignment"
-_Beside = IncidentRecord | Deployment | InstanceStatus | Command | InjectedFault
+_Beside = IncidentRecord | Deployment | InstanceStatus | Command | InjectedFault | HistoryRecord
 
 
 class AssignmentPublisher:
@@ -112,12 +113,13 @@ class AssignmentPublisher:
     def publish(self, assignment: Assignment | None, *beside: _Beside) -> None:
         """Publish a generation together with the records that belong to it, all or nothing.
 
-        All of it goes into ``<app>-assignment``: a publisher that stands still in its transaction hides no heartbeat.
+        Nothing of it goes into ``<app>-status``: a publisher that stands still in its transaction hides no heartbeat.
 
         Args:
             assignment: the next generation; None publishes the records alone.
             beside: the incidents that are answered; a deployment; a status, which claims the launch of its process; a
-                command and the fault that it injects.
+                command, the fault that it injects, and what the history keeps of that, for the history's topic, which
+                has to exist.
 
         Raises:
             AssignmentError: the generation is not the one after the newest.
@@ -157,5 +159,9 @@ class AssignmentPublisher:
             self.view.assignment = assignment
 
     def _produce(self, value: Assignment | _Beside) -> None:
+        if isinstance(value, HistoryRecord):
+            topic = history_topic(self._application_id)
+            self._producer.produce(topic, history_value(value), history_key(value), partition=0)
+            return
         key = claim_key(value.instance) if isinstance(value, InstanceStatus) else to_key(value)
         self._producer.produce(assignment_topic(self._application_id), to_value(value), key, partition=0)

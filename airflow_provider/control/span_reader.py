@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from airflow_provider.control.cursor import UNKNOWN_TOPIC, consumer_config
 from airflow_provider.errors import BrokerUnreachableError, StatefulStreamsError, TopicMissingError
-from airflow_provider.kafka.broker_error import broker_error, damage, refusal, refusal_to_describe
+from airflow_provider.kafka.broker_error import broker_error, damage, refusal, refused_topic
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
 
@@ -48,6 +48,7 @@ class SpanReader:
         missing: TopicMissingError | None = None,
     ) -> None:
         self._servers, self._topic, self._missing = connection.bootstrap_servers, topic, missing
+        self._what = f"Reading {topic}"
         self._timeout_s, self._deadline = timeout_s, time.monotonic() + timeout_s
         self._errors = ConnectionErrors(logs=False)
         config: dict[str, Any] = {"client.id": f"{application_id}-reader", "error_cb": self._errors}
@@ -122,28 +123,19 @@ class SpanReader:
                     left.discard(number)
 
     def _raise_if_final(self, event: Message, error: KafkaError) -> None:
-        what = f"Reading {self._topic}"
-        if (found := damage(event) or refusal(error, what)) is not None:
+        if (found := damage(event) or refusal(error, self._what)) is not None:
             raise found
         if error.code() in UNKNOWN_TOPIC:
             raise self._typed(error)
 
     def _typed(self, error: KafkaError) -> StatefulStreamsError:
-        what = f"Reading {self._topic}"
-        if (refused := self._refusal(error, what)) is not None:
-            return refused
         if error.code() in UNKNOWN_TOPIC:
-            return self._missing or broker_error(error, what, _CHECK)
+            # One that may not be described looks like one that is missing.
+            refused = refused_topic(self._consumer, self._topic, self._what, _DESCRIBE_S)
+            return refused or self._missing or broker_error(error, self._what, _CHECK)
+        if (refused := refusal(error, self._what)) is not None:
+            return refused
         self._consumer.poll(0)  # hands over why its connections failed
         return BrokerUnreachableError(
             f"{self._topic!r} at {self._servers} could not be read ({self._errors.because(error.str())}): {_CHECK}"
         )
-
-    def _refusal(self, error: KafkaError, what: str) -> StatefulStreamsError | None:
-        """The error where the topic may not be read; one that may not be described looks like one that is missing."""
-        if error.code() not in UNKNOWN_TOPIC:
-            return refusal(error, what)
-        try:
-            return refusal_to_describe(self._consumer.list_topics(self._topic, timeout=_DESCRIBE_S), self._topic, what)
-        except KafkaException:
-            return None

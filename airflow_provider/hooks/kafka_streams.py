@@ -31,6 +31,8 @@ __all__ = ["KafkaStreamsHook"]
 
 _APACHE_KAFKA: Final = "kafka"
 """The type of the apache-kafka provider's connections, which need not be installed here."""
+_EXTRAS: Final = ("bootstrap_servers", "security_protocol", "sasl_mechanism", "ssl_ca_location")
+"""What a connection of this package's type can say beside host, port, login and password."""
 
 
 class KafkaStreamsHook(BaseHook):
@@ -38,7 +40,7 @@ class KafkaStreamsHook(BaseHook):
 
     The connection's host and port are the bootstrap server; several are named in the extra ``bootstrap_servers``,
     which wins. Login and password are those of SASL. Further extras: ``security_protocol``, ``sasl_mechanism``,
-    ``ssl_ca_location``.
+    ``ssl_ca_location``; any other is refused.
 
     A connection of type ``kafka``, of the apache-kafka provider, serves as well: its extras are a client's
     configuration in librdkafka's words (`kafka.client_config.connection_from_config`).
@@ -61,7 +63,7 @@ class KafkaStreamsHook(BaseHook):
         """The cluster.
 
         Raises:
-            ConfigurationError: the connection lacks something.
+            ConfigurationError: the connection lacks something, or sets what no client is given.
         """
         return _to_kafka(self.get_connection(self.kafka_conn_id))
 
@@ -207,6 +209,12 @@ class KafkaStreamsHook(BaseHook):
 
         return read_commits(self.connection, application_id, self._commit_topics(application_id, store), positions)
 
+    def check_store(self, application_id: str, store: str) -> None:
+        """Refuse a store that the application has not; see `control.drills.named_store.check_store`."""
+        from airflow_provider.control.drills.named_store import check_store
+
+        check_store(self.topics(), application_id, store)
+
     def take_cut(self, application_id: str, store: str, tasks: Sequence[TaskId]) -> OutputCut:
         """What had been written in a moment of stillness; see `control.drills.output_counter.take_cut`."""
         from airflow_provider.control.drills.output_counter import take_cut
@@ -232,6 +240,12 @@ def _to_kafka(connection: Connection) -> KafkaConnection:
     extra: dict[str, Any] = connection.extra_dejson
     if connection.conn_type == _APACHE_KAFKA:
         return connection_from_config(extra, f"Connection {connection.conn_id!r} of type '{_APACHE_KAFKA}'")
+    # Left aside, one could make the connection less safe than its owner thinks. The values may be secret.
+    if unknown := sorted(extra.keys() - set(_EXTRAS)):
+        raise ConfigurationError(
+            f"Connection {connection.conn_id!r} of type '{connection.conn_type}' sets {', '.join(unknown)}, which no "
+            f"client is given: its extras can be {', '.join(_EXTRAS)}. Remove the others."
+        )
     servers = extra.get("bootstrap_servers")
     if not servers and connection.host:
         servers = ",".join(

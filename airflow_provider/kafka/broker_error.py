@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka.admin import ClusterMetadata
 
 from airflow_provider.errors import (
@@ -16,7 +16,7 @@ from airflow_provider.errors import (
     TopicMissingError,
 )
 
-__all__ = ["broker_error", "damage", "refusal", "refusal_to_describe"]
+__all__ = ["broker_error", "damage", "refusal", "refusal_to_describe", "refused_topic"]
 
 _RIGHTS: Final = {
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "Create on the topics that are to be made, or on the cluster",
@@ -81,6 +81,21 @@ def refusal_to_describe(metadata: ClusterMetadata, topic: str, what: str) -> Con
     """
     found = metadata.topics.get(topic)
     return None if found is None or found.error is None else refusal(found.error, what)
+
+
+def refused_topic(consumer: Consumer, topic: str, what: str, timeout_s: float) -> ConfigurationError | None:
+    """The same, asked of the brokers; None also where they do not answer.
+
+    Args:
+        consumer: of that user.
+        topic: its name.
+        what: what was asked for, to begin the message with.
+        timeout_s: how long to wait for the answer.
+    """
+    try:
+        return refusal_to_describe(consumer.list_topics(topic, timeout=timeout_s), topic, what)
+    except KafkaException:
+        return None
 
 
 def damage(event: Message) -> TopicDamagedError | None:

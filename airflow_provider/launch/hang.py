@@ -20,6 +20,7 @@ import psutil
 from confluent_kafka import KafkaException
 
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.drills.kind import LONGEST_FAULT_S
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import TaskState
 from airflow_provider.control.view import ControlView
@@ -31,8 +32,6 @@ __all__ = ["hang", "run_elsewhere"]
 
 _TOLD_S: Final = 20.0
 """For the heartbeat that tells of the fault."""
-_LONGEST_S: Final = 300.0
-"""An instance whose failure is not answered goes on after this."""
 _LOOK_S: Final = 0.1
 _SWEEPS: Final = 50
 
@@ -77,7 +76,7 @@ def hang(settings: InstanceSettings, process_group: int, command: str) -> None:
         try:
             _stop(process_group, stopped)
             began = time.monotonic()
-            _wait(reader, lambda: run_elsewhere(view, settings.instance, settings.incarnation, tasks), _LONGEST_S)
+            _wait(reader, lambda: run_elsewhere(view, settings.instance, settings.incarnation, tasks), LONGEST_FAULT_S)
         finally:
             for process in stopped.values():
                 with contextlib.suppress(psutil.NoSuchProcess):

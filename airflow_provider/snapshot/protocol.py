@@ -7,7 +7,7 @@ from typing import Final
 import fsspec
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.snapshot.url_login import without_login
+from airflow_provider.snapshot.url_login import has_login, without_login
 
 __all__ = ["check_protocol"]
 
@@ -26,7 +26,8 @@ def check_protocol(url: str) -> None:
     shown = without_login(url)
     for part in url.split("::"):
         protocol = part.partition("://")[0]
-        named = without_login(protocol)
+        # Of a password with a "::" in it, a part would look like a protocol.
+        named = "…" if has_login(url) else without_login(protocol)
         try:
             fsspec.get_filesystem_class(protocol)
         except ValueError:

@@ -7,11 +7,12 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.snapshot.url_login import has_login, without_login
+from airflow_provider.snapshot.url_login import has_login
 
 __all__ = ["SnapshotSettings"]
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_CHAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(::[A-Za-z][A-Za-z0-9+.-]*)*")
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class SnapshotSettings:
 
     Args:
         url: a folder that fsspec can open, such as ``s3://bucket/prefix`` or ``file:///mnt/shared``; no part of it may
-            carry a login.
+            carry a login. ``abfs://container@account`` is none.
         interval_s: between two snapshots of one standby.
         keep: how many of each standby are kept.
         timeout_s: deadline of one request; a transfer gets its size at `slowest_bytes_per_s` on top.
@@ -49,10 +50,11 @@ class SnapshotSettings:
         """
         if has_login(self.url) or "?" in self.url:
             protocol, _, rest = self.url.partition("://")
-            begins = f"{without_login(protocol)}://…" if rest else "…"
+            begins = f"{protocol}://…" if rest and _CHAIN.fullmatch(protocol) else "…"
             raise ConfigurationError(
-                f"The snapshots' URL ({begins}) carries a login or a query, which would end in logs: leave "
-                "it out, and give fsspec the credentials by the host's environment or credentials files."
+                f"The snapshots' URL ({begins}) carries a login, a query or a parameter, which would end in "
+                "logs: leave it out, and give fsspec the credentials by the host's environment or credentials files. "
+                "What stands between a ':' and an '@' counts as a password, also where it has a '/'."
             )
         if _SCHEME.match(self.url) is None:
             raise ConfigurationError(

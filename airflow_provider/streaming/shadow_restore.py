@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from airflow_provider.changelog.reader import ChangelogReader
-from airflow_provider.changelog.rebuild import look
+from airflow_provider.changelog.rebuild import measure
 from airflow_provider.changelog.replica import Replica
 from airflow_provider.changelog.restore_settings import RestoreSettings
 from airflow_provider.changelog.throttle import Throttle
@@ -28,7 +28,6 @@ from airflow_provider.control.status import FailureStatus
 from airflow_provider.errors import (
     BrokerUnreachableError,
     InstanceError,
-    StateError,
     StatefulStreamsError,
     StoreDivergedError,
 )
@@ -168,16 +167,24 @@ def _replay(asked: ShadowRestore, reader: RestoreConsumer, store: Store) -> Task
 
 def _compared(asked: ShadowRestore, store: Store, restored: TaskRestore) -> ShadowResult:
     changelog = asked.changelog
-    try:
-        look(store, asked.store, asked.application_id, asked.task, changelog)
-    except StoreDivergedError as error:
-        wrong = StoreDivergedError(f"{changelog} does not restore to what was committed. {error}")
-        return ShadowResult(restores=(restored,), failure=FailureStatus.of(wrong))
-    except StateError as error:
-        if type(error) is not StateError:
-            raise  # it cannot be read
-        return ShadowResult(restores=(restored,), unmeasured=str(error))
-    return ShadowResult(restores=(restored,))
+    partition = f"{changelog}[{asked.task.partition}]"
+    found = measure(store, asked.store, asked.application_id, asked.task, changelog)
+    if found is None:
+        return ShadowResult(restores=(restored,), unmeasured=f"{partition} holds no commit")
+    if found.committed is None:
+        return ShadowResult(
+            restores=(restored,), unmeasured=f"the last commit in {partition} has no digest of {asked.store!r}"
+        )
+    if found.copy.digest == found.committed:
+        return ShadowResult(restores=(restored,))
+    # The folder is scratch, and gone when a person reads this: what is wrong is the changelog.
+    wrong = StoreDivergedError(
+        f"{partition} does not restore to what was committed: its replay has the digest {found.copy.digest:016x}, its "
+        f"last commit had {found.committed:016x}. A part of the changelog was lost, or another program writes into it. "
+        "The stores of the instances are not made of this replay: leave them as they are, and follow 'Changelog "
+        "missing or mismatched' in the runbook."
+    )
+    return ShadowResult(restores=(restored,), failure=FailureStatus.of(wrong))
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -62,6 +62,23 @@ class UserClient(AirflowClient):
             lines.append(f"{task['task_id']} {task['state']}{tries}")
         return lines
 
+    def questions(self, dag_id: str) -> list[dict[str, Any]]:
+        """What stands under *Required actions* of a DAG, answered or not, the oldest first."""
+        path = f"/api/v2/dags/{dag_id}/dagRuns/~/hitlDetails?limit=100&order_by=created_at"
+        found: list[dict[str, Any]] = self._call("GET", path)["hitl_details"]
+        return found
+
+    def answer(self, question: dict[str, Any], option: str) -> None:
+        """As the button of an option does; once, however often it is asked for.
+
+        Args:
+            question: as `questions` has it.
+            option: one of its options.
+        """
+        task = question["task_instance"]
+        path = f"/api/v2/dags/{task['dag_id']}/dagRuns/{task['dag_run_id']}/taskInstances/{task['task_id']}"
+        self._call("PATCH", f"{path}/{task['map_index']}/hitlDetails", {"chosen_options": [option]}, exists=409)
+
 
 def seconds_of(run: dict[str, Any]) -> float | None:
     """How long a run took; None while it runs."""

@@ -141,6 +141,7 @@ class AirflowParts:
             # docs/airflow.md, "Settings of Airflow that matter".
             "scheduler__task_instance_heartbeat_timeout": "30",
             "triggerer__triggerer_health_check_threshold": "10",
+            "triggerer__job_heartbeat_sec": "2",
             "dag_processor__refresh_interval": "5",
             "dag_processor__min_file_process_interval": "10",
             "dag_processor__bundle_refresh_check_interval": "5",

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import psutil
 import pytest
 
 from airflow_provider.control.incident import IncidentKind
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import InstanceState
 from airflow_provider.control.view import ControlView
-from airflow_provider.demo.airflow_client import AirflowClient
-from airflow_provider.demo.airflow_home import AirflowHome
-from airflow_provider.demo.airflow_service import AirflowService
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
 from airflow_provider.kit.broker import EmbeddedBroker
 from airflow_provider.kit.ports import free_ports
+from tests.acceptance.airflow_client import UserClient
 from tests.brokers import settings_of_broker
+from tests.dags.real_airflow import Home, Service, end_of_run, running
 from tests.spark_submit_stub import spark_submit_stub
 from tests.waiting import wait_until
 
@@ -45,67 +41,12 @@ runpy.run_path({fake!r}, run_name="__main__")
 """An instance without Spark that does not come up while there is a gate."""
 
 
-class Home(AirflowHome):
-    """An Airflow that does not wait minutes before it takes a worker for lost."""
-
-    def _settings(self) -> dict[str, str]:
-        return {
-            **super()._settings(),
-            "scheduler__task_instance_heartbeat_sec": "1",
-            "scheduler__task_instance_heartbeat_timeout": "8",
-            "scheduler__task_instance_heartbeat_timeout_detection_interval": "2",
-            "scheduler__orphaned_tasks_check_interval": "5",
-            "scheduler__scheduler_health_check_threshold": "8",
-            "triggerer__job_heartbeat_sec": "2",
-            "triggerer__triggerer_health_check_threshold": "8",
-        }
-
-
-class Client(AirflowClient):
-    """Knows the runs too that a watcher started."""
-
-    def runs(self, dag_id: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self._call("GET", f"/api/v2/dags/{dag_id}/dagRuns?limit=100")["dag_runs"]
-        return found
-
-
-class Service(AirflowService):
-    """Its parts can be killed and started again."""
-
-    def kill(self, name: str) -> None:
-        """SIGKILL to a component and everything that it started."""
-        (child,) = [child for child in self.children if child.name == name]
-        below = psutil.Process(child.leader.pid).children(recursive=True)
-        child.leader.signal_group(signal.SIGKILL)
-        for process in below:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
-        child.reap()
-        self.children.remove(child)
-
-    def kill_busy_workers(self) -> None:
-        """SIGKILL to the workers that run a task, and to the tasks.
-
-        Not to the idle: one that waits holds the lock of the queue, and the LocalExecutor would never get past it.
-        """
-        (scheduler,) = [child for child in self.children if child.name == "scheduler"]
-        workers = psutil.Process(scheduler.leader.pid).children()
-        busy = [(worker, tasks) for worker in workers if (tasks := worker.children(recursive=True))]
-        assert busy, "no worker runs anything"
-        for worker, tasks in busy:
-            for process in [worker, *tasks]:
-                process.kill()
-
-    def start_again(self, name: str) -> None:
-        self._start(name, (name, "--skip-serve-logs"))
-
-
 @dataclasses.dataclass
 class Stage:
     """An application of two fake instances, a broker, and an Airflow that watches it."""
 
     service: Service
-    client: Client
+    client: UserClient
     broker: EmbeddedBroker
     connection: KafkaConnection
     gate: Path
@@ -116,7 +57,7 @@ class Stage:
 
     def kill_instance(self, name: str) -> None:
         os.killpg(os.getpgid(self.view().statuses[name].process.pid), signal.SIGKILL)
-        wait_until(lambda: self.view().statuses[name].state is InstanceState.ENDED, 20, "the launcher to tell the end")
+        wait_until(lambda: self.view().statuses[name].state is InstanceState.ENDED, 60, "the launcher to tell the end")
 
     def actives(self) -> set[str | None]:
         assignment = self.view().assignment
@@ -135,7 +76,7 @@ class Stage:
         """Of every failover and of every repair."""
         return [run["state"] for dag_id in (FAILOVER, REPAIR) for run in self.client.runs(dag_id)]
 
-    def wait_until_answered(self, instance: str, deadline_s: float = 150.0) -> None:
+    def wait_until_answered(self, instance: str, deadline_s: float = 420.0) -> None:
         """Every run ended well, one record answers the incident, and the application is whole."""
 
         def over() -> bool:
@@ -175,12 +116,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         connection = KafkaConnection(broker.bootstrap_servers)
         TopicAdmin(connection).ensure([TopicSpec(name=f"{ID}-source", partitions=2)])
         home = Home(folder / "airflow", ROOT / "dags", port, broker.bootstrap_servers, "local[1]", ID)
-        service = Service(home, folder / "logs")
-        client = Client(home.address)
-        try:
-            service.prepare(180.0)
-            service.start()
-            service.wait_until_ready([DEPLOY, FAILOVER, REPAIR], 240.0)
+        with running(home, folder / "logs", [DEPLOY, FAILOVER, REPAIR]) as (service, client):
             conf = {
                 "application_id": ID,
                 "application": str(job),
@@ -191,13 +127,8 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
                 "conf": {"spark.jars": "none.jar"},
             }
             client.trigger(DEPLOY, "deploy", conf)
-            wait_until(
-                lambda: client.run_state(DEPLOY, "deploy") in ("success", "failed"), 180, "the deployment", poll_s=0.5
-            )
-            assert client.run_state(DEPLOY, "deploy") == "success"
+            assert end_of_run(client, DEPLOY, "deploy", 600) == "success"
             yield Stage(service, client, broker, connection, gate)
-        finally:
-            service.stop(10.0)
 
 
 def wait_for_deferred(stage: Stage, runs_before: set[str]) -> str:
@@ -207,7 +138,7 @@ def wait_for_deferred(stage: Stage, runs_before: set[str]) -> str:
         waiting = {run for run, state in stage.states(REPAIR, "deploy_replacement").items() if state == "deferred"}
         return next(iter(waiting - runs_before), None)
 
-    run = wait_until(look, 90, "the repair to wait for the replacement", poll_s=0.3)
+    run = wait_until(look, 240, "the repair to wait for the replacement", poll_s=0.3)
     assert run is not None
     return run
 
@@ -237,7 +168,7 @@ def test_killed_worker_and_a_second_run_come_to_one_answer(stage: Stage) -> None
         os.killpg(os.getpgid(pid), signal.SIGKILL)
         stage.client.trigger(FAILOVER, "by-hand", {"application_id": ID})
         wait_until(
-            lambda: stage.states(FAILOVER, "fail_over").get("by-hand") == "running", 60, "the task to run", poll_s=0.2
+            lambda: stage.states(FAILOVER, "fail_over").get("by-hand") == "running", 180, "the task to run", poll_s=0.2
         )
         stage.service.kill_busy_workers()
     finally:
@@ -246,10 +177,10 @@ def test_killed_worker_and_a_second_run_come_to_one_answer(stage: Stage) -> None
     def watched() -> bool:
         return len([r for r in stage.view().incidents.values() if r.incident.instance == "a"]) == 2
 
-    wait_until(watched, 90, "the second end of the instance to be answered", poll_s=0.5)
+    wait_until(watched, 240, "the second end of the instance to be answered", poll_s=0.5)
     wait_until(
         lambda: all(state in ("success", "failed") for state in stage.run_states()) and whole(stage),
-        150,
+        420,
         "all runs to end",
         poll_s=0.5,
     )

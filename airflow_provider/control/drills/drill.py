@@ -115,7 +115,13 @@ def choose_hit(view: ControlView, kind: DrillKind, instance: str | None, healthy
     role = _role(victim, assignment)
     hit = choose_victim(view, healthy, instance, role)
     if victim is Victim.INSTANCE:
-        return Hit(instance=hit, tasks=assignment.active_on(hit) if assignment else ())
+        tasks = assignment.active_on(hit) if assignment else ()
+        if DRILLS[kind].until_moved and not tasks:
+            raise InstanceError(
+                f"{hit!r} of {view.application_id!r} is active for no task, and a drill {kind.value} lasts until its "
+                "tasks run elsewhere: name another instance, or wait until it has tasks."
+            )
+        return Hit(instance=hit, tasks=tasks)
     task = choose_task(view, hit, role)
     backing = assignment.tasks[task].standbys if assignment else ()
     if victim in (Victim.ACTIVE, Victim.COPIES) and not backing:

@@ -20,6 +20,7 @@ from airflow_provider.control.drills.kind import DRILLS, DrillKind, Victim
 from airflow_provider.control.drills.output_cut import OutputCut
 from airflow_provider.control.drills.rto_headroom import rto_problem
 from airflow_provider.control.drills.weakness import weakness
+from airflow_provider.control.history.builder import drill_record
 from airflow_provider.control.history.record import HistoryRecord
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.prediction.predicted_rto import PredictedRto, predict_rto, worst_rto_ms
@@ -42,8 +43,12 @@ def inject_fault(
     max_rto_s: float | None = None,
     outputs: OutputCut | None = None,
     num_standby_replicas: int | None = None,
+    *,
+    by: str,
 ) -> InjectedFault:
     """Have instances do it to themselves; what was the case is noted in the same transaction as the commands.
+
+    So is the drill in the history, as open: wherever it is ended from then on, it has left word.
 
     Args:
         publisher: has read the newest state.
@@ -55,6 +60,7 @@ def inject_fault(
         max_rto_s: what is promised; None where nothing is.
         outputs: what had been written just before; None where outputs are not to be counted.
         num_standby_replicas: how many warm standbys each task must have; None for all that it is assigned.
+        by: the run, for the history, whose topic has to exist.
 
     Raises:
         AssignmentError: nothing is assigned yet.
@@ -66,14 +72,16 @@ def inject_fault(
     noted = publisher.view.faults.get(fault_id)
     if noted is not None:
         return noted
-    fault = plan_fault(publisher.view, fault_id, instance, timeouts, history, kind, now_ms(), max_rto_s, outputs)
+    at_ms = now_ms()
+    fault = plan_fault(publisher.view, fault_id, instance, timeouts, history, kind, at_ms, max_rto_s, outputs)
     # Only here, in what a fenced publisher has read to its end, can two drills that begin at once see each other.
-    if (why := weakness(publisher.view, timeouts, history, num_standby_replicas)) is not None:
+    if (why := weakness(publisher.view, timeouts, history, at_ms, num_standby_replicas)) is not None:
         raise InstanceError(
             f"{publisher.view.application_id!r} is not ready for a drill any more, so nothing was done: {why}. Drill "
             "again once it is whole."
         )
-    publisher.publish(None, fault, *commands_of(fault))
+    begun = drill_record(publisher.view.application_id, fault, by)
+    publisher.publish(None, fault, begun, *commands_of(fault))
     return fault
 
 

@@ -12,7 +12,11 @@ from airflow_provider.control.command import CommandKind
 from airflow_provider.control.incident import IncidentKind
 from airflow_provider.errors import ConfigurationError, StoreCorruptedError
 
-__all__ = ["DRILLS", "DrillKind", "DrillSpec", "Measure", "Room", "Victim", "parse_drill_kind"]
+__all__ = ["DRILLS", "LONGEST_FAULT_S", "DrillKind", "DrillSpec", "Measure", "Room", "Victim", "parse_drill_kind"]
+
+
+LONGEST_FAULT_S: Final = 300.0
+"""An instance that a drill keeps from its tasks until they run elsewhere goes on after this, if nobody answers it."""
 
 
 class DrillKind(StrEnum):
@@ -81,6 +85,8 @@ class DrillSpec:
         measures: what a drill measures in which nothing is to be answered.
         reports: whether the instance reports how it ended (`control.status.FaultStatus`).
         ends_process: whether the instance's process ends by it, so that it cannot report that it did it.
+        until_moved: whether it lasts until the instance's tasks run elsewhere, for `LONGEST_FAULT_S` at the most. So
+            there has to be one.
     """
 
     does: str
@@ -92,6 +98,7 @@ class DrillSpec:
     measures: Measure = Measure.RESTORE
     reports: bool = False
     ends_process: bool = False
+    until_moved: bool = False
 
 
 DRILLS: Final[Mapping[DrillKind, DrillSpec]] = MappingProxyType(
@@ -106,6 +113,7 @@ DRILLS: Final[Mapping[DrillKind, DrillSpec]] = MappingProxyType(
             does="stops an instance with SIGSTOP until its tasks run elsewhere, then lets it go on",
             command=CommandKind.HANG,
             cause=IncidentKind.HEARTBEAT_MISSED,
+            until_moved=True,
         ),
         DrillKind.STORE_LOST: DrillSpec(
             does="removes the store of an active task",
@@ -150,6 +158,7 @@ DRILLS: Final[Mapping[DrillKind, DrillSpec]] = MappingProxyType(
             does="keeps an instance from its brokers until its tasks run elsewhere, then lets it reach them again",
             command=CommandKind.CUT_CONNECTION,
             cause=IncidentKind.HEARTBEAT_MISSED,
+            until_moved=True,
         ),
         DrillKind.CLOCK: DrillSpec(
             does="lets the clock of an instance's Python processes jump by half an hour, and back",

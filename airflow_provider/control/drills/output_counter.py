@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.commit_topics import CommitTopics
 from airflow_provider.control.drills.commit_chain import Commit
 from airflow_provider.control.drills.commit_reader import last_commits
 from airflow_provider.control.drills.output_cut import NotCountedError, OutputCut, compare, spans, written_by
+from airflow_provider.control.drills.retention import explains, settings_text
 from airflow_provider.control.history.output_check import OutputCheck
 from airflow_provider.control.span_reader import SpanReader
 from airflow_provider.errors import StatefulStreamsError
@@ -81,8 +84,18 @@ def count_outputs(
     if after.unmeasured is not None:
         return OutputCheck(unmeasured=after.unmeasured)
     try:
-        found = {topic: _count(connection, application_id, topic, before, after, timeout_s) for topic in before.written}
+        found, lost = {}, {}
+        for topic in before.written:
+            found[topic] = _count(connection, application_id, topic, before, after, timeout_s)
+            lost[topic] = _lost(connection, topic, before, after)
         checked = compare(before, after, found, commits)
+        checked = dataclasses.replace(
+            checked,
+            counts=tuple(
+                dataclasses.replace(count, lost=lost[count.topic][0], settings=lost[count.topic][1])
+                for count in checked.counts
+            ),
+        )
         for count in checked.counts:
             if count.missing and _is_compacted(connection, count.topic):
                 raise NotCountedError(f"{count.topic} is compacted, and does not keep every record")
@@ -102,6 +115,7 @@ def _cut(
     looked_at = {topic: list(of) for topic, of in committing.items()}
     deadline = time.monotonic() + timeout_s
     while True:
+        taken_at_ms = now_ms()
         committed = {topic: dict(admin.latest_offsets(topic, of, committed=True)) for topic, of in looked_at.items()}
         ends = {topic: dict(admin.latest_offsets(topic, of)) for topic, of in looked_at.items()}
         if committed == ends:
@@ -120,6 +134,7 @@ def _cut(
         tasks=tasks,
         written=written,
         ends={topic: tuple(ends[topic][number] for number in looked_at[topic]) for topic in written},
+        taken_at_ms=taken_at_ms,
     )
 
 
@@ -135,11 +150,25 @@ def _count(
     if not wanted:
         return 0
     with SpanReader(connection, application_id, topic, timeout_s=timeout_s) as reader:
-        found = sum(1 for _ in reader.read(wanted))
-    firsts = TopicAdmin(connection).earliest_offsets(topic, wanted)
-    if any(firsts[number] > begin for number, (begin, _) in wanted.items()):
-        raise NotCountedError(f"{topic} has deleted records that are younger than the fault")
-    return found
+        return sum(1 for _ in reader.read(wanted))
+
+
+def _lost(connection: KafkaConnection, topic: str, before: OutputCut, after: OutputCut) -> tuple[int, str]:
+    """How many offsets between two cuts are gone although the topic keeps them, and what it says that it keeps.
+
+    Asked for after the topic was read: what goes before is not found either way.
+    """
+    wanted, admin = spans(topic, before, after), TopicAdmin(connection)
+    firsts = admin.earliest_offsets(topic, wanted) if wanted else {}
+    gone = sum(max(0, min(firsts[number], end) - begin) for number, (begin, end) in wanted.items())
+    if not gone:
+        return 0, ""
+    found = admin.describe(topic)
+    config = {} if found is None else found.config
+    age_ms = None if before.taken_at_ms is None or found is None else now_ms() - before.taken_at_ms
+    if explains(config, age_ms):
+        raise NotCountedError(f"{topic} has deleted records that are younger than the fault ({settings_text(config)})")
+    return gone, settings_text(config)
 
 
 def _is_compacted(connection: KafkaConnection, topic: str) -> bool:

@@ -35,12 +35,14 @@ class OutputCut:
         written: by topic, what the last commits of all tasks count together.
         ends: by topic, the end of each of its partitions.
         unmeasured: why there is none of this; None where there is.
+        taken_at_ms: when, by this host's clock, epoch ms; None where an earlier version of this package took it.
     """
 
     tasks: tuple[TaskId, ...] = ()
     written: dict[str, int] = field(default_factory=dict)
     ends: dict[str, tuple[int, ...]] = field(default_factory=dict)
     unmeasured: str | None = None
+    taken_at_ms: int | None = None
 
 
 def written_by(commits: Mapping[TaskId, Commit | None], between: Collection[str] = ()) -> dict[str, int]:
@@ -114,10 +116,17 @@ def check_outputs(outputs: OutputCheck) -> None:
         outputs: as they were counted; where they were not, nothing is said against them.
 
     Raises:
-        StateError: some are missing, or there are more than were committed.
+        StateError: some were deleted without a reason, are missing, or there are more than were committed.
     """
     lines = []
     for count in outputs.counts:
+        if count.lost:
+            lines.append(
+                f"{count.topic} has lost {count.lost:,} offsets since the fault, and its settings ({count.settings}) "
+                "do not explain it: a person or a program deleted them, or a broker lost them. Find out which; what of "
+                "the output is gone can only be had from a copy, or by processing the source again."
+            )
+            continue
         counted = f"{count.topic} holds {count.found:,} records since the fault, and the commits stand for"
         if count.missing:
             lines.append(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from airflow_provider.control.conditions import Outcome, StandbysWarm
 from airflow_provider.control.drills.drill import open_incidents
 from airflow_provider.control.drills.injected_fault import InjectedFault
+from airflow_provider.control.drills.kind import LONGEST_FAULT_S
 from airflow_provider.control.drills.waits import fault_over
 from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord
 from airflow_provider.control.liveness import Timeouts
@@ -20,6 +21,7 @@ def weakness(
     view: ControlView,
     timeouts: Timeouts,
     history: Sequence[HistoryRecord],
+    at_ms: int,
     num_standby_replicas: int | None = None,
 ) -> str | None:
     """What forbids another fault now; None where nothing does.
@@ -30,28 +32,34 @@ def weakness(
         view: the newest, read by the publisher that would write the fault.
         timeouts: by which instances are found to live.
         history: of the application: a drill that has ended there is over.
+        at_ms: now, epoch ms.
         num_standby_replicas: how many warm standbys a task must have; None for all that it is assigned.
     """
     for fault in view.faults.values():
-        if open_fault(fault, view, timeouts, history):
-            return f"the fault of another drill, {fault.id} ({fault.kind.value} on {fault.instance}), is not over"
+        if open_fault(fault, view, timeouts, history, at_ms):
+            what = f"{fault.id} ({fault.kind.value} on {fault.instance})"
+            return f"the fault of another drill, {what}, is not over; it is {_way_out(fault)}"
     if (incidents := open_incidents(view)) != ():
         return incidents[0]
     found = StandbysWarm(num_standby_replicas=num_standby_replicas).evaluate(_look(view, timeouts))
     return None if found.outcome is Outcome.MET else found.seen
 
 
-def open_fault(fault: InjectedFault, view: ControlView, timeouts: Timeouts, history: Sequence[HistoryRecord]) -> bool:
+def open_fault(
+    fault: InjectedFault, view: ControlView, timeouts: Timeouts, history: Sequence[HistoryRecord], at_ms: int
+) -> bool:
     """Whether what a drill's fault leads to may still come.
 
     A fault that nobody answered is over, too, once nothing can come of it any more: its processes are gone or refused
-    it, or its tasks were given to other generations. Whether the application is whole then is another question.
+    it, its tasks were given to other generations, or it has ended by itself. Whether the application is whole then is
+    another question.
 
     Args:
         fault: of the drill.
         view: the newest.
         timeouts: by which instances are found to live.
         history: of the application.
+        at_ms: now, epoch ms.
     """
     if any(
         (record.kind, record.id) == (HistoryKind.DRILL, fault.id) and record.outcome is not HistoryOutcome.OPEN
@@ -61,6 +69,8 @@ def open_fault(fault: InjectedFault, view: ControlView, timeouts: Timeouts, hist
     if all(_is_gone(name, incarnation, fault, view) for name, incarnation in fault.processes.items()):
         return False
     if fault.spec.cause is not None and _has_moved(fault, view):
+        return False
+    if fault.spec.until_moved and _has_run_out(fault, view, timeouts, at_ms):
         return False
     status = view.statuses.get(fault.instance)
     reported = None if status is None or status.fault is None else view.faults.get(status.fault.id)
@@ -85,3 +95,24 @@ def _has_moved(fault: InjectedFault, view: ControlView) -> bool:
     return bool(fault.tasks) and all(
         task_id in given and given[task_id].active_since > fault.generation for task_id in fault.tasks
     )
+
+
+def _has_run_out(fault: InjectedFault, view: ControlView, timeouts: Timeouts, at_ms: int) -> bool:
+    """The instance has taken it, and goes on: by then it does so whether the failure was answered or not."""
+    name = fault.instance
+    if at_ms - fault.injected_at_ms <= 1000 * LONGEST_FAULT_S or name not in view.healthy(timeouts):
+        return False
+    return fault.id in view.statuses[name].last_commands or fault.id not in view.commands.get(name, {})
+
+
+def _way_out(fault: InjectedFault) -> str:
+    """When it is over, without the drill, in words that follow "it is"."""
+    names, spec = ", ".join(fault.processes), fault.spec
+    again = f"{names} {'is' if len(fault.processes) == 1 else 'are'} started again"
+    if spec.until_moved:
+        return f"once its tasks were given to others, {LONGEST_FAULT_S:g} s after it began if {names} lives, or {again}"
+    if spec.reports:
+        return f"once {names} reports its end, or {again}"
+    if spec.cause is None:
+        return f"once {names} has restored its copy, or {again}"
+    return f"once its failure is answered, by the failover DAG or the command 'failover', or {again}"

@@ -15,11 +15,15 @@ class OutputCount:
         topic: its name.
         committed: how many the commits of all tasks stand for.
         found: how many a reader of committed records finds.
+        lost: how many offsets between the two moments were deleted although no setting of the topic explains it.
+        settings: of the topic, that do not explain it; empty where nothing is lost.
     """
 
     topic: str
     committed: int
     found: int
+    lost: int = 0
+    settings: str = ""
 
     @property
     def missing(self) -> int:

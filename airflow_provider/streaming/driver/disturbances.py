@@ -10,14 +10,13 @@ from airflow_provider.common.clock_shift import shift_clock
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.command import Command
+from airflow_provider.control.drills.kind import LONGEST_FAULT_S
 from airflow_provider.control.status import InstanceStatus
 from airflow_provider.streaming.driver.heartbeat import StatusWriter
 from airflow_provider.streaming.worker.disturbance import Disturbance
 
 __all__ = ["CutStatusWriter", "Disturbances"]
 
-_LONGEST_CUT_S: Final = 300.0
-"""The connection of an instance whose failure is not answered comes back after this."""
 _OWNED_S: Final = 5.0
 """For its tasks to be owned elsewhere, once they are assigned: the connection comes back to a zombie."""
 
@@ -56,7 +55,7 @@ class Disturbances:
         """A heartbeat was sent."""
         if self._command is not None and self._command in status.last_commands:
             self._command = None
-            self._cut_until = time.monotonic() + _LONGEST_CUT_S
+            self._cut_until = time.monotonic() + LONGEST_FAULT_S
             self._cut = True
 
     def cut_goes_on(self, instance: str, assignment: Assignment | None) -> bool:

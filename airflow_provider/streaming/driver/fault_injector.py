@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import signal
@@ -19,7 +20,7 @@ from airflow_provider.common.in_thread import in_thread
 from airflow_provider.common.json_codec import from_json, to_json
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.command import Command, CommandKind
-from airflow_provider.control.status import FailureStatus, FaultStatus
+from airflow_provider.control.status import FailureStatus, FaultStatus, InstanceStatus
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.launch.run_folder import RunFolder
 from airflow_provider.state.directory import StateDirectory
@@ -74,7 +75,7 @@ class FaultInjector:
             CommandKind.SHIFT_CLOCK: self._shift_clock,
         }
         self.of_stores: dict[TaskId, StoreFault] = {}
-        """By task, what is to befall its store: for the workers, which have the stores open."""
+        """By task, what befalls its store, or did: for the workers, which have the stores open."""
         self._helpers: list[subprocess.Popen[bytes]] = []
 
     def inject(self, command: Command) -> None:
@@ -85,6 +86,24 @@ class FaultInjector:
         """
         log.warning("a drill's fault is injected: %s (%s)", command.kind.value, command.id)
         self._by_kind[command.kind](command)
+
+    def settle(self, told: InstanceStatus | None) -> bool:
+        """Whether a status tells of stores that something has befallen: it does not befall them again.
+
+        What becomes of them later is not the drill's doing, even where the note beside the store is gone, too.
+
+        Args:
+            told: the newest status of this instance; None before the first.
+        """
+        if told is None:
+            return False
+        settled = {
+            task_id: dataclasses.replace(fault, done=True)
+            for task_id, fault in self.of_stores.items()
+            if not fault.done and (copy := told.task(task_id)) is not None and copy.fault == fault.id
+        }
+        self.of_stores.update(settled)
+        return bool(settled)
 
     def _kill(self, _: Command) -> None:
         os.killpg(os.getpgrp(), signal.SIGKILL)

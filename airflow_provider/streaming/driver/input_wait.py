@@ -11,7 +11,7 @@ from typing import Any, Final
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.kafka.broker_error import refusal_to_describe
+from airflow_provider.kafka.broker_error import refused_topic
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.streaming.driver.input_positions import InputPositions
 
@@ -150,9 +150,6 @@ class InputWait:
         return {end.partition: end.offset for end in ends if end.error is None and end.offset >= 0}
 
     def _check_right(self) -> None:
-        try:
-            found = self._consumer.list_topics(self._topic, timeout=_LOOK_TIMEOUT_S)
-        except KafkaException:
-            return
-        if (refused := refusal_to_describe(found, self._topic, f"Reading {self._topic}")) is not None:
+        what = f"Reading {self._topic}"
+        if (refused := refused_topic(self._consumer, self._topic, what, _LOOK_TIMEOUT_S)) is not None:
             raise refused

@@ -206,6 +206,7 @@ class Instance:
         missed = False
         while not self._stop.is_set():
             changed = control.poll(_CONTROL_POLL_S)
+            changed |= controller.settle_faults(self._heartbeat.last)
             if self._disturbances.cut_goes_on(self._settings.instance, control.view.assignment):
                 # What it reads it could not know.
                 missed |= changed

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.command import Command, CommandKind
+from airflow_provider.control.status import InstanceStatus
 from airflow_provider.control.view import ControlView
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.streaming.driver.fault_injector import FaultInjector
@@ -125,6 +126,14 @@ class InstanceController:
         for number, slot in enumerate(self._slots):
             slot.apply_goal(of_slots[number], self._paused)
         self._status.set_plans(assignment.generation, of_slots)
+
+    def settle_faults(self, told: InstanceStatus | None) -> bool:
+        """Whether the slots are to be told that a drill's fault is done, which `apply` does.
+
+        Args:
+            told: the newest status of this instance; None before the first.
+        """
+        return self._faults is not None and self._faults.settle(told)
 
     def _is_new(self, command: Command) -> bool:
         if command.id in self._commands_done:

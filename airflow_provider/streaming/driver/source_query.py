@@ -32,9 +32,17 @@ _NO_BOUNDS: Final = {"maxNumLen": str(2**31 - 1), "maxStringLen": str(2**31 - 1)
 _EARLIEST: Final = -2
 """Spark's word in ``startingOffsets`` for the first offset that the log still has."""
 
-_LARGE_READS: Final = {"kafka.max.poll.records": "10000", "kafka.max.partition.fetch.bytes": str(8 << 20)}
-"""Spark asks for the partition's ends with every poll of its consumer, so a poll had better bring much. What the job
-sets with ``options(kafka=...)`` counts instead."""
+_READS: Final = {
+    "kafka.max.poll.records": "10000",
+    "kafka.max.partition.fetch.bytes": str(8 << 20),
+    "kafka.fetch.max.wait.ms": "10",
+}
+"""For Spark's consumers; what the job sets with ``options(kafka=...)`` counts instead.
+
+Spark asks for the partition's ends with every poll, so a poll had better bring much. And the ends come only after the
+fetch that the consumer has under way: a broker answers a connection's requests in their order. At the log's end that
+fetch waits for a record as long as the brokers may keep it, 500 ms by default: for each partition of a micro-batch.
+"""
 
 _POLL_S: Final = 0.01
 
@@ -113,9 +121,7 @@ class SourceQuery:
             "failOnDataLoss": "true",
             "includeHeaders": "false",
         }
-        reader = self._spark.readStream.format("kafka").options(
-            **(_LARGE_READS | dict(self._source.kafka_options) | own)
-        )
+        reader = self._spark.readStream.format("kafka").options(**(_READS | dict(self._source.kafka_options) | own))
         if self._source.max_offsets_per_trigger is not None:
             reader = reader.option("maxOffsetsPerTrigger", str(self._source.max_offsets_per_trigger))
         rows = rows_of_source(reader.load(), self._source)

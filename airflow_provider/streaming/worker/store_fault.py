@@ -38,11 +38,13 @@ class StoreFault:
         id: of the drill's fault; done once.
         kind: what befalls the store.
         generation: done only while no newer assignment was read: a copy that was promoted since is the only one left.
+        done: whether a status has told that it was: nothing befalls the store any more, whatever is noted beside it.
     """
 
     id: str
     kind: StoreFaultKind
     generation: int
+    done: bool = False
 
 
 def inject_store_fault(kind: StoreFaultKind, path: Path) -> None:

@@ -102,8 +102,9 @@ class TaskRegistry:
 
     def _due_fault(self, plan: TaskPlan) -> StoreFault | None:
         fault = plan.fault
-        done = fault is None or plan.generation > fault.generation or self._directory.injected(plan.task) == fault.id
-        return None if done else fault
+        if fault is None or fault.done or plan.generation > fault.generation:
+            return None
+        return None if self._directory.injected(plan.task) == fault.id else fault
 
     def _inject_fault(self, task_id: TaskId, fault: StoreFault) -> None:
         """Do what a drill asks; what finds any other loss of a store finds this one too."""
@@ -228,8 +229,9 @@ class TaskRegistry:
             # Where it committed decides where it may go.
             topic = stage_of(self._settings.application_id, self._stages, plan.task.stage).input.topic
             status = with_ownership(status, closed.ownership, closed.record, topic)
-        if plan.fault is not None:
-            status = dataclasses.replace(status, fault=self._directory.injected(plan.task))
+        if (fault := plan.fault) is not None:
+            injected = fault.id if fault.done else self._directory.injected(plan.task)
+            status = dataclasses.replace(status, fault=injected)
         if error is not None and status.error is None:
             status = dataclasses.replace(status, failure=FailureStatus.of(error))
         return status

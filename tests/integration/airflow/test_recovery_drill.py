@@ -72,7 +72,8 @@ def test_outputs_of_a_drill_are_counted_and_kept(application: Application, writi
 
     reported = check(application, fault)
 
-    counted = {"counts": [{"topic": writing.sink, "committed": 4, "found": 4}], "unmeasured": None}
+    count = {"topic": writing.sink, "committed": 4, "found": 4, "lost": 0, "settings": ""}
+    counted = {"counts": [count], "unmeasured": None}
     assert reported["outputs"] == counted
     (drill,) = run(HistoryOperator(task_id="history", application_id=application.id, kind="drill"))
     assert (drill["outcome"], drill["outputs"]) == ("passed", counted)

@@ -7,9 +7,12 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
+from airflow_provider.control.drills.output_cut import check_outputs
 from airflow_provider.control.history.output_check import OutputCheck, OutputCount
+from airflow_provider.errors import StateError
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from tests.integration.control.writing import Writing
 
@@ -117,3 +120,29 @@ def test_record_that_compaction_may_have_removed_is_not_missing(writing: Writing
     TopicAdmin(writing.connection).alter_setting(writing.sink, "cleanup.policy", "compact")
 
     assert writing.count(before).unmeasured == f"{writing.sink} is compacted, and does not keep every record"
+
+
+def delete_records(writing: Writing) -> None:
+    """All that lies in the sink, as a person may."""
+    admin = AdminClient({"bootstrap.servers": writing.connection.bootstrap_servers})
+    everything = [TopicPartition(writing.sink, number, -1) for number in range(3)]
+    for done in admin.delete_records(everything).values():
+        done.result(30)
+
+
+def test_records_that_a_person_deleted_are_lost_and_those_that_the_topic_does_not_keep_are_not_counted(
+    writing: Writing,
+) -> None:
+    writing.commit(0, 5)
+    before = writing.cut()
+    writing.commit(0, 7)
+    delete_records(writing)
+
+    (count,) = writing.count(before).counts
+    assert (count.committed, count.found) == (7, 0)
+    assert count.lost >= 7  # a transaction's marker has an offset too
+    with pytest.raises(StateError, match=r"lost \d+ offsets .*cleanup\.policy=delete, retention\.ms=\d+"):
+        check_outputs(writing.count(before))
+
+    TopicAdmin(writing.connection).alter_setting(writing.sink, "retention.ms", "60000")
+    assert "has deleted records that are younger than the fault" in str(writing.count(before).unmeasured)

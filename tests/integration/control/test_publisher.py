@@ -6,11 +6,13 @@ import logging
 
 import pytest
 
+from airflow_provider.control.history.record import HistoryKind, HistoryRecord
+from airflow_provider.control.history.topic import read_history
 from airflow_provider.control.publisher import AssignmentPublisher
 from airflow_provider.errors import FencedError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
-from airflow_provider.kafka.topic_spec import control_specs
+from airflow_provider.kafka.topic_spec import control_specs, history_spec
 from tests.builders import assigned
 
 
@@ -30,3 +32,21 @@ def test_publisher_that_a_newer_one_took_over_from_says_so_by_its_error_alone(
 
     said = "".join(capfd.readouterr()) + caplog.text
     assert "fenced" not in said.lower()
+
+
+def test_what_the_history_keeps_is_published_with_the_rest_or_not_at_all(
+    bootstrap_servers: str, application_id: str
+) -> None:
+    connection = KafkaConnection(bootstrap_servers)
+    TopicAdmin(connection).ensure([*control_specs(application_id), history_spec(application_id)])
+    begun = HistoryRecord(
+        application_id=application_id, kind=HistoryKind.DRILL, id="d1", cause="crash", at_ms=1, by="run"
+    )
+    first = AssignmentPublisher(connection, application_id)
+    second = AssignmentPublisher(connection, application_id)
+
+    with pytest.raises(FencedError):
+        first.publish(None, begun)
+    assert read_history(connection, application_id) == ()
+    second.publish(None, begun)
+    assert read_history(connection, application_id) == (begun,)

@@ -20,7 +20,7 @@ from airflow_provider.control.drills.kind import DrillKind
 from airflow_provider.control.history.output_check import OutputCheck, OutputCount
 from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord, RtoParts
 from airflow_provider.control.view import ControlView
-from airflow_provider.errors import BrokerUnreachableError, DeadlineError, InstanceError
+from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, DeadlineError, InstanceError
 from tests.builders import active, assigned, instance, standby, view_of
 
 
@@ -101,6 +101,7 @@ def noted(monkeypatch: pytest.MonkeyPatch) -> list[HistoryRecord]:
 
     whole = WaitResult(outcome=Outcome.MET, waited_for="", waited_s=0.0, seen="")
     monkeypatch.setattr(cli_drill, "ControlReader", Reader)
+    monkeypatch.setattr(cli_drill, "check_store", lambda *_: None)
     monkeypatch.setattr(cli_drill, "read_history", lambda *_: ())
     monkeypatch.setattr(cli_drill, "wait_for", lambda *_, **__: whole)
     monkeypatch.setattr(cli_drill, "note", note)
@@ -128,6 +129,23 @@ def test_failure_that_nothing_would_answer_is_not_made(
 
     (record,) = noted
     assert (record.outcome, str(record.reason).startswith(reason)) == (HistoryOutcome.SKIPPED, True)
+
+
+def test_store_that_there_is_not_is_refused_before_anything_is_done(
+    noted: list[HistoryRecord], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    def check(_admin: object, application_id: str, store: str) -> None:
+        asked.extend((application_id, store))
+        raise ConfigurationError("no such store")
+
+    monkeypatch.setattr(cli_drill, "check_store", check)
+    monkeypatch.setattr(cli_drill, "publish_by", lambda *_: pytest.fail("a fault was injected"))
+
+    assert main(["drill", "orders", "--store", "stte", "--answer"]) == ExitStatus.ERROR
+
+    assert (asked, noted) == (["orders", "stte"], [])
 
 
 FAULT = InjectedFault(
@@ -212,6 +230,29 @@ def test_drill_that_is_broken_off_after_its_fault_is_noted_as_failed_and_gives_s
     assert noted[-1].reason == f"It was not judged: {reason}"
     assert noted[-1].ended_at_ms is not None
     assert broken.given_standbys == 1
+
+
+def test_drill_that_its_instance_refuses_ends_the_record_that_its_fault_left_open(
+    noted: list[HistoryRecord], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def publish(_cluster: object, _application_id: str, act: Callable[[object], InjectedFault]) -> InjectedFault:
+        return act(SimpleNamespace())
+
+    def inject(_publisher: object, fault_id: str, *_: object, **more: str) -> InjectedFault:
+        asked.extend((fault_id, more["by"]))
+        return dataclasses.replace(FAULT, id=fault_id)
+
+    Broken(monkeypatch, "fault", refuse)
+    monkeypatch.setattr(cli_drill, "publish_by", publish)
+    monkeypatch.setattr(cli_drill, "inject_fault", inject)
+
+    assert main(["drill", "orders", "--shared-sink", "--answer"]) == ExitStatus.SKIPPED
+
+    (record,) = noted
+    assert [record.id, record.by] == asked
+    assert (record.outcome, record.ended_at_ms is not None) == (HistoryOutcome.SKIPPED, True)
 
 
 def test_blackout_that_cannot_be_read_is_a_wrong_argument(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,14 +1,19 @@
 from __future__ import annotations
 
+from airflow_provider.cli.instances_expected import expected_instances
 from airflow_provider.cli.status_watch import HeartbeatWatch, WatcherWatch, fitted
+from airflow_provider.common.clock import now_ms
+from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.status import InstanceState
 from airflow_provider.control.watcher import Watcher
 from tests.builders import active, assigned, instance, standby, view_of
 
+TIMEOUTS = Timeouts(instance_s=5.0, start_s=400.0)
+
 
 def test_instance_is_silent_once_no_other_heartbeat_came_for_too_long() -> None:
     view = view_of(assigned("a b"), instance("a", active(0)), instance("b", standby(0)))
-    heartbeats = HeartbeatWatch(timeout_s=5.0)
+    heartbeats = HeartbeatWatch(TIMEOUTS)
 
     assert heartbeats.silent(view, 100.0) == set()
     view.heard_at_ms["b"] = 3_000
@@ -21,10 +26,19 @@ def test_instance_is_silent_once_no_other_heartbeat_came_for_too_long() -> None:
 
 def test_instance_that_ended_is_not_silent() -> None:
     view = view_of(assigned("a"), instance("a", state=InstanceState.STOPPED))
-    heartbeats = HeartbeatWatch(timeout_s=5.0)
+    heartbeats = HeartbeatWatch(TIMEOUTS)
     heartbeats.silent(view, 100.0)
 
     assert heartbeats.silent(view, 200.0) == set()
+
+
+def test_instance_is_expected_once_a_start_may_not_take_longer() -> None:
+    launched = {name: now_ms() - ago_s * 1000 for name, ago_s in (("late", 410), ("soon", 300))}
+    starting = (
+        instance(name, state=InstanceState.STARTING, incarnation=incarnation) for name, incarnation in launched.items()
+    )
+
+    assert expected_instances(view_of(assigned("a"), *starting), TIMEOUTS) == {"late"}
 
 
 def test_watcher_is_silent_once_it_said_nothing_for_too_long() -> None:

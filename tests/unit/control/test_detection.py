@@ -197,3 +197,10 @@ def test_task_that_fails_again_after_it_came_back_is_another_incident() -> None:
     )
 
     assert first.id != second.id
+
+
+def test_task_that_fails_again_after_it_was_replayed_is_another_incident() -> None:
+    (first,) = found(instance("a", active(0, TaskState.FAILED)), B)
+    (second,) = found(instance("a", active(0, TaskState.FAILED, replay="replay/by-a-person")), B)
+
+    assert first.id != second.id

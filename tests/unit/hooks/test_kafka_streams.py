@@ -59,6 +59,19 @@ def test_what_such_a_connection_says_that_cannot_be_carried_over_is_refused(monk
     assert "secret" not in message
 
 
+def test_extra_that_no_client_is_given_is_refused_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    extra = {"security_protocol": "SSL", "ssl.key.password": "secret", "ssl_key_location": "/key.pem"}
+
+    works, message = hook(monkeypatch, host="h", port=1, extra=extra).test_connection()
+
+    assert not works
+    assert message.startswith(
+        "Connection 'kafka' of type 'kafkastreams' sets ssl.key.password, ssl_key_location, which"
+    )
+    assert "secret" not in message
+    assert "/key.pem" not in message
+
+
 def test_connection_without_a_server_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigurationError, match="'kafka' names no bootstrap server"):
         _ = hook(monkeypatch).connection

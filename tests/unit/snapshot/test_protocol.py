@@ -33,7 +33,18 @@ def test_protocol_without_its_package_says_what_to_install(url: str, monkeypatch
 
 
 @pytest.mark.parametrize(
-    "url", ["s4://bob:hunter2@host/x", "simplecache::s4://bob:hunter2@host/x", "bob:hunter2@host/x"]
+    "url",
+    [
+        "s4://bob:hunter2@host/x",
+        "simplecache::s4://bob:hunter2@host/x",
+        "bob:hunter2@host/x",
+        "s4://bob:one/hunter2@host/x",
+        "simplecache::s4://bob:one/hunter2@host/x",
+        "bob:one/hunter2@host/x",
+        "s4://bob:one::two/hunter2@host/x",
+        "s4://host/x;token=hunter2",
+        "s4://host/x?token=hunter2",
+    ],
 )
 def test_login_in_a_url_that_is_refused_is_not_repeated(url: str) -> None:
     with pytest.raises(ConfigurationError, match="fsspec does not know") as caught:

@@ -22,6 +22,16 @@ from airflow_provider.snapshot.settings import SnapshotSettings
         "ftp://bob:#hunter2@host/x",
         "bob:hunter2@host/x",
         "my_key:hunter2@host/x",
+        "ftp://bob:one/hunter2@host/x",
+        "s3://bob:/hunter2/@bucket",
+        "simplecache::ftp://bob:one/hunter2@host/x",
+        "simplecache::ftp://bob:one::/hunter2@host/x",
+        "bob:one/hunter2@host/x",
+        "bob:hunter2://two@host/x",
+        "abfs://bob:hunter2@host/x",
+        "abfs://bob:one/hunter2@host/x",
+        "https://host/x;token=hunter2",
+        "simplecache::https://host/x;Token=hunter2",
     ],
     ids=str,
 )
@@ -39,7 +49,17 @@ def test_number_that_is_not_above_zero_is_refused(wrong: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize(
-    "url", ["s3://bucket/team@home/x", "simplecache::s3://bucket/team@home", "memory://x"], ids=str
+    "url",
+    [
+        "s3://bucket/team@home/x",
+        "simplecache::s3://bucket/team@home",
+        "zip://a.zip::s3://bucket/team@home",
+        "memory://x",
+        "abfs://container@account.dfs.core.windows.net/x",
+        "abfss://container@account.dfs.core.windows.net/team@home",
+        "simplecache::abfs://container@account.dfs.core.windows.net/x",
+    ],
+    ids=str,
 )
 def test_url_without_a_login_is_accepted(url: str) -> None:
     assert SnapshotSettings(url).url == url

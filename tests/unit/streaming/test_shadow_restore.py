@@ -65,7 +65,11 @@ def test_changelog_that_does_not_restore_to_what_was_committed_is_found(asked: S
 
     assert result.failure is not None
     assert result.failure.kind == "StoreDivergedError"
-    assert f"{CHANGELOG} does not restore to what was committed" in result.failure.message
+    assert f"{CHANGELOG}[0] does not restore to what was committed" in result.failure.message
+    # Of the scratch folder nothing is left to be looked at, and there is no other copy of a changelog.
+    assert asked.folder not in result.failure.message
+    assert "Take another copy" not in result.failure.message
+    assert "Changelog missing or mismatched" in result.failure.message
     assert not Path(asked.folder).exists()
 
 
@@ -76,7 +80,7 @@ def test_commit_without_a_digest_leaves_nothing_to_compare(asked: ShadowRestore)
     result = restore_shadow(asked, InMemoryReader(log))
 
     assert result.failure is None
-    assert "has no digest" in str(result.unmeasured)
+    assert result.unmeasured == f"the last commit in {CHANGELOG}[0] has no digest of 'state'"
 
 
 def test_empty_changelog_measures_nothing(asked: ShadowRestore) -> None:

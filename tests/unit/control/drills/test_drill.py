@@ -6,15 +6,18 @@ import pytest
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.drills.drill import (
+    Hit,
     changelog_positions,
     check_progress,
     check_resumption,
+    choose_hit,
     choose_task,
     choose_victim,
     open_incidents,
     source_offsets,
     standbys_certified,
 )
+from airflow_provider.control.drills.kind import DrillKind
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.status import Role, TaskStatus
 from airflow_provider.control.view import ControlView
@@ -133,3 +136,12 @@ def test_owner_that_goes_on_from_the_last_commit_passes_however_much_more_was_co
 def test_owner_that_went_on_before_the_last_commit_is_an_error(resumed: dict[TaskId, int], found: str) -> None:
     with pytest.raises(StateError, match=f"task 0_0 had to go on at source offset 100 or later, and {found}"):
         check_resumption({TaskId(0, 0): 100}, resumed)
+
+
+@pytest.mark.parametrize("kind", [DrillKind.HANG, DrillKind.CONNECTION_CUT])
+def test_instance_without_active_tasks_is_not_kept_from_them(kind: DrillKind) -> None:
+    view = view_of(assigned("a b"), instance("a", active(0)), instance("b", standby(0)))
+
+    with pytest.raises(InstanceError, match=rf"'b' of 'app' is active for no task, and a drill {kind} lasts until"):
+        choose_hit(view, kind, "b", ["a", "b"])
+    assert choose_hit(view, kind, "a", ["a", "b"]) == Hit(instance="a", tasks=(TaskId(0, 0),))

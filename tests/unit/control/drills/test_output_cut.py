@@ -107,6 +107,14 @@ def test_doubled_outputs_are_an_error_with_figures() -> None:
         check_outputs(counts(12, dead=1))
 
 
+def test_outputs_that_were_deleted_without_a_reason_are_an_error_with_the_settings() -> None:
+    settings = "cleanup.policy=delete, retention.ms=604800000, retention.bytes=-1"
+    lost = OutputCount(topic="out", committed=15, found=0, lost=16, settings=settings)
+
+    with pytest.raises(StateError, match=rf"^out has lost 16 offsets .* \({settings}\) do not explain it"):
+        check_outputs(OutputCheck(counts=(lost,)))
+
+
 def test_commits_that_count_nothing_or_from_nothing_again_are_not_judged() -> None:
     again = dataclasses.replace(AFTER, written={"out": 4, "dead": 1})
 

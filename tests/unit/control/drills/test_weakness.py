@@ -6,9 +6,9 @@ from typing import Any, cast
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.drills.fault_injection import inject_fault, plan_fault
+from airflow_provider.control.drills.fault_injection import commands_of, inject_fault, plan_fault
 from airflow_provider.control.drills.injected_fault import InjectedFault
-from airflow_provider.control.drills.kind import DrillKind
+from airflow_provider.control.drills.kind import DRILLS, LONGEST_FAULT_S, DrillKind
 from airflow_provider.control.drills.weakness import weakness
 from airflow_provider.control.history.builder import drill_record
 from airflow_provider.control.history.record import HistoryOutcome, HistoryRecord
@@ -20,14 +20,19 @@ from airflow_provider.control.view import ControlView
 from airflow_provider.errors import InstanceError
 from tests.builders import active, assigned, instance, standby, view_of
 
+NOW = 6
+"""Epoch ms, just after the fault."""
+
 
 class Publisher:
     """What one publisher wrote, the next one reads."""
 
     def __init__(self, view: ControlView) -> None:
         self.view = view
+        self.history: list[HistoryRecord] = []
 
     def publish(self, _: None, *beside: Any) -> None:
+        self.history += [value for value in beside if isinstance(value, HistoryRecord)]
         self.view.faults |= {value.id: value for value in beside if isinstance(value, InjectedFault)}
 
 
@@ -52,7 +57,7 @@ def inject(
     standbys: int | None = 1,
 ) -> InjectedFault:
     publisher = cast(AssignmentPublisher, Publisher(view))
-    return inject_fault(publisher, fault_id, on, Timeouts(), history, kind, num_standby_replicas=standbys)
+    return inject_fault(publisher, fault_id, on, Timeouts(), history, kind, num_standby_replicas=standbys, by="r")
 
 
 def drilled(kind: DrillKind, on: str = "a") -> tuple[ControlView, InjectedFault]:
@@ -79,6 +84,15 @@ def test_another_try_of_the_same_drill_finds_its_fault(kind: DrillKind) -> None:
     fault = inject(view, "first", kind, "a")
 
     assert inject(view, "first", kind, "a") == fault
+
+
+def test_drill_is_in_the_history_with_its_fault_or_not_at_all() -> None:
+    publisher = Publisher(whole())
+
+    fault = inject_fault(cast(AssignmentPublisher, publisher), "first", "a", Timeouts(), (), DrillKind.CRASH, by="r")
+
+    assert publisher.history == [drill_record("app", fault, "r")]
+    assert publisher.history[0].outcome is HistoryOutcome.OPEN
 
 
 def incident(resolved_at_ms: int | None) -> IncidentRecord:
@@ -130,7 +144,7 @@ def test_drill_that_has_ended_by_the_history_forbids_none(outcome: HistoryOutcom
     view, fault = drilled(DrillKind.CRASH)
     record = drill_record("app", fault, "r", outcome=outcome)
 
-    assert (weakness(view, Timeouts(), [record]) is None) == (outcome is not HistoryOutcome.OPEN)
+    assert (weakness(view, Timeouts(), [record], NOW) is None) == (outcome is not HistoryOutcome.OPEN)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +161,7 @@ def test_fault_of_which_nothing_can_come_any_more_forbids_none(now: Any) -> None
     for status in now(fault):
         view.statuses[status.instance] = status
 
-    assert weakness(view, Timeouts(), []) is None
+    assert weakness(view, Timeouts(), [], NOW) is None
 
 
 def test_fault_whose_tasks_were_given_to_a_newer_generation_forbids_none() -> None:
@@ -156,16 +170,16 @@ def test_fault_whose_tasks_were_given_to_a_newer_generation_forbids_none() -> No
     view.statuses["a"] = instance("a", active(0, generation=2), standby(1), incarnation=7)
     view.statuses["b"] = instance("b", active(1, generation=2), standby(0), incarnation=8)
 
-    assert weakness(view, Timeouts(), []) is None
+    assert weakness(view, Timeouts(), [], NOW) is None
 
 
 def test_fault_that_lasts_forbids_another_until_its_instance_reports_its_end() -> None:
     view, fault = drilled(DrillKind.CLOCK)
     view.statuses["a"] = first(last_commands=(fault.id,), fault=FaultStatus(id=fault.id))
-    assert weakness(view, Timeouts(), []) is not None
+    assert weakness(view, Timeouts(), [], NOW) is not None
 
     view.statuses["a"] = first(last_commands=(fault.id,), fault=FaultStatus(id=fault.id, over=True))
-    assert weakness(view, Timeouts(), []) is None
+    assert weakness(view, Timeouts(), [], NOW) is None
 
 
 def test_fault_is_over_once_a_later_one_is_reported_in_its_place() -> None:
@@ -174,4 +188,46 @@ def test_fault_is_over_once_a_later_one_is_reported_in_its_place() -> None:
     view.faults[later.id] = later
     view.statuses["a"] = first(fault=FaultStatus(id=later.id, over=True))
 
-    assert weakness(view, Timeouts(), []) is None
+    assert weakness(view, Timeouts(), [], NOW) is None
+
+
+@pytest.mark.parametrize("kind", [kind for kind, spec in DRILLS.items() if spec.until_moved])
+def test_fault_that_nobody_answered_forbids_none_once_its_instance_goes_on_by_itself(kind: DrillKind) -> None:
+    view, fault = drilled(kind)
+    begun = [drill_record("app", fault, "r")]
+    longest_ms = fault.injected_at_ms + round(1000 * LONGEST_FAULT_S)
+    view.statuses["a"] = first(last_commands=(fault.id,))
+
+    assert weakness(view, Timeouts(), begun, longest_ms) is not None
+    assert weakness(view, Timeouts(), begun, longest_ms + 1) is None
+
+
+def test_fault_that_its_instance_has_not_taken_or_that_it_does_not_outlive_goes_on_forbidding() -> None:
+    view, fault = drilled(DrillKind.HANG)
+    late = fault.injected_at_ms + round(2000 * LONGEST_FAULT_S)
+    view.commands["a"] = {command.id: command for command in commands_of(fault)}
+    assert "first (hang on a)" in str(weakness(view, Timeouts(), [], late))
+
+    view.statuses["a"] = first(last_commands=(fault.id,))
+    view.heard_at_ms["a"], view.newest_ms = 1, 60_001
+    view.heard_at_ms["b"] = 60_001
+    assert "first (hang on a)" in str(weakness(view, Timeouts(), [], late))
+
+
+@pytest.mark.parametrize(
+    ("kind", "way"),
+    [
+        (
+            DrillKind.CRASH,
+            "once its failure is answered, by the failover DAG or the command 'failover', or a is started",
+        ),
+        (DrillKind.HANG, "once its tasks were given to others, 300 s after it began if a lives, or a is started again"),
+        (DrillKind.ACTIVE_AND_STANDBY_LOST, "or a, b are started again"),
+        (DrillKind.STANDBY_LOST, "once a has restored its copy, or a is started again"),
+        (DrillKind.CLOCK, "once a reports its end, or a is started again"),
+    ],
+)
+def test_fault_that_forbids_another_is_named_with_what_ends_it(kind: DrillKind, way: str) -> None:
+    view, _ = drilled(kind)
+
+    assert way in str(weakness(view, Timeouts(), [], NOW))

@@ -19,7 +19,7 @@ from airflow_provider.streaming.driver.fault_injector import FaultInjector
 from airflow_provider.streaming.driver.instance_controller import InstanceController
 from airflow_provider.streaming.worker.plan import TaskPlan
 from airflow_provider.streaming.worker.store_fault import StoreFault, StoreFaultKind
-from tests.builders import assigned, view_of
+from tests.builders import active, assigned, instance, view_of
 from tests.unit.streaming.driver.fakes import compiled, settings_in
 
 INCARNATION = 7
@@ -216,6 +216,23 @@ def test_loss_of_a_store_travels_with_the_plan_of_its_task(tmp_path: Path) -> No
 
     lost = StoreFault(id="c1", kind=StoreFaultKind.LOST, generation=3)
     assert [plan.fault for plan in controlled.slots[0].goals[-1][0]] == [None, lost]
+
+
+def test_fault_of_a_store_is_done_once_the_status_tells_of_it(tmp_path: Path) -> None:
+    controlled = Controlled(tmp_path, allow_faults=True)
+    controlled.apply(dataclasses.replace(command(CommandKind.LOSE_STORE), generation=3))
+
+    settle = controlled.controller.settle_faults
+    assert [settle(told) for told in (None, instance("i1"), instance("i1", active(0, fault="earlier")))] == 3 * [False]
+    assert [settle(instance("i1", active(0, fault="c1"))) for _ in range(2)] == [True, False]
+    controlled.apply()
+
+    lost = StoreFault(id="c1", kind=StoreFaultKind.LOST, generation=3, done=True)
+    assert [plan.fault for plan in controlled.slots[0].goals[-1][0]] == [lost, None]
+
+
+def test_instance_that_allows_no_faults_has_none_to_settle(controlled: Controlled) -> None:
+    assert not controlled.controller.settle_faults(instance("i1", active(0, fault="c1")))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in CommandKind if kind.is_fault])

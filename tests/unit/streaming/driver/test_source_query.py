@@ -152,6 +152,15 @@ def test_many_records_come_with_each_answer_of_the_brokers(tmp_path: Path) -> No
     assert int(stream.asked["kafka.max.partition.fetch.bytes"]) >= 8 << 20
 
 
+def test_brokers_do_not_keep_a_fetch_that_the_ends_of_the_log_wait_behind(tmp_path: Path) -> None:
+    """By default for 500 ms, and so each partition of each micro-batch that gets to the end of its log."""
+    stream = FakeStream()
+
+    query_of(stream, tmp_path)
+
+    assert int(stream.asked["kafka.fetch.max.wait.ms"]) <= 20
+
+
 def test_options_of_the_job_reach_the_source(tmp_path: Path) -> None:
     stream = FakeStream()
 
@@ -182,6 +191,7 @@ def test_every_option_that_the_source_sets_itself_is_refused_of_the_job(tmp_path
     for name in stream.asked.keys() - {
         "kafka.max.poll.records",
         "kafka.max.partition.fetch.bytes",
+        "kafka.fetch.max.wait.ms",
         "checkpointLocation",
     }:
         with pytest.raises(ConfigurationError, match=name):

@@ -428,6 +428,24 @@ def test_standby_store_that_a_drill_removes_is_restored_and_never_looks_whole_be
     assert "find out who did it" in str(bench.registry.status(standby(0, fault=lose())).error)
 
 
+def test_fault_that_was_told_of_befalls_no_store_again_although_its_note_is_removed(
+    bench: Bench, log: InMemoryLog
+) -> None:
+    commit_elsewhere(log, 0, 1, k=1)
+    bench.hold(standby(0, fault=lose()))
+    done = standby(0, fault=dataclasses.replace(lose(), done=True))
+    store = bench.registry.tasks[TaskId(0, 0)].path
+    (store.parent / "rocksdb.fault").unlink()
+
+    bench.hold(done)
+
+    assert (store / "CURRENT").exists()
+    assert (bench.registry.status(done).fault, bench.registry.status(done).error) == ("f1", None)
+    shutil.rmtree(store)
+    bench.execution.apply_plan([done])
+    assert "find out who did it" in str(bench.registry.status(done).error)
+
+
 def test_store_is_removed_once_and_not_after_a_newer_assignment(bench: Bench, log: InMemoryLog) -> None:
     commit_elsewhere(log, 0, 1, k=1)
     bench.hold(standby(0, generation=2))
