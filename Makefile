@@ -4,7 +4,7 @@
 PYTHON ?= python3
 KEEP ?=
 LIMIT ?=
-WORKERS ?= 3
+WORKERS ?= 4
 
 VENV := .venv
 BIN := $(VENV)/bin

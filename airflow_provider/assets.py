@@ -6,7 +6,9 @@ from typing import Any, Final
 
 from airflow.sdk import Asset, AssetAlias, AssetWatcher
 
-__all__ = ["ANSWERS", "ANSWERS_ALIAS", "answers", "answers_alias", "drills", "incidents"]
+__all__ = ["ANSWERS", "ANSWERS_ALIAS", "answers", "answers_alias", "drills", "incidents", "incidents_name"]
+
+_INCIDENTS: Final = "incidents"
 
 ANSWERS: Final = Asset(name="stateful-streams-answers", uri="stateful-streams://answers")
 """Gets an event for each application of which a run of the failover DAG answered incidents.
@@ -25,7 +27,12 @@ def incidents(application_id: str, watcher: AssetWatcher) -> Asset:
         application_id: whose DAGs were made by `stream_dags`.
         watcher: sees the failures.
     """
-    return _asset(application_id, "incidents", watchers=[watcher])
+    return _asset(application_id, _INCIDENTS, watchers=[watcher])
+
+
+def incidents_name(application_id: str) -> str:
+    """The name of that asset: Airflow ends it when it cleans up after the DAG that it starts."""
+    return _name(application_id, _INCIDENTS)
 
 
 def answers(application_id: str) -> Asset:
@@ -47,5 +54,9 @@ def drills(application_id: str) -> Asset:
     return _asset(application_id, "drills")
 
 
+def _name(application_id: str, what: str) -> str:
+    return f"{application_id}/{what}"
+
+
 def _asset(application_id: str, what: str, **more: Any) -> Asset:
-    return Asset(name=f"{application_id}/{what}", uri=f"stateful-streams://{application_id}/{what}", **more)
+    return Asset(name=_name(application_id, what), uri=f"stateful-streams://{application_id}/{what}", **more)

@@ -54,9 +54,9 @@ with DAG(
             ["my-source"],
             type="array",
             items={"type": "string"},
-            minItems=1,
             title="Source topics",
-            description="What the job reads. A task is created for each partition.",
+            description="What a job of one stage reads. A task is created for each partition. Empty: the job file says "
+            "all topics that it needs, as one of several stages has to.",
             section="Application",
         ),
         "output_topics": Param(
@@ -168,6 +168,7 @@ with DAG(
     topics = CreateChangelogTopicsOperator(
         task_id="create_topics",
         source_topics="{{ params.source_topics | tojson }}",
+        application="{{ '' if params.source_topics else params.application }}",
         stores="{{ params.stores | tojson }}",
         output_topics="{{ params.output_topics | tojson }}",
         replication_factor="{{ params.replication_factor | tojson }}",  # type: ignore[arg-type]

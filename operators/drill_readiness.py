@@ -11,6 +11,7 @@ from airflow_provider.common.json_codec import to_plain
 from airflow_provider.control.drills.disk_headroom import disk_problems
 from airflow_provider.control.drills.drill import choose_hit, open_incidents
 from airflow_provider.control.drills.kind import DrillKind, parse_drill_kind
+from airflow_provider.control.unanswered import unanswered_problems
 from airflow_provider.control.watcher import SILENT_AFTER_S, watch_problem
 from airflow_provider.errors import InstanceError
 from airflow_provider.operators.arguments import parse_optional
@@ -36,6 +37,7 @@ class CheckDrillReadinessOperator(ControlOperator):
         application_id: the application.
         failover_dag_id: the DAG that answers its failures, which must not be paused; None does not ask. A DAG that was
             paused within the last half minute may still be watched.
+        failover_asset: the name of the asset whose events start that DAG, which must be active; None does not ask.
         instance: the one that is to fail; None for the one with the most active tasks.
         kind: of the drill.
         kwargs: see `ControlOperator`.
@@ -44,26 +46,34 @@ class CheckDrillReadinessOperator(ControlOperator):
         The `Watcher` as plain values.
 
     Raises:
-        InstanceError: the application is not watched, its failover DAG is paused, an incident is open, or a disk is too
-            small, or there is none that the drill could hit; a line each.
+        InstanceError: the application is not watched, its failover DAG is paused or its asset not active, an incident
+            is open or has no answer, or a disk is too small, or there is none that the drill could hit; a line each.
         ConfigurationError: there is no such kind.
         TopicMissingError: the application has no control topics.
         BrokerUnreachableError: no broker answered.
     """
 
-    template_fields: Sequence[str] = (*ControlOperator.template_fields, "failover_dag_id", "instance", "kind")
+    template_fields: Sequence[str] = (
+        *ControlOperator.template_fields,
+        "failover_dag_id",
+        "failover_asset",
+        "instance",
+        "kind",
+    )
 
     def __init__(
         self,
         *,
         application_id: str,
         failover_dag_id: str | None = None,
+        failover_asset: str | None = None,
         instance: str | None = None,
         kind: str = DrillKind.CRASH.value,
         **kwargs: Any,
     ) -> None:
         super().__init__(application_id=application_id, **kwargs)
         self.failover_dag_id = failover_dag_id
+        self.failover_asset = failover_asset
         self.instance = instance
         self.kind = kind
 
@@ -75,7 +85,8 @@ class CheckDrillReadinessOperator(ControlOperator):
         dag_id = parse_optional(self.failover_dag_id)
         found = (
             watch_problem(self.application_id, view.watcher, heard=heard),
-            None if dag_id is None else failover_dag_problem(context, dag_id),
+            None if dag_id is None else failover_dag_problem(context, dag_id, parse_optional(self.failover_asset)),
+            *(unanswered_problems(view) if heard else ()),
             *open_incidents(view),
             *self._disk_problems(view),
         )

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 from airflow.sdk import Context
 
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.history.builder import failover_record
-from airflow_provider.control.report import FailoverReport, known_recovery, recovery_of, report
+from airflow_provider.control.incident_resolution import resolve_incident
+from airflow_provider.control.report import FailoverReport, report
 from airflow_provider.errors import InstanceError
 from airflow_provider.links.failover_run import FailoverRun, FailoverRunLink
 from airflow_provider.operators.arguments import parse_if_given, parse_seconds
@@ -56,14 +55,14 @@ class ReportFailOverOperator(ControlOperator):
                 f"Incident {self.incident_id!r} of {self.application_id!r} has no record: run the failover DAG first."
             )
         self.linked_run = FailoverRun.of(record)
-        found = record
-        if record.resolved_at_ms is None:
-            record = dataclasses.replace(record, resolved_at_ms=now_ms(), recovery=recovery_of(record, view))
-        # First the history: what says that it is there can be forgotten.
-        if self.note_history([failover_record(record, known_recovery(record, view), slo_rto_s)]):
-            record = dataclasses.replace(record, in_history=True)
-        if record != found:
-            self.hook.write(self.application_id, record)
+        record = resolve_incident(
+            record,
+            view,
+            at_ms=now_ms(),
+            note=lambda history: self.note_history([history]),
+            write=lambda resolved: self.hook.write(self.application_id, resolved),
+            slo_rto_s=slo_rto_s,
+        )
         cost: FailoverReport = report(record, view)
         self.log.info("Failover of %s\n%s", record.incident.instance, cost)
         return cost.to_plain()

@@ -17,7 +17,7 @@ from airflow_provider.control.history.record import HistoryOutcome, HistoryRecor
 from airflow_provider.control.instance_handle import InstanceHandle
 from airflow_provider.errors import InstanceError, StatefulStreamsError
 from airflow_provider.links.instance_log import InstanceLogLink
-from airflow_provider.operators.arguments import parse_flag, parse_if_given, parse_seconds
+from airflow_provider.operators.arguments import parse_flag, parse_if_given, parse_seconds, parse_whole
 from airflow_provider.operators.control import ControlOperator
 
 if TYPE_CHECKING:
@@ -43,9 +43,11 @@ class InjectFaultOperator(ControlOperator):
         instance: the instance's name; None takes the one with the most active tasks.
         max_rto_s: what is promised, in seconds: a failover that would take longer, by those on record, is not
             rehearsed. None promises nothing.
-        store: one of the job's, in whose changelog the commits count what the job writes.
+        store: of a job that was not described, in whose changelog the commits count what it writes.
         shared_sink: whether other programs write into the job's sink or dead-letter topic, too; then outputs are not
             counted.
+        num_standby_replicas: how many warm standbys each task must have at that moment; None for all that it is
+            assigned.
         timeout_s: how long it may take until the instance is gone, or reports that it has begun, in seconds.
         kwargs: see `ControlOperator`.
 
@@ -54,7 +56,8 @@ class InjectFaultOperator(ControlOperator):
 
     Raises:
         AssignmentError: nothing is assigned yet.
-        InstanceError: no instance lives, the named one does not, or it refuses.
+        InstanceError: no instance lives, the named one does not, or it refuses; or another drill's fault is not over,
+            an incident is open, or a task lacks a warm standby.
         DeadlineError: it did not do it in time.
         TopicMissingError: the application has no control topics, or no history.
         FencedError: other publishers took over again and again.
@@ -68,6 +71,7 @@ class InjectFaultOperator(ControlOperator):
         "max_rto_s",
         "store",
         "shared_sink",
+        "num_standby_replicas",
     )
     operator_extra_links = (InstanceLogLink(),)
 
@@ -80,6 +84,7 @@ class InjectFaultOperator(ControlOperator):
         max_rto_s: float | str | None = None,
         store: str = "state",
         shared_sink: bool | str = False,
+        num_standby_replicas: int | None = None,
         timeout_s: float | str | None = 60.0,
         **kwargs: Any,
     ) -> None:
@@ -89,6 +94,7 @@ class InjectFaultOperator(ControlOperator):
         self.max_rto_s = max_rto_s
         self.store = store
         self.shared_sink = shared_sink
+        self.num_standby_replicas = num_standby_replicas
 
     def execute(self, context: Context) -> Any:
         """Choose and command, unless an earlier try did; wait."""
@@ -147,8 +153,9 @@ class InjectFaultOperator(ControlOperator):
         known = fault_id in publisher.view.faults
         promised = parse_if_given(parse_seconds, "max_rto_s", self.max_rto_s)
         kind = parse_drill_kind(self.kind)
+        standbys = parse_if_given(parse_whole, "num_standby_replicas", self.num_standby_replicas)
         fault = inject_fault(
-            publisher, fault_id, self.instance or None, self.timeouts, history, kind, promised, outputs
+            publisher, fault_id, self.instance or None, self.timeouts, history, kind, promised, outputs, standbys
         )
         what = "An earlier try asked %s (incarnation %d)" if known else "Asked %s (incarnation %d)"
         self.log.info(f"{what} for a drill that %s", fault.instance, fault.incarnation, fault.spec.does)

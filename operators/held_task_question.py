@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, Final, cast
 
+from airflow.providers.standard.exceptions import HITLTimeoutError
 from airflow.providers.standard.operators.hitl import HITLOperator
-from airflow.sdk import BaseNotifier, Context
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_provider.control.held_tasks import HeldTask, held_tasks
+from airflow_provider.errors import DeadlineError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 
-__all__ = ["LEAVE", "REPLAY", "AskAboutHeldTasksOperator"]
+__all__ = ["LEAVE", "REPLAY", "AskAboutHeldTasksOperator", "UnansweredError"]
 
 REPLAY: Final = "Replay them"
 LEAVE: Final = "Leave them"
+
+_ANSWER: Final = "answer"
+
+
+class UnansweredError(DeadlineError, AirflowFailException):
+    """A `DeadlineError`: nobody answered in time. There is no new try, which would ask the same again."""
 
 
 class AskAboutHeldTasksOperator(HITLOperator):
@@ -26,10 +36,15 @@ class AskAboutHeldTasksOperator(HITLOperator):
     right that it lacks, a changed job. The question names each with its error. Waiting takes no worker and no
     triggerer (see https://airflow.apache.org/docs/apache-airflow/stable/tutorial/hitl.html).
 
+    It is asked once, whatever ``retries`` says: tries are for what goes wrong before it is asked, and for carrying an
+    answer out, which they keep. A person who clears the task is asked anew.
+
     Args:
         application_id: the application.
         kafka_conn_id: its Kafka connection.
-        notifiers: called with the task's context when the question is asked.
+        notifiers: called with the task's context when the question is asked: Airflow's notifiers, or any callables. One
+            that fails is a warning.
+        execution_timeout: as of every operator: for the work of the task, not for a person's answer.
         kwargs: see `HITLOperator`, such as `assigned_users` and `response_timeout` (for ever).
 
     Returns:
@@ -37,6 +52,7 @@ class AskAboutHeldTasksOperator(HITLOperator):
         ``tasks``. Empty where the person leaves them.
 
     Raises:
+        UnansweredError: nobody answered within `response_timeout`. The tasks stay held.
         TopicMissingError: the application has no control topics.
         BrokerUnreachableError: no broker answered.
     """
@@ -48,36 +64,58 @@ class AskAboutHeldTasksOperator(HITLOperator):
         *,
         application_id: str,
         kafka_conn_id: str = KafkaStreamsHook.default_conn_name,
-        notifiers: Sequence[BaseNotifier] = (),
+        notifiers: Sequence[Callable[[Context], Any]] = (),
+        execution_timeout: timedelta | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(
             subject=f"Tasks of {application_id} are held",
             options=[REPLAY, LEAVE],
-            notifiers=notifiers,
+            notifiers=cast(Any, notifiers),
+            execution_timeout=None,  # HITLOperator would take it for the time that a person has
             **kwargs,
         )
+        self.execution_timeout = execution_timeout
         self.application_id = application_id
         self.kafka_conn_id = kafka_conn_id
 
     def execute(self, context: Context) -> Any:
-        """Ask, where there is something to be asked."""
+        """Ask, where there is something to be asked and nobody has answered yet."""
+        if (answer := context["task_state_store"].get(_ANSWER)) is not None:
+            return self._carry_out(context, str(answer))
         held = self._held()
         if not held:
             raise AirflowSkipException(f"No task of {self.application_id!r} is held.")
         self.body = _body(held)
         self.log.info("%s", self.body)
+        self.notifiers = cast(Any, [functools.partial(self._notify, notifier) for notifier in self.notifiers])
         return super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> list[dict[str, Any]]:
         """What is to be replayed, by what is held now: an answer may come days later."""
-        answer = super().execute_complete(context, event)
-        if answer["chosen_options"] != [REPLAY]:
-            return []
+        try:
+            (answer,) = super().execute_complete(context, event)["chosen_options"]
+        except HITLTimeoutError as error:
+            raise UnansweredError(
+                f"Nobody said within {self.response_timeout} what becomes of the held tasks of "
+                f"{self.application_id!r}. They stay held; clear this task to be asked again."
+            ) from error
+        # First of all: a try that fails after this must not ask again.
+        context["task_state_store"].set(_ANSWER, answer)
+        return self._carry_out(context, answer)
+
+    def _carry_out(self, context: Context, answer: str) -> list[dict[str, Any]]:
         by_instance = defaultdict[str, list[str]](list)
-        for held in self._held():
+        for held in self._held() if answer == REPLAY else ():
             by_instance[held.instance].append(str(held.task))
+        context["task_state_store"].delete(_ANSWER)
         return [{"instance": instance, "tasks": tasks} for instance, tasks in by_instance.items()]
+
+    def _notify(self, notifier: Callable[[Context], Any], context: Context) -> None:
+        try:
+            notifier(context)
+        except Exception as error:  # whatever it is: the question stands
+            self.log.warning("The question is asked, but %r was not told: %s", notifier, error)
 
     def _held(self) -> tuple[HeldTask, ...]:
         return held_tasks(KafkaStreamsHook(self.kafka_conn_id).read(self.application_id))

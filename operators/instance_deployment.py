@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.file_end import file_end
 from airflow_provider.common.json_codec import from_plain
-from airflow_provider.control.command import Command, CommandKind
+from airflow_provider.control.command import RESTART, Command, CommandKind
 from airflow_provider.control.conditions import InstanceEnded, InstanceRunning
 from airflow_provider.control.deployment import Deployment
 from airflow_provider.control.hand_over import publish_hand_over
@@ -50,7 +50,9 @@ class DeployInstanceOperator(ControlOperator):
 
     The instance outlives the task: it ends only when it is asked to, when it fails, or with its host. Running this
     again attaches to what runs already, so a retry, a cleared task and two DAGs at once start it once: a launch is
-    claimed in the assignment topic by a fenced write before the process is started.
+    claimed in the assignment topic by a fenced write before the process is started. A start that takes longer than it
+    may fails the try, and is left alone: the next try attaches to it while its process lives on that worker's host, up
+    to three times as long, and wherever it lives once it speaks.
 
     A restart because of a change leaves a record of an upgrade in the history, unless ``until`` is ``"ended"``.
 
@@ -183,10 +185,13 @@ class DeployInstanceOperator(ControlOperator):
 
     def _attach_or_launch(self, publisher: AssignmentPublisher) -> InstanceHandle:
         """The living process, or a new one. A task that is fenced reads again and finds the other's."""
-        living = self._living(publisher.view)
+        view, changed = publisher.view, self._changed(publisher.view)
+        # A start that takes too long is left to end, unless something else is to be started.
+        replaces = bool(changed) and self.on_change in _RESTARTING
+        living = self._living(view) or (None if replaces else self._late_start(view))
         if living is None:
+            self._say_why_again(view)
             return self._launch(publisher)
-        changed = self._changed(publisher.view)
         if changed and self.on_change == "fail":
             raise ConfigurationError(
                 f"{self.instance!r} lives and was deployed otherwise: {', '.join(changed)}. It was left as it is. Set "
@@ -213,7 +218,7 @@ class DeployInstanceOperator(ControlOperator):
         return status.state is InstanceState.STOPPED and not ours
 
     def _restart_id(self, run_id: str) -> str:
-        return f"restart/{run_id}/{self.task_id}/"
+        return f"{RESTART}{run_id}/{self.task_id}/"
 
     def _report_changes(self) -> dict[str, Any]:
         view = self.hook.read(self.application_id)
@@ -254,6 +259,18 @@ class DeployInstanceOperator(ControlOperator):
         from airflow_provider.launch.instance_start import living_instance
 
         return living_instance(view, self.instance, self.timeouts, lambda: self.hook.reader(self.application_id))
+
+    def _late_start(self, view: ControlView) -> InstanceStatus | None:
+        from airflow_provider.launch.instance_start import late_start
+
+        return late_start(view, self.instance, self.timeouts, lambda: self.hook.reader(self.application_id))
+
+    def _say_why_again(self, view: ControlView) -> None:
+        from airflow_provider.launch.instance_start import reason_to_launch
+
+        if (status := view.statuses.get(self.instance)) is not None:
+            why = reason_to_launch(status, view.silent_for_s.get(self.instance, 0.0), self.timeouts)
+            self.log.info("Launching it again: %s", why)
 
     def _await_shutdown(self, timeout_s: float = 20.0) -> None:
         """Let an instance that was asked to stop end first: its stores are locked until then."""

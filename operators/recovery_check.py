@@ -44,7 +44,7 @@ class CheckRecoveryOperator(ControlOperator):
         fault: what `InjectFaultOperator` returned.
         num_standby_replicas: how many warm standbys a task must have.
         max_rto_s: seconds from the failure to the first commit of the last task's next owner; None sets no limit.
-        store: one of the job's, in whose changelog the commits are looked at.
+        store: of a job that was not described, in whose changelog the commits are looked at.
         kwargs: see `ControlOperator`.
 
     Returns:

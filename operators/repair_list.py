@@ -74,10 +74,8 @@ class ListRepairsOperator(ControlOperator):
                 self.kafka_conn_id,
                 parse_whole("num_standby_replicas", self.num_standby_replicas),
             )
-            for record in view.incidents.values()
-            if record.resolved_at_ms is None
-            and view.assignment is not None
-            and (not self.instance or record.incident.instance == self.instance)
+            for record in view.unresolved_incidents
+            if view.assignment is not None and (not self.instance or record.incident.instance == self.instance)
         ]
 
 

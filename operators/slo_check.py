@@ -56,6 +56,7 @@ class CheckSloOperator(ControlOperator):
             limit, and forecasts for `max_rto_s`.
         max_changelog_records_per_day: records that a task's changelog may gain in a day; None sets no limit.
         failover_dag_id: the DAG that answers its failures, which must not be paused; None does not ask.
+        failover_asset: the name of the asset whose events start that DAG, which must be active; None does not ask.
         kwargs: see `ControlOperator`.
 
     Returns:
@@ -81,6 +82,7 @@ class CheckSloOperator(ControlOperator):
         "max_replay_rto_s",
         "max_changelog_records_per_day",
         "failover_dag_id",
+        "failover_asset",
     )
 
     def __init__(
@@ -97,6 +99,7 @@ class CheckSloOperator(ControlOperator):
         max_replay_rto_s: float | None = None,
         max_changelog_records_per_day: int | None = None,
         failover_dag_id: str | None = None,
+        failover_asset: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(application_id=application_id, **kwargs)
@@ -110,6 +113,7 @@ class CheckSloOperator(ControlOperator):
         self.max_replay_rto_s = max_replay_rto_s
         self.max_changelog_records_per_day = max_changelog_records_per_day
         self.failover_dag_id = failover_dag_id
+        self.failover_asset = failover_asset
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Look and compare."""
@@ -122,7 +126,9 @@ class CheckSloOperator(ControlOperator):
         predicted = predict_rto(view, history, alive, self.timeouts)
         self.log.info("Predicted RTO:%s", "".join(f"\n  {one}" for one in predicted.values()) or " of no task")
         dag_id = parse_optional(self.failover_dag_id)
-        unanswered = None if dag_id is None else failover_dag_problem(context, dag_id)
+        unanswered = (
+            None if dag_id is None else failover_dag_problem(context, dag_id, parse_optional(self.failover_asset))
+        )
         overdue = None if drill_age_s is None else drill_overdue(history, drill_age_s, now_ms())
         missed = [line for line in (unwatched, unanswered, overdue) if line is not None]
         missed += missed_promises(view, slo, standbys, silent_for_s, self.timeouts, predicted.values())

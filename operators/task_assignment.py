@@ -34,7 +34,7 @@ class AssignTasksOperator(ControlOperator):
             instance, and takes nothing from one that is silent just now: whether that is gone, the failover's watcher
             finds out.
         num_standby_replicas: wanted standbys per task; fewer where there are not enough instances.
-        store: the store by whose changelog the tasks are counted before the first assignment.
+        store: of a job that was not described, by whose changelog the tasks are counted before the first assignment.
         balance: also even out the load, and wait until that is done, each step for ``timeout_s`` at most.
         reason: kept with the generation, for people.
         kwargs: see `ControlOperator`.

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import Context
 
-from airflow_provider.errors import TopicMismatchError
-from airflow_provider.kafka.topic_findings import WantedTopics
-from airflow_provider.operators.arguments import parse_flag, parse_names, parse_optional, parse_seconds, parse_whole
+from airflow_provider.control.job_description import TopicKind
+from airflow_provider.errors import ConfigurationError, TopicMismatchError
+from airflow_provider.kafka.topic_findings import TopicFinding, WantedTopics
+from airflow_provider.kafka.topic_spec import TopicSpec
+from airflow_provider.operators.arguments import (
+    parse_flag,
+    parse_if_given,
+    parse_names,
+    parse_optional,
+    parse_seconds,
+    parse_whole,
+)
 from airflow_provider.operators.control import ControlOperator
+
+if TYPE_CHECKING:
+    from airflow_provider.kafka.topic_admin import TopicAdmin
 
 __all__ = ["CheckTopicsOperator"]
 
@@ -25,9 +37,10 @@ class CheckTopicsOperator(ControlOperator):
 
     Args:
         application_id: the application.
-        source_topics: the topic that the job reads, or several of the same number of partitions.
-        stores: the names of the job's stores.
-        output_topics: sinks and dead-letter topics.
+        source_topics: the topic that the job reads, or several of the same number of partitions; none where the job was
+            described when its topics were created (`CreateChangelogTopicsOperator`), which says all of them.
+        stores: the names of the job's stores, where `source_topics` are named.
+        output_topics: sinks and dead-letter topics, where `source_topics` are named.
         replication_factor: at least so many replicas; None accepts any.
         repair: whether to repair.
         advise: whether to fail as well for what makes the topics slow or fragile although they are correct: replicas,
@@ -39,6 +52,7 @@ class CheckTopicsOperator(ControlOperator):
         ``repaired``: what was done, a line each.
 
     Raises:
+        ConfigurationError: no source is named, and the job was not described.
         TopicMismatchError: something is not as needed, or not after the repair; two lines for each.
         BrokerUnreachableError: no broker answered.
     """
@@ -52,7 +66,7 @@ class CheckTopicsOperator(ControlOperator):
         self,
         *,
         application_id: str,
-        source_topics: str | Sequence[str],
+        source_topics: str | Sequence[str] = (),
         stores: str | Sequence[str] = ("state",),
         output_topics: str | Sequence[str] = (),
         replication_factor: int | None = None,
@@ -72,34 +86,21 @@ class CheckTopicsOperator(ControlOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Verify; repair and verify again."""
-        from airflow_provider.control.topic_repair import find_topic_advice, find_topic_problems, repair_topic
-        from airflow_provider.kafka.application_topics import refuse_those_of_others
+        from airflow_provider.control.topic_repair import find_topic_advice, repair_topic
 
-        replication = parse_optional(self.replication_factor)
-        stores = parse_names("stores", self.stores)
-        wanted = WantedTopics(
-            application_id=self.application_id,
-            sources=parse_names("source_topics", self.source_topics),
-            stores=stores,
-            outputs=parse_names("output_topics", self.output_topics) if self.output_topics not in _NONE else (),
-            replication_factor=None
-            if replication is None
-            else parse_whole("replication_factor", replication, minimum=1),
-        )
         repair, repaired = parse_flag("repair", self.repair), []
-        cluster, admin = self.hook.connection, self.hook.topics()
-        found = find_topic_problems(cluster, admin, wanted)
+        admin = self.hook.topics()
+        found, specs = self._look(admin)
         if repair and found:
-            refuse_those_of_others(admin, self.application_id, stores)
             for finding in found:
                 if finding.repair is not None:
                     repaired.append(repair_topic(admin, finding))
                     self.log.info("Done: %s", repaired[-1])
-            found = find_topic_problems(cluster, admin, wanted)
+            found, specs = self._look(admin)
         if parse_flag("advise", self.advise):
             absence_s = parse_optional(self.max_absence_s)
             limit_s = None if absence_s is None else parse_seconds("max_absence_s", absence_s)
-            found = (*found, *find_topic_advice(admin, wanted, limit_s))
+            found = (*found, *find_topic_advice(admin, specs, limit_s))
         if found:
             lines = "".join(f"\n  - {finding.problem}\n    {finding.fix}" for finding in found)
             would = "; ".join(finding.repair for finding in found if finding.repair is not None)
@@ -107,3 +108,32 @@ class CheckTopicsOperator(ControlOperator):
             raise TopicMismatchError(f"The topics of {self.application_id!r} are not as it needs them:{lines}{hint}")
         self.log.info("The topics of %s are as it needs them", self.application_id)
         return {"repaired": repaired}
+
+    def _look(self, admin: TopicAdmin) -> tuple[tuple[TopicFinding, ...], tuple[TopicSpec, ...]]:
+        """What is wrong, and the topics that this package creates as they have to be."""
+        from airflow_provider.control.described_topics import topic_specs
+        from airflow_provider.control.topic_repair import find_described_problems, find_topic_problems
+        from airflow_provider.kafka.application_topics import refuse_those_of_others
+
+        replication = parse_if_given(parse_whole, "replication_factor", self.replication_factor, minimum=1)
+        if self.source_topics in _NONE:
+            view = self.hook.read(self.application_id)
+            if view.job is None:
+                raise ConfigurationError(
+                    f"No source_topics are named for {self.application_id!r}, and its job was not described yet: name "
+                    "them, or run its deploy DAG, which asks the job file."
+                )
+            outputs = view.job.names(TopicKind.SINK, TopicKind.DEAD_LETTERS)
+            own = tuple(spec for spec in topic_specs(view.job, replication) if spec.name not in outputs)
+            return find_described_problems(admin, view, view.job, replication), own
+        stores = parse_names("stores", self.stores)
+        if parse_flag("repair", self.repair):
+            refuse_those_of_others(admin, self.application_id, stores)
+        wanted = WantedTopics(
+            application_id=self.application_id,
+            sources=parse_names("source_topics", self.source_topics),
+            stores=stores,
+            outputs=parse_names("output_topics", self.output_topics) if self.output_topics not in _NONE else (),
+            replication_factor=replication,
+        )
+        return find_topic_problems(self.hook.connection, admin, wanted), wanted.own()

@@ -8,6 +8,7 @@ from typing import Any
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment, TaskAssignment
 from airflow_provider.control.decision import Action, Decision
+from airflow_provider.control.incident import Incident, IncidentKind
 from airflow_provider.control.observation import Observation
 from airflow_provider.control.status import (
     CertificateStatus,
@@ -22,8 +23,31 @@ from airflow_provider.control.status import (
     TaskStatus,
 )
 from airflow_provider.control.view import ControlView
+from airflow_provider.streaming.job import StatefulJob
+from airflow_provider.streaming.planner.stage_plans import stage_plans
+from airflow_provider.streaming.planner.stage_topics import changelog_of, partitions_read, source_topics
+from airflow_provider.streaming.planner.topic_facts import TopicFacts
 
 APPLICATION = "app"
+
+
+def topic_facts(
+    job: StatefulJob, partitions: int = 1, delete_retention_ms: int = 86_400_000, **more: Any
+) -> TopicFacts:
+    """Topics that are as the job needs them.
+
+    Args:
+        job: complete.
+        partitions: of each source.
+        delete_retention_ms: of each changelog.
+        more: fields of the facts.
+    """
+    plans = stage_plans(job)
+    return TopicFacts(
+        partitions=partitions_read(plans, dict.fromkeys(source_topics(plans), partitions)),
+        delete_retention_ms={changelog_of(job.application_id, plan): delete_retention_ms for plan in plans},
+        **more,
+    )
 
 
 def task_id(task: int | TaskId) -> TaskId:
@@ -99,6 +123,19 @@ def view_of(assignment: Assignment | None, *statuses: InstanceStatus) -> Control
         view.statuses[status.instance] = status
         view.heard_at_ms[status.instance] = 1_000
     return view
+
+
+def ended(name: str, *tasks: int) -> Incident:
+    """Its process was killed."""
+    return Incident(
+        application_id=APPLICATION,
+        kind=IncidentKind.INSTANCE_ENDED,
+        instance=name,
+        incarnation=1,
+        tasks=tuple(map(task_id, tasks)),
+        evidence="killed by signal 9",
+        generation=1,
+    )
 
 
 def promoted(task: int | TaskId, to: str, evidence: str = "lag 0") -> Decision:

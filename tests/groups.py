@@ -33,6 +33,7 @@ GROUPS: Final = {
         "tests/integration/streaming/test_instance_drills.py",
         "tests/integration/streaming/test_instances.py",
         "tests/integration/streaming/test_json_decoder.py",
+        "tests/integration/streaming/test_row_steps.py",
         "tests/integration/streaming/test_windows.py",
         "tests/integration/testing/test_spark_steps.py",
         "tests/integration/testing/test_values.py",
@@ -45,16 +46,24 @@ LONG: Final = (
     "tests/dags/test_stream_dags.py",
     "tests/integration/chaos/test_chaos.py",
     "tests/integration/demo/test_demo.py",
+    "tests/integration/streaming/test_broker_outage.py",
     "tests/integration/streaming/test_changed_job.py",
     "tests/integration/streaming/test_instance_drills.py",
+    "tests/integration/streaming/test_instances.py",
     "tests/integration/streaming/test_large_backlog.py",
     "tests/integration/streaming/test_living_source.py",
+    "tests/integration/streaming/test_query_errors.py",
     "tests/integration/streaming/test_range_restore.py",
+    "tests/integration/streaming/test_refusals.py",
+    "tests/integration/streaming/test_rights.py",
+    "tests/integration/streaming/test_session_warm_up.py",
+    "tests/integration/streaming/test_single_executor.py",
     "tests/integration/streaming/test_stall.py",
     "tests/unit/test_simulated_months.py",
 )
-"""Whole applications for minutes, each for one question that seldom has another answer. `make test` leaves them out;
-`make test-all`, and so every merge, does not."""
+"""Whole applications, or outages, for half a minute or more, each for one question that seldom has another answer.
+`make test` leaves them out, so that it ends within ten minutes on two cores; `make test-all`, and so every merge, does
+not. What stays in it of a real instance: an application that is deployed and fails over."""
 
 _GROUP_OF = {file: group for group, files in GROUPS.items() for file in files}
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from airflow_provider.cli.duration_text import seconds
 from airflow_provider.cli.listed_text import listed
+from airflow_provider.cli.missing_standbys import missing_standbys
 from airflow_provider.cli.standby_rows import certified, standby_rows, standby_table
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.table import table
@@ -19,6 +20,7 @@ from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.prediction.measured_rto import measured_rto_ms
 from airflow_provider.control.prediction.predicted_rto import PredictedRto, predict_rto
 from airflow_provider.control.status import InstanceState, InstanceStatus, Role, TaskState, TaskStatus
+from airflow_provider.control.unanswered import unanswered_problems
 from airflow_provider.control.view import ControlView
 from airflow_provider.control.watcher import watched_by
 
@@ -40,6 +42,7 @@ class ApplicationState:
             still be starting.
         watched: whether a watcher lives.
         history: what the application went through, the oldest first: predictions rest on it.
+        num_standby_replicas: wanted standbys per task; fewer where there are not enough instances.
     """
 
     view: ControlView
@@ -47,6 +50,7 @@ class ApplicationState:
     _: KW_ONLY
     watched: bool = False
     history: Sequence[HistoryRecord] = ()
+    num_standby_replicas: int = 1
 
     @cached_property
     def predicted(self) -> dict[TaskId, PredictedRto]:
@@ -61,11 +65,12 @@ class ApplicationState:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What keeps a task from being processed, or a standby from being warm, in one line each."""
-        found: list[str] = []
+        """A line for what keeps a task from its work, a standby from being warm, or a failure from an answer."""
+        # What a watcher said that lives no more may be long over.
+        found = list(unanswered_problems(self.view)) if self.watched else []
         assignment = self.view.assignment
         if assignment is None:
-            return ("nothing is assigned yet",)
+            return (*found, "nothing is assigned yet", *self._late_starts(()))
         starting = self._starting(assignment.instances)
         if starting:
             found.append(f"starting, and the tasks of each wait for it: {', '.join(starting)}")
@@ -73,6 +78,7 @@ class ApplicationState:
             status = self.view.statuses.get(name)
             if status is None or not status.state.alive or name in self.silent:
                 found.append(f"instance {name}: {self._state(name)}{_because(status.error if status else None)}")
+        found += self._late_starts(assignment.instances)
         for task_id, task in assignment.tasks.items():
             own = self._task(task.active, task_id)
             if task.active is None:
@@ -100,13 +106,14 @@ class ApplicationState:
                     )
                 elif copy is None or not copy.ready:
                     found.append(f"task {task_id}: no warm standby on {name}{_because(copy.error if copy else None)}")
+        found += missing_standbys(self.view, self.num_standby_replicas)
         return tuple(found)
 
     @property
     def open_incidents(self) -> tuple[str, ...]:
         """What was answered by a failover and is not resolved yet, in one line each, the oldest first."""
-        records = sorted(self.view.incidents.values(), key=lambda record: record.decided_at_ms)
-        return tuple(map(_incident_line, (record for record in records if record.resolved_at_ms is None)))
+        records = sorted(self.view.unresolved_incidents, key=lambda record: record.decided_at_ms)
+        return tuple(map(_incident_line, records))
 
     @property
     def _no_problems(self) -> str:
@@ -199,6 +206,15 @@ class ApplicationState:
         """Those that send no heartbeats yet since Spark is not up, and are not overdue."""
         statuses = ((name, self.view.statuses.get(name)) for name in names if name not in self.silent)
         return [name for name, status in statuses if status is not None and status.state is InstanceState.STARTING]
+
+    def _late_starts(self, named: Collection[str]) -> list[str]:
+        """Those beside the named ones that were launched, and are not up although a start takes less."""
+        return [
+            f"instance {name}: {self._state(name)} for longer than a start may take: look at its log, then deploy it "
+            "again"
+            for name, status in sorted(self.view.statuses.items())
+            if status.state is InstanceState.STARTING and name in self.silent and name not in named
+        ]
 
     def _state(self, name: str) -> str:
         status = self.view.statuses.get(name)

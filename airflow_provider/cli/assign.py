@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
+from typing import Final
 
 from airflow_provider.cli.cluster import add_application_options, cluster_of
 from airflow_provider.cli.exit_status import ExitStatus
+from airflow_provider.cli.incident_closing import close_incidents
 from airflow_provider.cli.names_option import names_option
 from airflow_provider.cli.waiting import await_condition, say
 from airflow_provider.common.table import table
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.application_tasks import application_tasks
 from airflow_provider.control.conditions import StandbysWarm
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.publication import publish_by
 from airflow_provider.control.task_placement import PlacedTasks, TaskPlacement, place_tasks
-from airflow_provider.control.tasks import tasks_of
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.kafka.names import changelog_topic
-from airflow_provider.kafka.topic_admin import TopicAdmin
 
 __all__ = ["add_assign", "place", "placed_text"]
+
+_ADVICE: Final = (
+    "Correct the cause, then run the command again; with --wait it waits for instances that do not run yet."
+)
 
 
 def add_assign(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -35,11 +40,24 @@ def add_assign(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="who may have tasks, also before they run (every running instance)",
     )
     assign.add_argument("--standbys", type=int, default=1, metavar="N", help="of each task (%(default)d)")
-    assign.add_argument("--store", default="state", metavar="NAME", help="of the job, to count the tasks (%(default)s)")
+    assign.add_argument(
+        "--store",
+        default="state",
+        metavar="NAME",
+        help="of a job that was not described, to count its tasks (%(default)s)",
+    )
     assign.add_argument("--balance", action="store_true", help="even out the load, too, step by step")
     assign.add_argument(
-        "--timeout", type=float, default=600.0, metavar="SECONDS", help="of --balance, for each step (%(default)g)"
+        "--timeout",
+        type=float,
+        default=600.0,
+        metavar="SECONDS",
+        help="of --balance, for each step, and for the standbys where incidents are open (%(default)g)",
     )
+    assign.add_argument(
+        "--no-wait", action="store_true", help="leave incidents open rather than wait until every task is whole again"
+    )
+    assign.add_argument("--wait", action="store_true", help="with --balance, for instances that do not run yet, too")
     assign.add_argument("--json", action="store_true", help="for programs")
     assign.set_defaults(act=_act)
 
@@ -55,8 +73,10 @@ def _act(asked: argparse.Namespace) -> int:
     placed = place(cluster, asked.application_id, wanted, asked.store)
     changed = placed.changed
     while asked.balance:
-        warm = StandbysWarm(num_standby_replicas=None, generation=placed.assignment.generation)
-        await_condition(cluster, asked.application_id, warm, asked.timeout)
+        warm = StandbysWarm(
+            num_standby_replicas=None, generation=placed.assignment.generation, wait_for_instances=asked.wait
+        )
+        await_condition(cluster, asked.application_id, warm, asked.timeout, advice=_ADVICE)
         placed = place(cluster, asked.application_id, wanted, asked.store)
         if not placed.changed:
             break
@@ -65,6 +85,9 @@ def _act(asked: argparse.Namespace) -> int:
         print(json.dumps(placed.to_plain() | {"changed": changed}, indent=2))
     else:
         print(placed_text(placed, changed))
+    sys.stdout.flush()
+    if not asked.no_wait and not placed.not_running:
+        close_incidents(cluster, asked.application_id, wanted.num_standby_replicas, asked.timeout)
     return ExitStatus.FINE
 
 
@@ -100,7 +123,7 @@ def place(cluster: KafkaConnection, application_id: str, wanted: TaskPlacement, 
     """
 
     def tasks() -> Sequence[TaskId]:
-        return tasks_of({0: TopicAdmin(cluster).partitions(changelog_topic(application_id, store))})
+        return application_tasks(cluster, application_id, store)
 
     placed = publish_by(cluster, application_id, lambda publisher: place_tasks(publisher, wanted, tasks, Timeouts()))
     for warning in placed.warnings:

@@ -1,4 +1,4 @@
-"""``describe``: all that is known of an application, of one of its instances or of one of its tasks."""
+"""``describe``: all that is known of an application, of one of its instances or tasks; or the stages of a job file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection
 from typing import Any, Final
 
-from airflow_provider.cli.cluster import add_application_options, cluster_of
+from airflow_provider.cli.cluster import add_cluster_options, cluster_of
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.nested_text import nested_text
 from airflow_provider.cli.status import look
@@ -20,6 +20,8 @@ from airflow_provider.control.incident import IncidentRecord
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import ConfigurationError, InstanceError
+from airflow_provider.kafka.names import check_name
+from airflow_provider.launch.job_file_description import print_of_job_file
 
 __all__ = ["add_describe", "describe", "without_secrets"]
 
@@ -29,19 +31,42 @@ _HIDDEN: Final = "(hidden)"
 
 def add_describe(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """``describe``."""
-    describing = commands.add_parser("describe", help="all that is known of an application, an instance or a task")
-    add_application_options(describing)
+    describing = commands.add_parser(
+        "describe", help="all that is known of an application, an instance or a task; or the stages of a job file"
+    )
+    describing.add_argument("subject", metavar="APPLICATION|JOB.py", help="an application id, or a job file")
+    add_cluster_options(describing)
     describing.add_argument("what", nargs="?", metavar="INSTANCE|TASK", help="such as a, or 0_3; nothing for all")
     describing.add_argument("--listen", type=float, default=5.0, metavar="SECONDS", help="for heartbeats (%(default)g)")
     describing.add_argument("--json", action="store_true", help="for programs")
+    describing.add_argument("--mermaid", action="store_true", help="of a job file: as a picture in Mermaid's words")
+    describing.add_argument("--arg", action="append", default=[], metavar="A", help="of a job file: its argument")
     describing.set_defaults(act=_act)
 
 
 def _act(asked: argparse.Namespace) -> int:
-    with ControlReader(cluster_of(asked), asked.application_id) as reader:
+    if asked.subject.endswith(".py"):
+        return _describe_file(asked)
+    if asked.mermaid or asked.arg:
+        raise ConfigurationError(
+            f"--mermaid and --arg are of a job file, and {asked.subject!r} is an application: name the file."
+        )
+    application_id = check_name("application id", asked.subject)
+    with ControlReader(cluster_of(asked), application_id) as reader:
         state = look(reader, asked.listen)
     known = describe(state.view, state.silent, asked.what)
     print(json.dumps(known, indent=2) if asked.json else nested_text(known))
+    return ExitStatus.FINE
+
+
+def _describe_file(asked: argparse.Namespace) -> int:
+    if asked.what is not None:
+        raise ConfigurationError(
+            f"{asked.subject!r} is a job file, and has no {asked.what!r} yet: name the application to see an instance "
+            "or a task."
+        )
+    form = "json" if asked.json else "mermaid" if asked.mermaid else "text"
+    print(print_of_job_file(asked.subject, form, application_args=asked.arg), end="")
     return ExitStatus.FINE
 
 
@@ -101,6 +126,7 @@ def _is_bare_option(argument: str) -> bool:
 def _of_application(view: ControlView, silent: Collection[str]) -> dict[str, Any]:
     return {
         "application_id": view.application_id,
+        "job": to_plain(view.job),
         "assignment": to_plain(view.assignment),
         "instances": [_of_instance(view, name, name in silent) for name in _instances(view)],
         "incidents": [to_plain(record) for record in _incidents(view)],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
@@ -14,11 +15,15 @@ from airflow_provider.cli.cluster import add_application_options, cluster_of
 from airflow_provider.cli.drill_answer import DrillAnswer
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.history_note import note
+from airflow_provider.cli.named_instance import check_instance
 from airflow_provider.cli.waiting import await_condition, say, say_waiting
 from airflow_provider.common.clock import now_ms
+from airflow_provider.common.error_text import error_text
+from airflow_provider.common.interruption import interruptible
+from airflow_provider.control.commit_topics import CommitTopics
 from airflow_provider.control.condition_wait import wait_for
-from airflow_provider.control.conditions import Condition, Outcome, StandbysWarm
-from airflow_provider.control.drills.blackout import blackout_at, parse_blackouts
+from airflow_provider.control.conditions import Condition, Outcome, StandbysWarm, WaitResult
+from airflow_provider.control.drills.blackout import Blackout, blackout_at, parse_blackouts
 from airflow_provider.control.drills.commit_chain import Commit
 from airflow_provider.control.drills.commit_reader import read_commits
 from airflow_provider.control.drills.disk_headroom import disk_problems
@@ -39,6 +44,7 @@ from airflow_provider.control.publication import publish_by
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.task_placement import TaskPlacement
 from airflow_provider.control.view import ControlView
+from airflow_provider.control.watcher import SILENT_AFTER_S, watch_problem
 from airflow_provider.errors import (
     AssignmentError,
     ConfigurationError,
@@ -49,7 +55,7 @@ from airflow_provider.errors import (
 )
 from airflow_provider.kafka.connection import KafkaConnection
 
-__all__ = ["add_drill", "drill_text", "exit_status_of"]
+__all__ = ["add_drill", "drill_text", "exit_status_of", "not_whole"]
 
 _FAULT_S = 60.0
 _VERDICTS = (StateError, InstanceError, DeadlineError, AssignmentError, ConfigurationError)
@@ -76,14 +82,15 @@ def add_drill(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     drill.add_argument("--max-rto", type=float, metavar="SECONDS", help="what is promised")
     drill.add_argument("--answer", action="store_true", help="answer the failure, too")
     drill.add_argument("--master", default="local[*]", metavar="URL", help="of Spark, for --answer (%(default)s)")
-    drill.add_argument("--store", default="state", metavar="NAME", help="of the job (%(default)s)")
+    drill.add_argument("--store", default="state", metavar="NAME", help="of a job that was not described (%(default)s)")
     drill.add_argument(
         "--shared-sink", action="store_true",
         help="other programs write into the job's sink or dead-letter topic, too: outputs are not counted",
     )  # fmt: skip
     drill.add_argument(
         "--blackout",
-        action="append",
+        type=_blackouts,
+        action="extend",
         default=[],
         metavar="TIMES",
         help="when none begins, such as 'mon-fri 08:00-18:00 Europe/Vienna'",
@@ -102,6 +109,13 @@ def _act(asked: argparse.Namespace) -> int:
     return _Drill(asked).run()
 
 
+def _blackouts(text: str) -> tuple[Blackout, ...]:
+    try:
+        return parse_blackouts(text)
+    except ConfigurationError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
 class _Drill:
     """One drill, step by step."""
 
@@ -114,32 +128,50 @@ class _Drill:
 
     def run(self) -> int:
         # 1. be ready
-        blackouts = parse_blackouts(self._asked.blackout)
-        if (why := blackout_at(blackouts, datetime.fromtimestamp(now_ms() / 1000, UTC))) is not None:
+        check_instance(self._read(), self._asked.instance)
+        if (why := blackout_at(self._asked.blackout, datetime.fromtimestamp(now_ms() / 1000, UTC))) is not None:
             return self._skipped(why)
         history = read_history(self._cluster, self._application_id)  # a drill is there to leave a record
         if why := self._not_ready():
             return self._skipped(why)
-        # 2. inject the fault
         outputs = self._take_cut()
+        with interruptible(signal.SIGINT, signal.SIGTERM):
+            # 2. inject the fault
+            try:
+                fault = publish_by(
+                    self._cluster,
+                    self._application_id,
+                    lambda publisher: inject_fault(
+                        publisher,
+                        f"{self._run_id}/drill",
+                        self._asked.instance,
+                        Timeouts(),
+                        history,
+                        self._kind,
+                        self._asked.max_rto,
+                        outputs,
+                        self._asked.standbys,
+                    ),
+                )
+            except (InstanceError, AssignmentError) as refusal:
+                return self._skipped(str(refusal))
+            try:
+                record = self._rehearse(fault)
+            except BaseException as end:
+                self._break_off(fault, end)
+                raise
+        if record is None:
+            return ExitStatus.SKIPPED
+        print(json.dumps(history_plain(record), indent=2) if self._asked.json else drill_text(record))
+        return exit_status_of(record)
+
+    def _rehearse(self, fault: InjectedFault) -> HistoryRecord | None:
+        """What the history keeps of it; None where the instance refused the fault."""
         try:
-            fault = publish_by(
-                self._cluster,
-                self._application_id,
-                lambda publisher: inject_fault(
-                    publisher,
-                    f"{self._run_id}/drill",
-                    self._asked.instance,
-                    Timeouts(),
-                    history,
-                    self._kind,
-                    self._asked.max_rto,
-                    outputs,
-                ),
-            )
             self._wait(fault_taken(fault), _FAULT_S)
         except (InstanceError, AssignmentError) as refusal:
-            return self._skipped(str(refusal))
+            self._skipped(str(refusal))
+            return None
         write_history(self._cluster, self._application_id, drill_record(self._application_id, fault, self._run_id))
         say(f"{fault.kind.value} on {', '.join(fault.processes)}: task {', '.join(map(str, fault.tasks)) or 'none'}")
         # 3. wait for the failover, 4. check the recovery
@@ -147,45 +179,75 @@ class _Drill:
         counted: OutputCheck | None = None
         try:
             self._recover(fault)
-            commits = read_commits(self._cluster, self._application_id, self._asked.store, fault.positions)
+            commits = read_commits(self._cluster, self._application_id, self._commit_topics, fault.positions)
             judge_when_measured(self._read, fault, self._asked.max_rto, commits)
             counted = self._count_outputs(fault, chain.from_iterable(commits.values()))
             check_outputs(counted)
         except _VERDICTS as verdict:
             error = verdict
-        finally:
-            self._restore_redundancy()
+        self._restore_redundancy()
         record = judged_record(self._read(), fault, self._run_id, error, self._asked.max_rto, now_ms(), counted)
         write_history(self._cluster, self._application_id, record)
-        print(json.dumps(history_plain(record), indent=2) if self._asked.json else drill_text(record))
-        return exit_status_of(record)
+        return record
+
+    def _break_off(self, fault: InjectedFault, end: BaseException) -> None:
+        """A drill that is not judged does not stay open, and leaves no task without its standbys, where it can."""
+        why = "a signal ended it" if isinstance(end, KeyboardInterrupt) else f"{type(end).__name__}: {error_text(end)}"
+        record = drill_record(
+            self._application_id,
+            fault,
+            self._run_id,
+            outcome=HistoryOutcome.FAILED,
+            reason=f"It was not judged: {why}",
+            ended_at_ms=now_ms(),
+            slo_rto_s=self._asked.max_rto,
+        )
+        noted = note(self._cluster, self._application_id, record)
+        say("the drill is broken off; 'status' says what is open, and 'failover' and 'assign' answer it")
+        self._restore_redundancy()
+        if not noted:  # by now the brokers may answer again
+            note(self._cluster, self._application_id, record)
 
     def _not_ready(self) -> str | None:
         warm = StandbysWarm(num_standby_replicas=self._asked.standbys)
         result = wait_for(
             self._cluster, self._application_id, warm, timeout_s=self._asked.ready_timeout, say=say_waiting
         )
-        if result.outcome is not Outcome.MET:
-            return f"it is not whole after {result.waited_s:g} s: {result.seen}"
+        if (why := not_whole(result, self._asked.ready_timeout)) is not None:
+            return why
         view = self._read()
-        unresolved = [record.incident.id for record in view.incidents.values() if record.resolved_at_ms is None]
-        if unresolved:
+        if unresolved := [record.incident.id for record in view.unresolved_incidents]:
             return f"incidents are open: {', '.join(unresolved)}"
         try:
             healthy = view.healthy(Timeouts())
             hit = choose_hit(view, self._kind, self._asked.instance, healthy)
-            return "; ".join(disk_problems(view, self._kind, hit, healthy))
+            problems = disk_problems(view, self._kind, hit, healthy)
         except (InstanceError, AssignmentError) as refusal:
             return str(refusal)
+        return "; ".join(problems) or self._watch_problem()
+
+    def _watch_problem(self) -> str | None:
+        """Why what the drill brings about would be left as it is; None where it is answered, or need not be."""
+        if self._asked.answer or DRILLS[self._kind].cause is None:
+            return None
+        with ControlReader(self._cluster, self._application_id) as reader:
+            view = reader.read_to_end()
+            heard = reader.listen_for_watcher(SILENT_AFTER_S)
+        why = watch_problem(self._application_id, view.watcher, heard=heard)
+        return None if why is None else f"{why} Or let this command answer the failure, with --answer."
 
     def _take_cut(self) -> OutputCut | None:
         view = self._read()
         if self._asked.shared_sink or view.assignment is None:
             return None
-        return take_cut(self._cluster, self._application_id, self._asked.store, sorted(view.assignment.tasks))
+        return take_cut(self._cluster, self._application_id, self._commit_topics, sorted(view.assignment.tasks))
 
     def _count_outputs(self, fault: InjectedFault, commits: Iterable[Commit]) -> OutputCheck:
-        return count_outputs(self._cluster, self._application_id, self._asked.store, fault.outputs, commits=commits)
+        return count_outputs(self._cluster, self._application_id, self._commit_topics, fault.outputs, commits=commits)
+
+    @property
+    def _commit_topics(self) -> CommitTopics:
+        return CommitTopics.of(self._read(), self._asked.store)
 
     def _recover(self, fault: InjectedFault) -> None:
         if fault.spec.cause is None:
@@ -229,6 +291,22 @@ class _Drill:
         note(self._cluster, self._application_id, record)
         print(json.dumps(history_plain(record), indent=2) if self._asked.json else f"skipped: {record.reason}")
         return ExitStatus.SKIPPED
+
+
+def not_whole(result: WaitResult, limit_s: float) -> str | None:
+    """Why an application is not ready for a drill, in one line; None where it is whole.
+
+    Args:
+        result: of the wait for its standbys.
+        limit_s: how long it was to be waited for.
+    """
+    match result.outcome:
+        case Outcome.MET:
+            return None
+        case Outcome.FAILED:
+            return f"it is not whole, and does not become so by itself: {result.seen}"
+        case Outcome.WAITING:
+            return f"it is not whole after {limit_s:g} s (--ready-timeout): {result.seen}"
 
 
 def exit_status_of(record: HistoryRecord) -> ExitStatus:

@@ -9,24 +9,20 @@ from collections.abc import Callable
 
 from airflow_provider.cli.assign import place
 from airflow_provider.cli.failover import find_incidents, publish_answers
-from airflow_provider.cli.history_note import note
+from airflow_provider.cli.incident_closing import close_incident
 from airflow_provider.cli.instance_start import await_running, start_deployment
 from airflow_provider.cli.waiting import await_condition
-from airflow_provider.common.clock import now_ms
 from airflow_provider.control.conditions import InstanceInState, StandbysWarm
 from airflow_provider.control.deployment import Deployment
 from airflow_provider.control.drills.injected_fault import InjectedFault
 from airflow_provider.control.drills.judgement import answer_to
 from airflow_provider.control.drills.kind import Victim
-from airflow_provider.control.history.builder import failover_record
 from airflow_provider.control.incident_answer import IncidentFinder
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.report import recovery_of
 from airflow_provider.control.status import InstanceState
 from airflow_provider.control.task_placement import TaskPlacement
 from airflow_provider.control.view import ControlView
-from airflow_provider.control.writer import write_control
 from airflow_provider.errors import DeadlineError, InstanceError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.launch.instance_start import Started
@@ -136,10 +132,7 @@ class DrillAnswer:
         view = self._read()
         record = answer_to(self.fault, view)
         if record is not None and record.resolved_at_ms is None:
-            recovery = recovery_of(record, view)
-            record = dataclasses.replace(record, resolved_at_ms=now_ms(), recovery=recovery)
-            noted = note(self.cluster, self.application_id, failover_record(record, recovery))
-            write_control(self.cluster, self.application_id, dataclasses.replace(record, in_history=noted))
+            close_incident(self.cluster, record, view)
 
     def _read(self) -> ControlView:
         with ControlReader(self.cluster, self.application_id) as reader:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Sequence
 from typing import Final
@@ -11,7 +12,9 @@ from typing import Final
 from airflow_provider.cli.cluster import add_application_options, cluster_of
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.history_note import note
+from airflow_provider.cli.incident_closing import close_incidents
 from airflow_provider.cli.instances_expected import expected_instances
+from airflow_provider.cli.named_instance import check_instance
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.control.assignment import Assignment
@@ -26,7 +29,6 @@ from airflow_provider.control.publication import publish_by
 from airflow_provider.control.publisher import AssignmentPublisher
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.view import ControlView
-from airflow_provider.errors import InstanceError
 from airflow_provider.kafka.connection import KafkaConnection
 
 __all__ = ["add_failover", "answer_found", "answers_text", "find_incidents", "publish_answers", "unmoved"]
@@ -49,6 +51,10 @@ def add_failover(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     failover.add_argument(
         "--instance-timeout", type=float, default=Timeouts.instance_s, metavar="SECONDS",
         help="silence that counts as an instance's end (%(default)g)",
+    )  # fmt: skip
+    failover.add_argument(
+        "--wait", type=float, default=0.0, metavar="SECONDS",
+        help="until every task is whole again, and mark what is answered as resolved (%(default)g)",
     )  # fmt: skip
     failover.add_argument("--json", action="store_true", help="for programs")
     failover.set_defaults(act=_act)
@@ -74,6 +80,9 @@ def _act(asked: argparse.Namespace) -> int:
         print(json.dumps([to_plain(answer) for answer in answers], indent=2))
     else:
         print(answers_text(answers, dry_run=asked.dry_run))
+    sys.stdout.flush()
+    if asked.wait > 0.0 and not asked.dry_run:
+        close_incidents(cluster, asked.application_id, finder.num_standby_replicas, asked.wait)
     return ExitStatus.NO if any(map(unmoved, answers)) else ExitStatus.FINE
 
 
@@ -91,12 +100,7 @@ def find_incidents(reader: ControlReader, timeouts: Timeouts, instance: str | No
         BrokerUnreachableError: no broker answered.
     """
     view, began = reader.read_to_end(), time.monotonic()
-    known = {*view.statuses, *(view.assignment.instances if view.assignment else ())}
-    if instance is not None and instance not in known:
-        raise InstanceError(
-            f"{view.application_id!r} has no instance {instance!r}, but {', '.join(sorted(known)) or 'none'}: correct "
-            "its name."
-        )
+    check_instance(view, instance)
     expected, before = expected_instances(view), dict(view.heard_at_ms)
     reader.listen(lambda: expected, timeouts.instance_s + _LATE_S)
     reader.read_to_end()  # the brokers answer, so what was not heard was not sent

@@ -16,7 +16,7 @@ from airflow_provider.control.shutdown import await_shutdown
 from airflow_provider.control.status import InstanceStatus
 from airflow_provider.errors import ConfigurationError, DeadlineError, InstanceError
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.launch.instance_start import Started, living_instance, start_instance
+from airflow_provider.launch.instance_start import Started, late_start, living_instance, start_instance
 from airflow_provider.launch.spark_command import interpreters, spark_command
 
 __all__ = ["await_running", "start_deployment"]
@@ -61,10 +61,13 @@ def start_deployment(
 
     def attach_or_launch(publisher: AssignmentPublisher) -> InstanceStatus | Started:
         living = living_instance(publisher.view, instance, timeouts, open_reader)
+        recorded = publisher.view.deployments.get(instance)
+        changed = () if recorded is None else recorded.differences(deployment)
+        if living is None and not changed:
+            living = late_start(publisher.view, instance, timeouts, open_reader)
         if living is None:
             return start_instance(publisher, cluster, deployment, command, environment)
-        recorded = publisher.view.deployments.get(instance)
-        if recorded is not None and (changed := recorded.differences(deployment)):
+        if changed:
             raise ConfigurationError(
                 f"{instance!r} lives and was deployed otherwise: {', '.join(changed)}. It was left as it is. Stop it "
                 "first to start it as wanted."

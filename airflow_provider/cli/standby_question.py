@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from airflow_provider.cli.cluster import add_application_options, cluster_of
+from airflow_provider.cli.named_instance import check_instance
 from airflow_provider.cli.waiting import await_condition
 from airflow_provider.control.command import CommandKind
 from airflow_provider.control.reader import ControlReader
@@ -38,12 +39,13 @@ def ask_standbys(asked: argparse.Namespace, kind: CommandKind) -> list[dict[str,
         What each instance answered; None where it was not waited for, after the instances that were asked were printed.
 
     Raises:
-        InstanceError: no running instance holds such a standby, or one cannot do it.
+        InstanceError: there is no such instance, no running one holds such a standby, or one cannot do it.
         DeadlineError: it was not done in time.
     """
     cluster, application_id = cluster_of(asked), asked.application_id
     with ControlReader(cluster, application_id) as reader:
         view = reader.read_to_end()
+    check_instance(view, asked.instance)
     named = None if asked.instance is None else (asked.instance,)
     commands = standby_commands(view, kind, f"command-line-{time.time_ns()}", named, parse_tasks(asked.task))
     write_control(cluster, application_id, *commands)

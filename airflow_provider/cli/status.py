@@ -34,6 +34,9 @@ def add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     status.add_argument("--standbys", action="store_true", help="a table of the standbys: lag, certificate, snapshot")
     status.add_argument("--json", action="store_true", help="everything, for programs")
     status.add_argument("--check", action="store_true", help="exit with 3 when there is a problem")
+    status.add_argument(
+        "--num-standby-replicas", type=int, default=1, metavar="N", help="each task is to have (%(default)d)"
+    )
     status.add_argument("--listen", type=float, default=5.0, metavar="SECONDS", help="for heartbeats (%(default)g)")
     status.add_argument(
         "--watch", type=_interval, nargs="?", const=1.0, metavar="SECONDS", help="show it again and again, until Ctrl-C"
@@ -51,13 +54,14 @@ def _act(asked: argparse.Namespace) -> int:
                 asked.watch,
                 as_json=asked.json,
                 standbys=asked.standbys,
+                num_standby_replicas=asked.num_standby_replicas,
             )
             return ExitStatus.FINE
         state = look(reader, asked.listen)
     history = known_history(cluster, application_id)
     if history is None:
         say("the history could not be read: the RTO is predicted by defaults, and the last one is not known")
-    state = dataclasses.replace(state, history=history or ())
+    state = dataclasses.replace(state, history=history or (), num_standby_replicas=asked.num_standby_replicas)
     print(json.dumps(state.to_json(), indent=2) if asked.json else state.to_text(standbys=asked.standbys))
     return ExitStatus.NO if asked.check and state.problems else ExitStatus.FINE
 

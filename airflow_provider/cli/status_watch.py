@@ -84,6 +84,7 @@ def watch(
     *,
     as_json: bool,
     standbys: bool = False,
+    num_standby_replicas: int = 1,
 ) -> None:
     """Show the status until Ctrl-C: redrawn on a terminal, one after the other where it goes into a file.
 
@@ -93,6 +94,7 @@ def watch(
         interval_s: between two looks.
         as_json: one line of JSON each.
         standbys: a table of the standbys instead of those of instances and tasks.
+        num_standby_replicas: wanted standbys per task.
 
     Raises:
         TopicMissingError: the application has no control topics.
@@ -108,7 +110,13 @@ def watch(
                 if now - known_at > _HISTORY_EVERY_S:
                     history, known_at = read_history() or history, now
                 silent = heartbeats.silent(view, now)
-                state = ApplicationState(view, silent, watched=watcher.watched(view, now), history=history)
+                state = ApplicationState(
+                    view,
+                    silent,
+                    watched=watcher.watched(view, now),
+                    history=history,
+                    num_standby_replicas=num_standby_replicas,
+                )
                 text = json.dumps(state.to_json()) if as_json else state.to_text(standbys=standbys)
                 if as_json:
                     print(text, flush=True)

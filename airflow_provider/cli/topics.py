@@ -8,9 +8,12 @@ from collections.abc import Sequence
 
 from airflow_provider.cli.cluster import add_application_options, cluster_of
 from airflow_provider.cli.exit_status import ExitStatus
-from airflow_provider.control.topic_repair import find_topic_problems, repair_topic
+from airflow_provider.control.reader import ControlReader
+from airflow_provider.control.topic_repair import find_described_problems, find_topic_problems, repair_topic
+from airflow_provider.control.view import ControlView
 from airflow_provider.kafka.application_topics import refuse_those_of_others
-from airflow_provider.kafka.names import check_name
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.names import assignment_topic, check_name, status_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_findings import TopicFinding, WantedTopics
 
@@ -25,7 +28,13 @@ def add_topics(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     topics.add_argument("action", choices=("verify", "repair"), help="repair only says what it would do")
     add_application_options(topics)
     topics.add_argument("--apply", action="store_true", help="of repair: do it")
-    topics.add_argument("--source", action="append", default=[], metavar="TOPIC", help="what the job reads")
+    topics.add_argument(
+        "--source",
+        action="append",
+        default=[],
+        metavar="TOPIC",
+        help="what the job reads; default what the job file said when the topics were created",
+    )
     topics.add_argument(
         "--output", action="append", default=[], metavar="TOPIC", help="a sink or a dead-letter topic of the job"
     )
@@ -45,17 +54,34 @@ def _act(asked: argparse.Namespace) -> int:
         outputs=tuple(asked.output),
         replication_factor=asked.replication_factor,
     )
+    # What the job file said when the topics were created, unless the command line says it.
+    view = None if asked.source or asked.output or asked.store else _described(cluster, admin, asked.application_id)
+
+    def look() -> tuple[TopicFinding, ...]:
+        if view is not None and view.job is not None:
+            return find_described_problems(admin, view, view.job, asked.replication_factor)
+        return find_topic_problems(cluster, admin, wanted)
+
     done: list[str] = []
-    found = find_topic_problems(cluster, admin, wanted)
+    found = look()
     if asked.action == "repair" and asked.apply:
         refuse_those_of_others(admin, asked.application_id, wanted.stores)
         done = [repair_topic(admin, finding) for finding in found if finding.repair is not None]
-        found = find_topic_problems(cluster, admin, wanted)
+        found = look()
     if asked.json:
         print(json.dumps({"done": done, "findings": [_to_json(finding) for finding in found]}, indent=2))
     else:
         print(findings_text(asked.application_id, found, done, dry_run=asked.action == "repair" and not asked.apply))
     return ExitStatus.NO if found else ExitStatus.FINE
+
+
+def _described(cluster: KafkaConnection, admin: TopicAdmin, application_id: str) -> ControlView | None:
+    """What the control topics hold of an application that was described; None of another one, or without them."""
+    if any(admin.describe(topic(application_id)) is None for topic in (assignment_topic, status_topic)):
+        return None
+    with ControlReader(cluster, application_id) as reader:
+        view = reader.read_to_end()
+    return None if view.job is None else view
 
 
 def findings_text(

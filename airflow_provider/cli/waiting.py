@@ -20,6 +20,7 @@ def await_condition(
     condition: Condition,
     timeout_s: float,
     timeouts: Timeouts | None = None,
+    advice: str = "Correct the cause, then run the command again.",
 ) -> dict[str, Any]:
     """Wait until a condition is met.
 
@@ -29,6 +30,7 @@ def await_condition(
         condition: what is waited for.
         timeout_s: how long to wait at most.
         timeouts: by which instances are found to live; None for the defaults.
+        advice: what a person does where it cannot be met any more.
 
     Returns:
         The condition's result, as plain values.
@@ -42,10 +44,7 @@ def await_condition(
         case Outcome.MET:
             return found.result
         case Outcome.FAILED:
-            raise InstanceError(
-                f"Waited for {found.waited_for}, which cannot happen any more: {found.seen}. Correct the cause, then "
-                "run the command again."
-            )
+            raise InstanceError(f"Waited for {found.waited_for}, which cannot happen any more: {found.seen}. {advice}")
         case Outcome.WAITING:
             raise DeadlineError(
                 f"Waited {found.waited_s:g} s for {found.waited_for}. Last seen: {found.seen}. Look at the instances' "

@@ -67,7 +67,11 @@ def plan_reset(
     commits = sorted(name for name in existing if re.fullmatch(rf"{re.escape(app)}-\d+-commits", name))
     history = [history_topic(app)] if delete_history else []
     last = [metrics_topic(app), status_topic(app), *history, assignment_topic(app)]
-    names = [*(changelog_topic(app, store) for store in stores), *commits, *last]
+    # Of what was described only what has the names of its own topics: others are nobody's to delete here.
+    own = re.compile(rf"{re.escape(app)}-.+-(changelog|repartition|commits)")
+    named = () if view.job is None else (*view.job.own, *view.job.gone)
+    described = [name for name in named if own.fullmatch(name)]
+    names = dict.fromkeys((*(changelog_topic(app, store) for store in stores), *described, *commits, *last))
     state = {
         name: StateFolder(status.process.host, status.disk.folder or _folder(view, name))
         for name, status in sorted(view.statuses.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -91,6 +92,15 @@ class Assignment:
             since = old.active_since if stays else generation
             stamped[task_id] = TaskAssignment(new.active, new.standbys, since)
         return Assignment(application_id=self.application_id, generation=generation, tasks=stamped, reason=reason)
+
+    def limited_to(self, tasks: Iterable[TaskId]) -> Assignment:
+        """The same generation with exactly these tasks: no instance works for those that it lacks.
+
+        Args:
+            tasks: of the application, as its job is now.
+        """
+        given = {task_id: self.tasks.get(task_id, TaskAssignment(None)) for task_id in tasks}
+        return dataclasses.replace(self, tasks=given)
 
     @classmethod
     def empty(cls, application_id: str, tasks: Iterable[TaskId]) -> Assignment:

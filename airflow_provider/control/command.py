@@ -8,7 +8,10 @@ from typing import Final
 
 from airflow_provider.common.task_id import TaskId
 
-__all__ = ["TASK_KILLED", "Command", "CommandKind"]
+__all__ = ["RESTART", "TASK_KILLED", "Command", "CommandKind"]
+
+RESTART: Final = "restart/"
+"""Begins the id of the `CommandKind.STOP` that is sent because the instance is to be started anew after it."""
 
 TASK_KILLED: Final = "task-killed/"
 """Begins the id of the `CommandKind.STOP` that is sent because a person ended or cleared the waiting Airflow task."""

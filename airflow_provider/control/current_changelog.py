@@ -7,6 +7,7 @@ from typing import Final
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
+from airflow_provider.control.commit_topics import CommitTopics
 from airflow_provider.control.drills.commit_chain import Commit
 from airflow_provider.control.drills.commit_reader import read_commits
 from airflow_provider.control.status import InstanceStatus
@@ -47,7 +48,7 @@ def find_current_changelog(
             continue
         ends = admin.latest_offsets(topic, [task.partition for task in assignment.tasks])
         since = {task: max(0, ends[task.partition] - _TAIL) for task in assignment.tasks}
-        commits = read_commits(cluster, view.application_id, store, since)
+        commits = read_commits(cluster, view.application_id, CommitTopics({0: topic}), since)
         newest = {task: found[-1] for task, found in commits.items() if found}
         if committed_by_the_newest(assignment, view.statuses, newest):
             return topic

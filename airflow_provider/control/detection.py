@@ -48,8 +48,8 @@ def detect(
         if gone is not None:
             found.append(gone)
         elif status is not None and status.state.alive:
-            found.extend(_failed_tasks(assignment, status))
-            found.extend(_stalled_tasks(assignment, status, timeouts))
+            found.extend(_failed_tasks(assignment, status, statuses))
+            found.extend(_stalled_tasks(assignment, status, statuses, timeouts))
     found.extend(_lost_generation(assignment, [statuses[name] for name in running]))
     found.extend(_unowned_tasks(assignment, running))
     return tuple(found)
@@ -162,14 +162,19 @@ def _how_stopped(name: str, status: InstanceStatus, running: Collection[str]) ->
     return None  # asked to keep them, or there is none to hand them to
 
 
-def _failed_tasks(assignment: Assignment, status: InstanceStatus) -> Iterator[Incident]:
+def _failed_tasks(
+    assignment: Assignment, status: InstanceStatus, statuses: Mapping[str, InstanceStatus]
+) -> Iterator[Incident]:
     for task in _active_tasks(assignment, status):
         if task.state is TaskState.FAILED:
             evidence = f"task {task.task} failed: {task.error}"
-            yield _of_task(IncidentKind.TASK_FAILED, assignment, status, task, evidence)
+            committed = _has_committed(task, statuses)
+            yield _of_task(IncidentKind.TASK_FAILED, assignment, status, task, evidence, committed=committed)
 
 
-def _stalled_tasks(assignment: Assignment, status: InstanceStatus, timeouts: Timeouts) -> Iterator[Incident]:
+def _stalled_tasks(
+    assignment: Assignment, status: InstanceStatus, statuses: Mapping[str, InstanceStatus], timeouts: Timeouts
+) -> Iterator[Incident]:
     if status.paused:
         return
     for task in _active_tasks(assignment, status):
@@ -187,7 +192,10 @@ def _stalled_tasks(assignment: Assignment, status: InstanceStatus, timeouts: Tim
             f"task {task.task} is {task.state.value} and has committed nothing for {source.stalled_s:.0f} s (allowed "
             f"{timeouts.stall_s:g} s) at offset {task.source_offset}, while {waiting}{why}"
         )
-        yield _of_task(IncidentKind.TASK_STALLED, assignment, status, task, evidence, blocked)
+        committed = _has_committed(task, statuses)
+        yield _of_task(
+            IncidentKind.TASK_STALLED, assignment, status, task, evidence, committed=committed, source_blocked=blocked
+        )
 
 
 def _active_tasks(assignment: Assignment, status: InstanceStatus) -> Iterator[TaskStatus]:
@@ -198,12 +206,25 @@ def _active_tasks(assignment: Assignment, status: InstanceStatus) -> Iterator[Ta
             yield task
 
 
+def _has_committed(task: TaskStatus, statuses: Mapping[str, InstanceStatus]) -> bool:
+    """Whether an active has committed since its instance got the task.
+
+    A process that was started again since, or lost the store, may not know it; what follows the changelog does.
+    """
+    if task.first_commit_at_ms is not None:
+        return True
+    copies = (status.task(task.task) for status in statuses.values())
+    return any(copy is not None and copy.committed_generation == task.generation for copy in copies)
+
+
 def _of_task(
     kind: IncidentKind,
     assignment: Assignment,
     status: InstanceStatus,
     task: TaskStatus,
     evidence: str,
+    *,
+    committed: bool,
     source_blocked: bool = False,
 ) -> Incident:
     return Incident(
@@ -216,7 +237,7 @@ def _of_task(
         error_kind=task.error_kind,
         active_since=assignment.tasks[task.task].active_since,
         generation=assignment.generation,
-        committed=task.first_commit_at_ms is not None,
+        committed=committed,
         source_offset=task.source_offset,
         source_blocked=source_blocked,
     )

@@ -162,8 +162,9 @@ class IncidentRecord:
         no_candidate: a task is held for the only reason that there was no other instance: it is to be decided again
             once there is one.
         resolved_at_ms: epoch ms at which every task had its standbys again; None until then.
-        failed_at_ms: of the instance's last heartbeat, of the report of its end, or, where it lives, of the heartbeat
-            by which the watcher saw the failure, epoch ms by the broker's clock; None where that is not known.
+        failed_at_ms: of the instance's last heartbeat, of the report of its end, or, where it lives, when its task
+            failed or committed last; where it does not report that, of the heartbeat by which the watcher saw the
+            failure. Epoch ms by the broker's clock; None where that is not known.
         recovery: what the next owners did; None until it is resolved.
         in_history: whether ``<app>-history`` has it as resolved, so that it need not be remembered here.
     """

@@ -13,6 +13,7 @@ from airflow_provider.control.incident import Incident, IncidentKind, IncidentRe
 from airflow_provider.control.incident_event import IncidentEvent
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.status import InstanceState
+from airflow_provider.control.task_failure_time import task_failed_at_ms
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import AssignmentError
 
@@ -61,11 +62,13 @@ class IncidentFinder:
         return next((event.detected_at_ms for event in self.events if event.incident.id == incident.id), None)
 
     def failed_at_ms(self, incident: Incident, view: ControlView) -> int | None:
-        """When it failed; None where that is not known, because the instance has sent heartbeats since."""
+        """When it failed; None where that is not known, because its instance lives on and does not report it."""
         known = (event.failed_at_ms for event in self.events if event.incident.id == incident.id)
         if (failed_at_ms := next(known, None)) is not None:
             return failed_at_ms
-        return view.heard_at_ms.get(incident.instance) if incident.kind.of_instance else None
+        if incident.kind.of_instance:
+            return view.heard_at_ms.get(incident.instance)
+        return task_failed_at_ms(incident, view)
 
 
 @dataclass(frozen=True, kw_only=True)

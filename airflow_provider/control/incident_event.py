@@ -25,8 +25,9 @@ class IncidentEvent:
         start_timeout_s: the finder's `Timeouts.start_s`.
         stall_timeout_s: the finder's `Timeouts.stall_s`.
         num_standby_replicas: wanted standbys per task.
-        failed_at_ms: of the instance's heartbeat by which it was found, or of the last one where none came any more,
-            epoch ms by the broker's clock; None where that is not known.
+        failed_at_ms: when the task failed or stood still (`task_failed_at_ms`); where that is not reported, of the
+            instance's heartbeat by which it was found, or of the last one where none came any more, epoch ms by the
+            broker's clock; None where that is not known.
     """
 
     incident: Incident

@@ -11,6 +11,7 @@ from airflow_provider.control.command import Command
 from airflow_provider.control.deployment import Deployment
 from airflow_provider.control.drills.injected_fault import InjectedFault
 from airflow_provider.control.incident import IncidentRecord
+from airflow_provider.control.publisher_log import PUBLISHER_LOG
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.records import claim_key, to_key, to_value
 from airflow_provider.control.status import InstanceStatus
@@ -74,12 +75,14 @@ class AssignmentPublisher:
                 "transaction.timeout.ms": 30_000,
                 "linger.ms": 0,
                 "client.id": f"{application_id}-publisher",
-            }
+            },
+            logger=PUBLISHER_LOG,
         )
         try:
             # With a connection at hand it takes 5 ms; without, the search for the coordinator may wait out its 500 ms.
             self._producer.list_topics(timeout=timeout_s)
             self._producer.init_transactions(timeout_s)
+            self._producer.poll(0)  # hands over what it logged
         except KafkaException as error:
             if (refused := refusal(error.args[0], f"Publishing to {assignment_topic(application_id)}")) is not None:
                 raise refused from error
@@ -148,6 +151,8 @@ class AssignmentPublisher:
                 f"Publishing generation {assignment.generation if assignment else '-'} of {self._application_id!r} "
                 f"did not end ({error.args[0].str()}): read the newest assignment to see whether it took effect."
             ) from error
+        finally:
+            self._producer.poll(0)
         if assignment is not None:
             self.view.assignment = assignment
 

@@ -9,6 +9,7 @@ topic               key                          value
 ``-assignment``     ``deployment/<instance>``    `Deployment`
 ``-assignment``     ``claim/<instance>``         `InstanceStatus`
 ``-assignment``     ``fault/<fault id>``         `InjectedFault`
+``-assignment``     ``job``                      `JobDescription`
 ``-status``         ``instance/<instance>``      `InstanceStatus`
 ``-status``         ``watcher/<application>``    `Watcher`
 ==================  ===========================  =====================
@@ -35,6 +36,7 @@ from airflow_provider.control.command import Command
 from airflow_provider.control.deployment import Deployment
 from airflow_provider.control.drills.injected_fault import InjectedFault
 from airflow_provider.control.incident import IncidentRecord
+from airflow_provider.control.job_description import JobDescription
 from airflow_provider.control.status import InstanceStatus
 from airflow_provider.control.view import ControlView
 from airflow_provider.control.watcher import Watcher
@@ -46,7 +48,7 @@ __all__ = ["FORMAT", "Value", "apply", "claim_key", "instance_of", "to_key", "to
 FORMAT: Final = 1
 """The newest format that this version reads, and the one that it writes."""
 
-Value = Assignment | Command | InstanceStatus | Deployment | IncidentRecord | InjectedFault | Watcher
+Value = Assignment | Command | InstanceStatus | Deployment | IncidentRecord | InjectedFault | JobDescription | Watcher
 
 _TYPES: Final[dict[str, type[Any]]] = {
     "assignment": Assignment,
@@ -56,6 +58,7 @@ _TYPES: Final[dict[str, type[Any]]] = {
     "deployment": Deployment,
     "incident": IncidentRecord,
     "fault": InjectedFault,
+    "job": JobDescription,
     "watcher": Watcher,
 }
 
@@ -80,6 +83,8 @@ def to_key(value: Value) -> bytes:
             return f"incident/{value.incident.id}".encode()
         case InjectedFault():
             return f"fault/{value.id}".encode()
+        case JobDescription():
+            return b"job"
         case Watcher():
             return f"watcher/{value.application_id}".encode()
 
@@ -155,6 +160,8 @@ def apply(view: ControlView, key: bytes, value: bytes | None, appended_ms: int) 
             view.incidents[read.incident.id] = read
         case InjectedFault():
             view.faults[read.id] = read
+        case JobDescription():
+            view.job = read
         case Watcher():
             view.watcher, view.watcher_heard_at_ms = read, appended_ms
     return True
@@ -211,6 +218,9 @@ def _delete(view: ControlView, kind: str, name: str) -> bool:
             return view.incidents.pop(name, None) is not None
         case "fault":
             return view.faults.pop(name, None) is not None
+        case "job":
+            described, view.job = view.job, None
+            return described is not None
         case "watcher":
             known, view.watcher = view.watcher, None
             return known is not None

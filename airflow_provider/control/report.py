@@ -7,6 +7,8 @@ from typing import Any
 
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.history.clock_gap import clock_gap
+from airflow_provider.control.history.record import RtoParts
 from airflow_provider.control.history.task_restore import TaskRestore
 from airflow_provider.control.incident import IncidentRecord, Recovery
 from airflow_provider.control.status import Role, TaskStatus
@@ -27,7 +29,7 @@ class FailoverReport:
         evidence: what was seen.
         decisions: what became of each task, and why.
         generation: of the assignment that answered it.
-        failed_at_ms: when the instance sent its last heartbeat, or its end or the failure of a task was reported.
+        failed_at_ms: when the instance sent its last heartbeat, its end was reported, or the task failed.
         detected_at_ms: when the watcher saw it.
         decided_at_ms: when the next generation was published.
         owned_at_ms: when the last of the moved tasks was owned by its new instance.
@@ -35,6 +37,7 @@ class FailoverReport:
         resolved_at_ms: when every task had its standbys again.
         restored_records: changelog records that the new owners replayed before they went on.
         rto_ms: from the failure to the first commit of the last of the tasks that had input.
+        unmeasured: why there is no RTO although all is committed: the clocks of hosts differ; None otherwise.
         without_input: the moved tasks of which nothing was measured, because they had no input since.
     """
 
@@ -50,6 +53,7 @@ class FailoverReport:
     resolved_at_ms: int | None
     restored_records: int
     rto_ms: int | None
+    unmeasured: str | None = None
     without_input: tuple[TaskId, ...] = ()
 
     def to_plain(self) -> dict[str, Any]:
@@ -73,6 +77,8 @@ class FailoverReport:
         ]
         lines.append(f"  {'records replayed':<24}{self.restored_records:>8}")
         lines.append(f"  {'RTO':<24}{'-' if self.rto_ms is None else f'{self.rto_ms / 1000:8.2f} s'}")
+        if self.unmeasured is not None:
+            lines.append(f"  {self.unmeasured}")
         if self.without_input:
             lines.append(f"  not measured, because they had no input: {', '.join(map(str, self.without_input))}")
         return "\n".join(lines)
@@ -87,6 +93,8 @@ def report(record: IncidentRecord, view: ControlView) -> FailoverReport:
     recovery = known_recovery(record, view)
     began = record.failed_at_ms or record.detected_at_ms
     first_commit = recovery.first_commit_at_ms
+    total_ms = first_commit - began if first_commit is not None and began is not None else None
+    rto = RtoParts(total_ms=total_ms)
     return FailoverReport(
         incident_id=record.incident.id,
         evidence=record.incident.evidence,
@@ -99,7 +107,8 @@ def report(record: IncidentRecord, view: ControlView) -> FailoverReport:
         first_commit_at_ms=first_commit,
         resolved_at_ms=record.resolved_at_ms,
         restored_records=recovery.restored_records,
-        rto_ms=first_commit - began if first_commit is not None and began is not None else None,
+        rto_ms=rto.total_ms,
+        unmeasured=clock_gap(rto, record),
         without_input=recovery.without_input,
     )
 

@@ -38,7 +38,7 @@ class Slo:
         changelog_records_per_day: records that the changelog of a task may gain in a day, before compaction.
 
     Raises:
-        ConfigurationError: a limit is not above zero.
+        ConfigurationError: a limit is no number above zero.
     """
 
     rto_s: float | None = None
@@ -54,7 +54,8 @@ class Slo:
     def __post_init__(self) -> None:
         """Check the limits."""
         for name, value in vars(self).items():
-            if value is not None and not value > 0:
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if value is not None and not (number and value > 0):
                 raise ConfigurationError(f"Slo has {name}={value!r}: use a number above 0, or leave it out.")
 
 
@@ -80,7 +81,7 @@ def missed_promises(
         return (f"{view.application_id} was never deployed: run its deploy DAG.",)
     found = [
         f"{incident.kind.value}: {incident.evidence}. The failover DAG has not answered it: look whether that is "
-        "unpaused and a triggerer runs."
+        "unpaused, its file parses and a triggerer runs."
         for incident in detect(view.assignment, view.statuses, silent_for_s, timeouts)
         if incident.id not in view.incidents
     ]

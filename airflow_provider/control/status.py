@@ -212,6 +212,9 @@ class TaskStatus:
         snapshot: of a standby's store.
         failure: why it failed, or what is wrong although it works; None otherwise.
         fault: id of the last fault of a drill that was injected into its store; None where none was.
+        replay: id of the newest command to restore its store afresh of which this is the answer; None before any.
+        failed_s: seconds for which it has been `TaskState.FAILED`, by the driver's monotonic clock; None while it is
+            not, and where the instance's version does not report it.
     """
 
     task: TaskId
@@ -239,6 +242,8 @@ class TaskStatus:
     snapshot: SnapshotStatus = field(default_factory=SnapshotStatus)
     failure: FailureStatus | None = None
     fault: str | None = None
+    replay: str | None = None
+    failed_s: float | None = None
 
     @property
     def warm(self) -> bool:

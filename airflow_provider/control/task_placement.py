@@ -13,6 +13,7 @@ from airflow_provider.control.detection import highest_generation
 from airflow_provider.control.hosts import tasks_on_one_host
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.status import InstanceState
+from airflow_provider.control.tasks import tasks_of
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import AssignmentError
 
@@ -83,7 +84,8 @@ def place_tasks(
     Args:
         publisher: has read the newest assignment.
         wanted: how the tasks are to be placed.
-        tasks: gives the application's tasks; asked before the first assignment only.
+        tasks: gives the application's tasks; asked before the first assignment only. Later they are those of the job
+            as it was described last, where it was.
         timeouts: by which an instance is found to live.
 
     Raises:
@@ -91,7 +93,9 @@ def place_tasks(
         FencedError: a newer publisher exists. Nothing was written.
     """
     view, warnings = publisher.view, list[str]()
-    previous = view.assignment or Assignment.empty(view.application_id, tasks())
+    before = view.assignment or Assignment.empty(view.application_id, tasks())
+    # A job that was changed may have a stage more, or one less.
+    previous = before if view.job is None else before.limited_to(tasks_of(view.job.num_partitions))
     named = wanted.instances
     after = assign(
         previous,
@@ -101,7 +105,7 @@ def place_tasks(
         balance=wanted.balance,
         keep=() if named is not None else view.perhaps_alive,
     )
-    changed = _places(after) != _places(previous.tasks)
+    changed = _places(after) != _places(before.tasks)
     if changed:
         # After a loss of the topic, what living instances carry out is all that is known of the generations before.
         above = highest_generation(view.statuses.values()) if view.assignment is None else 0

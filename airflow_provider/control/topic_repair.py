@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from airflow_provider.control.current_changelog import find_current_changelog
+from airflow_provider.control.described_topics import described_findings, topic_specs
+from airflow_provider.control.job_description import JobDescription, TopicKind
 from airflow_provider.control.reader import ControlReader
+from airflow_provider.control.view import ControlView
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import assignment_topic, status_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_advice import topic_advice
 from airflow_provider.kafka.topic_findings import TopicFinding, WantedTopics, topic_findings
+from airflow_provider.kafka.topic_spec import TopicSpec
 
-__all__ = ["find_topic_advice", "find_topic_problems", "repair_topic"]
+__all__ = ["find_described_problems", "find_topic_advice", "find_topic_problems", "repair_topic"]
 
 
 def find_topic_problems(cluster: KafkaConnection, admin: TopicAdmin, wanted: WantedTopics) -> tuple[TopicFinding, ...]:
@@ -36,20 +41,40 @@ def find_topic_problems(cluster: KafkaConnection, admin: TopicAdmin, wanted: Wan
     return topic_findings(wanted, found)
 
 
+def find_described_problems(
+    admin: TopicAdmin, view: ControlView, job: JobDescription, replication_factor: int | None = None
+) -> tuple[TopicFinding, ...]:
+    """What is wrong with the topics of a described job, in the order in which it can be repaired.
+
+    Args:
+        admin: of the cluster.
+        view: what the control topics hold.
+        job: as it was described there.
+        replication_factor: at least so many replicas; None accepts any.
+
+    Raises:
+        BrokerUnreachableError: no broker answered.
+    """
+    names = [*job.names(TopicKind.SOURCE), *(spec.name for spec in topic_specs(job, replication_factor))]
+    found = {name: admin.describe(name) for name in names}
+    ran = bool(view.statuses) or view.assignment is not None
+    return described_findings(job, found, ran=ran, replication_factor=replication_factor)
+
+
 def find_topic_advice(
-    admin: TopicAdmin, wanted: WantedTopics, max_absence_s: float | None = None
+    admin: TopicAdmin, specs: Iterable[TopicSpec], max_absence_s: float | None = None
 ) -> tuple[TopicFinding, ...]:
     """What makes an application's topics slow or fragile although they are correct.
 
     Args:
         admin: of the cluster.
-        wanted: which topics they are.
+        specs: of those that this package creates.
         max_absence_s: for how long an instance may be away and still go on from its stores; None sets no limit.
 
     Raises:
         BrokerUnreachableError: no broker answered.
     """
-    described = [(spec, admin.describe(spec.name)) for spec in wanted.own()]
+    described = [(spec, admin.describe(spec.name)) for spec in specs]
     there = [(spec, found) for spec, found in described if found is not None]
     return topic_advice(there, admin.brokers(), max_absence_s)
 

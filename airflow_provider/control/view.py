@@ -11,6 +11,7 @@ from airflow_provider.control.command import Command
 from airflow_provider.control.deployment import Deployment
 from airflow_provider.control.drills.injected_fault import InjectedFault
 from airflow_provider.control.incident import IncidentRecord
+from airflow_provider.control.job_description import JobDescription
 from airflow_provider.control.liveness import Liveness, Timeouts, liveness
 from airflow_provider.control.status import InstanceStatus
 from airflow_provider.control.watcher import Watcher
@@ -33,6 +34,7 @@ class ControlView:
         incidents: by `Incident.id`.
         commands: by instance, and by `Command.id` in the order in which they were given: those not yet done.
         faults: by `InjectedFault.id`, what drills did.
+        job: what the job is made of, as its topics were created last; None where it was not described.
         watcher: what the watcher said last; None where there never was one.
         watcher_heard_at_ms: when the broker appended that, same clock; 0 where there never was one.
         unreadable: by key, why the newest record under it cannot be read; the one before it stands.
@@ -48,6 +50,7 @@ class ControlView:
     incidents: dict[str, IncidentRecord] = field(default_factory=dict)
     commands: dict[str, dict[str, Command]] = field(default_factory=dict)
     faults: dict[str, InjectedFault] = field(default_factory=dict)
+    job: JobDescription | None = None
     watcher: Watcher | None = None
     watcher_heard_at_ms: int = 0
     unreadable: dict[bytes, str] = field(default_factory=dict)
@@ -76,6 +79,11 @@ class ControlView:
         """
         named = self.assignment.instances if self.assignment else ()
         return tuple(n for n in named if n not in self.statuses or self.statuses[n].state.alive)
+
+    @property
+    def unresolved_incidents(self) -> tuple[IncidentRecord, ...]:
+        """Those that were answered, and after which not every task has its standbys again."""
+        return tuple(record for record in self.incidents.values() if record.resolved_at_ms is None)
 
     def healthy(self, timeouts: Timeouts) -> tuple[str, ...]:
         """Instances that live, as far as one look can say, sorted."""

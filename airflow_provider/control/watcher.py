@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from airflow_provider.control.unanswered import Unanswered
+
 __all__ = ["SILENT_AFTER_S", "WATCHER_INTERVAL_S", "Watcher", "watch_problem", "watched_by"]
 
 WATCHER_INTERVAL_S: Final = 2.0
@@ -28,6 +30,7 @@ class Watcher:
         pid: of its triggerer.
         began_at_ms: since when it watches without an interruption, epoch ms of its clock.
         sent_at_ms: the same clock; for people, no decision reads it.
+        unanswered: what it reported, and no failover has answered although it was reported again.
     """
 
     application_id: str
@@ -35,6 +38,7 @@ class Watcher:
     pid: int
     began_at_ms: int
     sent_at_ms: int
+    unanswered: tuple[Unanswered, ...] = ()
 
 
 def watch_problem(application_id: str, last: Watcher | None, *, heard: bool) -> str | None:

@@ -71,7 +71,7 @@ class AirflowService:
             if child.exit_status is not None:
                 raise DemoError(f"Airflow's {child.name} ended with status {child.exit_status}.", child.log_file)
 
-    def wait_until_ready(self, dags: Sequence[str], timeout_s: float = 120.0) -> None:
+    def wait_until_ready(self, dags: Sequence[str], timeout_s: float) -> None:
         """Return when every component is healthy and the DAGs were read.
 
         Raises:
@@ -94,7 +94,8 @@ class AirflowService:
             if time.monotonic() > deadline:
                 log = f"{missing[0].replace('_', '-')}.log"
                 raise DemoError(
-                    f"Airflow was not ready within {timeout_s:g} s: no {', '.join(missing)}.",
+                    f"Airflow was not ready within {timeout_s:g} s: no {', '.join(missing)}. A busy machine needs more "
+                    "time: --limit, or LIMIT= with make.",
                     self._logs / (log if (self._logs / log).is_file() else "dag-processor.log"),
                 )
             time.sleep(_POLL_S)

@@ -123,7 +123,9 @@ class Demo:
             stage.start()
             say(f"Kafka serves {stage.broker.bootstrap_servers}; waiting for Airflow and its DAGs")
             TopicAdmin(stage.connection).ensure([_topic(SOURCE), _topic(SINK)])
-            stage.airflow.wait_until_ready([DEPLOY, FAILOVER, REPAIR, DRILL])
+            # A hang is not to use up all of the time that a person grants.
+            dags = [DEPLOY, FAILOVER, REPAIR, DRILL]
+            stage.airflow.wait_until_ready(dags, timeout_s=self._settings.limit_s / 4)
             say(f"Airflow serves {stage.airflow.home.address}")
             truth, published = prepared.result()
         self._deploy(stage)

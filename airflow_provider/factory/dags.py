@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow.sdk import DAG, get_parsing_context
+from airflow.sdk.definitions._internal.contextmanager import DagContext
 
+from airflow_provider.errors import ConfigurationError
 from airflow_provider.factory.deploy import deploy_dag
 from airflow_provider.factory.drill import drill_dag
 from airflow_provider.factory.failover import failover_dag
@@ -63,7 +65,17 @@ class StreamDags:
 
         Args:
             only: the id of the DAG that the file is parsed for, which may be none of these; None makes all.
+
+        Raises:
+            ConfigurationError: a DAG of that id is in the file already; Airflow would keep one of the two.
         """
+        described = {dag.dag_id for dag, _ in DagContext.autoregistered_dags}
+        if twice := sorted(described & {f"{self.stream.application_id}_{name}" for name in self._makers}):
+            raise ConfigurationError(
+                f"This file has a DAG {twice[0]!r} already: stream_dags() was called twice for "
+                f"{self.stream.application_id!r}, or another DAG has an id that one of the application's needs. Give "
+                "each application an id of its own."
+            )
         for name in self._makers:
             if only in (None, f"{self.stream.application_id}_{name}"):
                 self._dag(name)
@@ -149,11 +161,12 @@ def stream_dags(application_id: str, **arguments: Any) -> StreamDags:
     Args:
         application_id: the id that the job file names; the DAGs' ids begin with it.
         arguments: the fields of `Stream`: ``job`` (path of the PySpark file on the worker; a relative one is relative
-            to the calling file's folder), ``source_topics`` and ``instances`` are needed. Besides: ``output_topics``
-            (created where they do not exist), ``stores``, ``num_standby_replicas`` (1), ``replication_factor`` (the
-            cluster's), ``state_dir``, ``run_dir``, ``conf``, ``env_vars``, ``application_args``, ``kafka_conn_id``,
-            ``spark_conn_id``, ``instance_timeout_s`` and ``stall_timeout_s`` (of the watcher), ``slo``, ``drills``,
-            ``monitor_schedule`` (every ten minutes; None by hand), ``callbacks``, ``failover_pool`` (of its one task),
+            to the calling file's folder) and ``instances`` are needed. Which topics it needs the job file says, unless
+            ``source_topics`` names those of a job of one stage, with ``output_topics`` and ``stores``. Besides:
+            ``num_standby_replicas`` (1), ``replication_factor`` (the cluster's), ``state_dir``, ``run_dir``, ``conf``,
+            ``env_vars``, ``application_args``, ``kafka_conn_id``, ``spark_conn_id``, ``instance_timeout_s`` and
+            ``stall_timeout_s`` (of the watcher), ``slo``, ``drills``, ``monitor_schedule`` (every ten minutes; None by
+            hand), ``callbacks``, ``failover_pool`` (of its one task),
             ``ask_on_hold`` (whether repair asks a person, in Airflow's UI, what becomes of tasks that failed for good),
             ``default_args``, ``tags``, and ``dag_args``, further arguments of each DAG, such as ``access_control``.
             Nothing secret in ``conf``, ``env_vars`` and ``application_args``: they are kept in Kafka.

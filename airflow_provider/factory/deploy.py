@@ -30,12 +30,7 @@ def deploy_dag(parts: Parts) -> DAG:
         "deploy", "Topics, instances and assignment", __doc__, {"on_change": on_change, **timeouts()}
     ) as dag:
         topics = CreateChangelogTopicsOperator(
-            task_id="create_topics",
-            source_topics=list(stream.source_topics),
-            stores=list(stream.stores),
-            output_topics=list(stream.output_topics),
-            replication_factor=stream.replication_factor,
-            **parts.application,
+            task_id="create_topics", replication_factor=stream.replication_factor, **parts.topics(), **parts.application
         )
         deployed = [
             parts.deploy(instance, f"deploy_{instance.name}", on_change="{{ params.on_change }}")

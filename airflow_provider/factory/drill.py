@@ -52,7 +52,7 @@ def drill_dag(parts: Parts, drill: Drill) -> DAG:
             {"num_standby_replicas": stream.num_standby_replicas},
             kind=drill.kind,
             store=stream.stores[0],
-            failover_dag_id=parts.failover_dag_id,
+            **parts.failover_dag,
             max_rto_s=stream.slo.rto_s,
             shared_sink=drill.shared_sink,
             outlets=[drills(stream.application_id)],
@@ -67,6 +67,7 @@ def drill_tasks(
     kind: str,
     store: str = "state",
     failover_dag_id: str | None = None,
+    failover_asset: str | None = None,
     max_rto_s: float | None = None,
     shared_sink: bool | str = False,
     **check: Any,
@@ -79,6 +80,7 @@ def drill_tasks(
         kind: of the drill; may be a template.
         store: one of the job's.
         failover_dag_id: the DAG that answers the failure, where it is known.
+        failover_asset: the name of the asset whose events start that DAG.
         max_rto_s: what is promised; None where nothing is.
         shared_sink: whether other programs write where the job does, so that outputs are not counted.
         check: further arguments of `CheckRecoveryOperator`.
@@ -88,9 +90,17 @@ def drill_tasks(
     )
     ready = StandbyLagSensor(task_id="be_ready", timeout_s="{{ params.ready_timeout_s }}", **standbys, **application)
     victim = {"instance": "{{ params.instance or '' }}", **application}
-    watched = CheckDrillReadinessOperator(task_id="check_watch", failover_dag_id=failover_dag_id, kind=kind, **victim)
+    watched = CheckDrillReadinessOperator(
+        task_id="check_watch", failover_dag_id=failover_dag_id, failover_asset=failover_asset, kind=kind, **victim
+    )
     fault = InjectFaultOperator(
-        task_id="inject_fault", kind=kind, max_rto_s=max_rto_s, store=store, shared_sink=shared_sink, **victim
+        task_id="inject_fault",
+        kind=kind,
+        max_rto_s=max_rto_s,
+        store=store,
+        shared_sink=shared_sink,
+        **standbys,
+        **victim,
     )
     for before in (ready, watched, fault):  # beside what the DAG's default arguments say
         before.on_failure_callback = [*before.on_failure_callback, SkippedDrillNote(kind)]

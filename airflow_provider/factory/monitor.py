@@ -31,7 +31,7 @@ def monitor_dag(parts: Parts) -> DAG:
             forecast_s=slo.forecast_s,
             max_replay_rto_s=slo.replay_rto_s,
             max_changelog_records_per_day=slo.changelog_records_per_day,
-            failover_dag_id=parts.failover_dag_id,
+            **parts.failover_dag,
             **parts.standbys,
         )
         parts.check_topics(advise=True, max_absence_s=slo.absence_s)

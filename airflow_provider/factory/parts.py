@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from airflow.sdk import DAG, Param
 
+from airflow_provider.assets import incidents_name
 from airflow_provider.dag_form import TAG
 from airflow_provider.factory.spec import Instance, Stream
 from airflow_provider.operators.instance_deployment import DeployInstanceOperator
@@ -37,7 +38,10 @@ class Parts:
         }
         if stream.instance_timeout_s is not None:
             self.application["instance_timeout_s"] = stream.instance_timeout_s
-        self.failover_dag_id = f"{stream.application_id}_failover"
+        self.failover_dag: dict[str, Any] = {
+            "failover_dag_id": f"{stream.application_id}_failover",
+            "failover_asset": incidents_name(stream.application_id),
+        }
         self.standbys = {**self.application, "num_standby_replicas": stream.num_standby_replicas}
 
     @contextmanager
@@ -104,11 +108,32 @@ class Parts:
         """An operator's argument that has it run on an instance's host."""
         return {} if instance.queue is None else {"queue": instance.queue}
 
+    def topics(self) -> dict[str, Any]:
+        """The arguments that say which topics are created: those that the file names, else those of the job file.
+
+        The job file lies where the instances are: the first one's host asks it.
+        """
+        stream = self.stream
+        if stream.source_topics:
+            return {
+                "source_topics": list(stream.source_topics),
+                "stores": list(stream.stores),
+                "output_topics": list(stream.output_topics),
+            }
+        first = stream.instances[0]
+        return {
+            "application": stream.job,
+            "application_args": list(stream.application_args),
+            "env_vars": {**stream.env_vars, **first.env_vars},
+            **self.queue(first),
+        }
+
     def check_topics(self, **more: Any) -> CheckTopicsOperator:
         """Verifies the topics."""
         stream = self.stream
         return CheckTopicsOperator(
             task_id="check_topics",
+            # None where the job file says them: that was kept when they were created.
             source_topics=list(stream.source_topics),
             stores=list(stream.stores),
             output_topics=list(stream.output_topics),

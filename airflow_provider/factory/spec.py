@@ -11,6 +11,7 @@ from airflow_provider.control.drills.blackout import parse_blackouts
 from airflow_provider.control.drills.kind import DrillKind
 from airflow_provider.control.slo import Slo
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.factory.schedule_check import check_schedule
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.kafka.names import check_name
 
@@ -18,6 +19,23 @@ __all__ = ["DRILL_KINDS", "Callbacks", "Drill", "Instance", "Slo", "Stream"]
 
 DRILL_KINDS: Final = tuple(kind.value for kind in DrillKind)
 """What can be rehearsed."""
+
+_OWN_DAG_ARGS: Final = frozenset(
+    {
+        "catchup",
+        "dag_id",
+        "default_args",
+        "description",
+        "doc_md",
+        "is_paused_upon_creation",
+        "max_active_runs",
+        "on_failure_callback",
+        "params",
+        "schedule",
+        "tags",
+    }
+)
+"""What the factory decides for each DAG by itself."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +51,7 @@ class Instance:
         env_vars: environment, besides the application's.
 
     Raises:
-        ConfigurationError: the name cannot be one.
+        ConfigurationError: the name cannot be one, or the queue is empty.
     """
 
     name: str
@@ -44,8 +62,13 @@ class Instance:
     env_vars: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check the name."""
+        """Check the name and the queue."""
         check_name("instance", self.name)
+        if self.queue == "":
+            raise ConfigurationError(
+                f"Instance {self.name!r} has queue='', which no worker listens to: name the queue of its host's "
+                "worker, or leave it out for the default queue."
+            )
 
 
 @dataclass(frozen=True)
@@ -62,7 +85,7 @@ class Drill:
             counted.
 
     Raises:
-        ConfigurationError: there is no such kind, or a time cannot be read.
+        ConfigurationError: there is no such kind, or the schedule or a time cannot be read.
     """
 
     kind: str = "crash"
@@ -73,10 +96,11 @@ class Drill:
     shared_sink: bool = False
 
     def __post_init__(self) -> None:
-        """Check the kind and the times."""
+        """Check the kind, the schedule and the times."""
         parse_blackouts(self.blackout)
         if self.kind not in DRILL_KINDS:
             raise ConfigurationError(f"Drill has kind {self.kind!r}: use {', '.join(map(repr, DRILL_KINDS))}.")
+        check_schedule(f"Drill {self.kind!r} has the schedule", self.schedule)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,8 +131,8 @@ class Stream:
 
     application_id: str
     job: str
-    source_topics: Sequence[str]
     instances: Sequence[Instance]
+    source_topics: Sequence[str] = ()
     output_topics: Sequence[str] = ()
     stores: Sequence[str] = ("state",)
     num_standby_replicas: int = 1
@@ -135,10 +159,37 @@ class Stream:
     def __post_init__(self) -> None:
         """Check what would only be found when a DAG runs."""
         check_name("application id", self.application_id)
-        names = self.instance_names
-        for what, values in (("source_topics", self.source_topics), ("instances", names), ("stores", self.stores)):
-            if isinstance(values, str) or not values:
+        lists = (("source_topics", self.source_topics), ("instances", self.instances), ("stores", self.stores))
+        for what, values in lists:
+            if isinstance(values, str) or (not values and what != "source_topics"):
                 raise ConfigurationError(f"{self.application_id!r} has {what}={values!r}: give a list of one or more.")
+        of_kinds: list[tuple[str, type, Sequence[object]]] = [
+            ("instances", Instance, self.instances),
+            ("drills", Drill, self.drills),
+        ]
+        for what, kind, parts in of_kinds:
+            if wrong := [part for part in parts if not isinstance(part, kind)]:
+                raise ConfigurationError(
+                    f"{self.application_id!r} has {wrong[0]!r} among its {what}: give {kind.__name__}(...)."
+                )
+        if both := sorted({*self.source_topics} & {*self.output_topics}):
+            raise ConfigurationError(
+                f"{self.application_id!r} has {both[0]!r} among its source_topics and among its output_topics: a job "
+                "that reads what it writes has no end."
+            )
+        if own := sorted(_OWN_DAG_ARGS & self.dag_args.keys()):
+            raise ConfigurationError(
+                f"{self.application_id!r} has dag_args={{{own[0]!r}: ...}}, which each of its DAGs has from here, the "
+                "failover what starts it: use default_args=, tags=, callbacks=, monitor_schedule= or a drill's "
+                "schedule=, or change one DAG of the result."
+            )
+        check_schedule(f"{self.application_id!r} has the monitor_schedule", self.monitor_schedule)
+        if not self.source_topics and self.output_topics:
+            raise ConfigurationError(
+                f"{self.application_id!r} has output_topics={list(self.output_topics)!r} and no source_topics: name "
+                "both, or neither, and the job file says which topics it needs."
+            )
+        names = self.instance_names
         if len(set(names)) != len(names):
             raise ConfigurationError(f"{self.application_id!r} names an instance twice: {', '.join(names)}.")
         folders = [(instance.queue, os.path.normpath(self.state_dir_of(instance))) for instance in self.instances]

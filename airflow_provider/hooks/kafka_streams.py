@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.sdk import BaseHook
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.tasks import tasks_of
 from airflow_provider.errors import ConfigurationError, StatefulStreamsError
 from airflow_provider.kafka.client_config import connection_from_config
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.kafka.names import changelog_topic
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
+    from airflow_provider.control.commit_topics import CommitTopics
     from airflow_provider.control.drills.commit_chain import Commit
     from airflow_provider.control.drills.output_cut import OutputCut
     from airflow_provider.control.history.output_check import OutputCheck
@@ -106,12 +105,20 @@ class KafkaStreamsHook(BaseHook):
         return TopicAdmin(self.connection)
 
     def tasks(self, application_id: str, store: str = "state") -> tuple[TaskId, ...]:
-        """The tasks of an application, sorted: one for each partition of its store's changelog.
+        """The tasks of an application, sorted; see `control.application_tasks.application_tasks`.
+
+        Args:
+            application_id: the application.
+            store: of a job that was not described.
 
         Raises:
-            TopicMissingError: there is no such changelog.
+            ConfigurationError: the description does not say how many partitions there are.
+            TopicMissingError: there are no control topics, or there is no such changelog.
+            BrokerUnreachableError: no broker answered.
         """
-        return tasks_of({0: self.topics().partitions(changelog_topic(application_id, store))})
+        from airflow_provider.control.application_tasks import application_tasks
+
+        return application_tasks(self.connection, application_id, store)
 
     def reader(self, application_id: str) -> ControlReader:
         """Reads and follows the control topics; a context manager."""
@@ -186,20 +193,25 @@ class KafkaStreamsHook(BaseHook):
     def read_commits(
         self, application_id: str, store: str, positions: Mapping[TaskId, int]
     ) -> dict[TaskId, list[Commit]]:
-        """The commits of each task in a changelog since a position; see `control.drills.commit_reader.read_commits`.
+        """The commits of each task since a position; see `control.drills.commit_reader.read_commits`.
+
+        Args:
+            application_id: the application.
+            store: of a job that was not described.
+            positions: by task, the offset in its changelog of the first record to read.
 
         Raises:
             BrokerUnreachableError: its end was not reached in time.
         """
         from airflow_provider.control.drills.commit_reader import read_commits
 
-        return read_commits(self.connection, application_id, store, positions)
+        return read_commits(self.connection, application_id, self._commit_topics(application_id, store), positions)
 
     def take_cut(self, application_id: str, store: str, tasks: Sequence[TaskId]) -> OutputCut:
         """What had been written in a moment of stillness; see `control.drills.output_counter.take_cut`."""
         from airflow_provider.control.drills.output_counter import take_cut
 
-        return take_cut(self.connection, application_id, store, tasks)
+        return take_cut(self.connection, application_id, self._commit_topics(application_id, store), tasks)
 
     def count_outputs(
         self, application_id: str, store: str, before: OutputCut | None, commits: Iterable[Commit]
@@ -207,7 +219,13 @@ class KafkaStreamsHook(BaseHook):
         """The outputs since then, by count; see `control.drills.output_counter.count_outputs`."""
         from airflow_provider.control.drills.output_counter import count_outputs
 
-        return count_outputs(self.connection, application_id, store, before, commits=commits)
+        topics = self._commit_topics(application_id, store)
+        return count_outputs(self.connection, application_id, topics, before, commits=commits)
+
+    def _commit_topics(self, application_id: str, store: str) -> CommitTopics:
+        from airflow_provider.control.commit_topics import CommitTopics
+
+        return CommitTopics.of(self.read(application_id), store)
 
 
 def _to_kafka(connection: Connection) -> KafkaConnection:

@@ -17,6 +17,7 @@ __all__ = [
     "history_topic",
     "metrics_topic",
     "publisher_transactional_id",
+    "repartition_topic",
     "status_topic",
     "transactional_id",
 ]
@@ -50,6 +51,11 @@ def changelog_topic(application_id: str, store: str) -> str:
 def commits_topic(application_id: str, stage: int) -> str:
     """The compacted topic with the newest commit of each task of a stage that has no store."""
     return f"{application_id}-{stage}-commits"
+
+
+def repartition_topic(application_id: str, name: str) -> str:
+    """The topic by which rows go to another stage, under another key."""
+    return f"{application_id}-{name}-repartition"
 
 
 def assignment_topic(application_id: str) -> str:

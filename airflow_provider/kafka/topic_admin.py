@@ -186,6 +186,26 @@ class TopicAdmin:
             self._admin = AdminClient(self._config)
             raise typed from error
 
+    def delete_records(self, name: str, before: Mapping[int, int]) -> None:
+        """Delete the records of a topic's partitions before an offset; no reader gets them any more.
+
+        Args:
+            name: of the topic.
+            before: by partition, the first offset that is kept.
+
+        Raises:
+            TopicMissingError: there is no such topic or partition.
+            BrokerUnreachableError: no broker answered in time.
+            StatefulStreamsError: the brokers refuse it.
+        """
+        asked = [TopicPartition(name, partition, offset) for partition, offset in before.items()]
+        futures = self._admin.delete_records(asked, request_timeout=self._timeout_s)
+        try:
+            for future in futures.values():
+                future.result(self._timeout_s)
+        except KafkaException as error:
+            raise self._typed(error, f"Deleting what was processed of topic {name!r}") from error
+
     def partitions(self, name: str, if_missing: str = "Create it, or correct its name.") -> int:
         """How many partitions a topic has.
 

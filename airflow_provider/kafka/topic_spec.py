@@ -29,6 +29,7 @@ __all__ = [
     "history_spec",
     "metrics_spec",
     "mismatch",
+    "repartition_spec",
 ]
 
 DELETE_RETENTION_MS: Final = 86_400_000
@@ -160,6 +161,31 @@ def commits_spec(application_id: str, stage: int, partitions: int, replication_f
             "message.timestamp.type": "CreateTime",
             **_in_sync(replication_factor),
         },
+    )
+
+
+def repartition_spec(name: str, partitions: int, replication_factor: int | None = None) -> TopicSpec:
+    """A topic between two stages: nothing in it grows too old, and what is processed is deleted by who processed it.
+
+    Args:
+        name: of the topic (`names.repartition_topic`).
+        partitions: of the later stage, as many as it has tasks.
+        replication_factor: as of `TopicSpec`.
+    """
+    return TopicSpec(
+        name=name,
+        partitions=partitions,
+        replication_factor=replication_factor,
+        config={
+            "cleanup.policy": "delete",
+            "retention.ms": "-1",
+            "retention.bytes": "-1",
+            # Only whole segments are removed from the disk.
+            "segment.bytes": str(50 << 20),
+            "message.timestamp.type": "CreateTime",
+            **_in_sync(replication_factor),
+        },
+        required=frozenset({"cleanup.policy", "retention.ms", "retention.bytes"}),
     )
 
 

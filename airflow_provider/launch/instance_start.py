@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from airflow_provider.common.clock import now_ms
 from airflow_provider.control.deployment import Deployment
@@ -18,8 +19,12 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.launch.launcher import Launched, launch
+from airflow_provider.launch.run_folder import RunFolder
 
-__all__ = ["Started", "living_instance", "start_instance"]
+__all__ = ["Started", "late_start", "living_instance", "reason_to_launch", "start_instance"]
+
+_HANGS_AFTER_STARTS: Final = 3
+"""A process that still starts after so many times what a start may take is replaced, unless it speaks."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,11 +57,71 @@ def living_instance(
         return None
     if status.state is InstanceState.STARTING:
         return status if may_be_starting(status, now_ms(), timeouts) else None
+    return _next_word(view, instance, timeouts, open_reader)
+
+
+def late_start(
+    view: ControlView, instance: str, timeouts: Timeouts, open_reader: Callable[[], ControlReader]
+) -> InstanceStatus | None:
+    """The status of an instance that takes longer to start than it may, and whose process lives; None otherwise.
+
+    A process on this host is known by its folder, for three times as long as a start may take: one that starts for
+    longer hangs. For one that hangs, or that was launched elsewhere, only its own word counts, and is listened for.
+
+    Args:
+        view: the newest.
+        instance: its name; `living_instance` found none.
+        timeouts: how long a start may take.
+        open_reader: opens a reader of the application.
+    """
+    status, deployment = view.statuses.get(instance), view.deployments.get(instance)
+    if status is None or status.state is not InstanceState.STARTING:
+        return None
+    if deployment is not None:
+        folder = RunFolder(_folder(deployment, status.incarnation))
+        in_use = folder.in_use()
+        if not in_use and folder.path.exists():
+            return None
+        if in_use and now_ms() - status.incarnation < _HANGS_AFTER_STARTS * timeouts.start_s * 1000:
+            return status
+    return _next_word(view, instance, timeouts, open_reader)
+
+
+def reason_to_launch(status: InstanceStatus, silent_for_s: float, timeouts: Timeouts) -> str:
+    """Why an instance is launched again that neither `living_instance` nor `late_start` found, in one line.
+
+    Args:
+        status: its newest one.
+        silent_for_s: seconds since then.
+        timeouts: how long it may be silent.
+    """
+    before = f"incarnation {status.incarnation} "
+    if not status.state.alive:
+        why = f": {' '.join(status.error.split())}" if status.error else ""
+        return f"{before}is {status.state.value}{why}"
+    if status.state is InstanceState.STARTING:
+        takes_s = (now_ms() - status.incarnation) / 1000
+        return (
+            f"{before}has been starting for {takes_s:.0f} s, a start may take {timeouts.start_s:g} s, and no process "
+            "of it was found that lives and is not stuck"
+        )
+    return f"{before}is {status.state.value} and sends no heartbeat, the last one {max(0.0, silent_for_s):.0f} s ago"
+
+
+def _next_word(
+    view: ControlView, instance: str, timeouts: Timeouts, open_reader: Callable[[], ControlReader]
+) -> InstanceStatus | None:
+    """What an instance says after what the view knows of it; None where it is silent, or says that it ended."""
     with open_reader() as reader:
         newest = reader.read_to_end()
         silent = reader.listen(lambda: (instance,), timeouts.instance_s, {instance: view.heard_at_ms[instance]})
         heard = newest.statuses.get(instance)
         return heard if not silent and heard is not None and heard.state.alive else None
+
+
+def _folder(deployment: Deployment, incarnation: int) -> Path:
+    name = f"{deployment.application_id}-{deployment.instance}-{incarnation}"
+    return Path(deployment.run_dir).expanduser() / name
 
 
 def start_instance(
@@ -87,7 +152,7 @@ def start_instance(
         instance=instance,
         incarnation=incarnation,
         state_dir=deployment.state_dir,
-        run_dir=str(Path(deployment.run_dir).expanduser() / f"{application_id}-{instance}-{incarnation}"),
+        run_dir=str(_folder(deployment, incarnation)),
         connection=connection,
         run_max_folders=deployment.run_max_folders,
         log_max_bytes=deployment.log_max_bytes,

@@ -44,7 +44,7 @@ def application_ids_of(path: str) -> list[str | None]:
     """
     file = Path(path)
     if not file.is_file():
-        raise ConfigurationError(f"There is no job file {path!r} on this worker: correct 'application'.")
+        raise ConfigurationError(f"There is no job file {path!r} on this host: correct its path.")
     try:
         tree = ast.parse(file.read_bytes(), path)
     except (SyntaxError, ValueError) as error:

@@ -7,6 +7,7 @@ from typing import Final
 import fsspec
 
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.snapshot.url_login import without_login
 
 __all__ = ["check_protocol"]
 
@@ -22,19 +23,21 @@ def check_protocol(url: str) -> None:
     Raises:
         ConfigurationError: fsspec does not know a protocol of it, or what that needs is not installed.
     """
+    shown = without_login(url)
     for part in url.split("::"):
         protocol = part.partition("://")[0]
+        named = without_login(protocol)
         try:
             fsspec.get_filesystem_class(protocol)
-        except ValueError as error:
+        except ValueError:
             raise ConfigurationError(
-                f"snapshots() got url={url!r}, whose protocol {protocol!r} fsspec does not know: use one that it does, "
+                f"snapshots() got url={shown!r}, whose protocol {named!r} fsspec does not know: use one that it does, "
                 f"such as {_USUAL}. For one of your own, install its package in the Python environment of every "
                 "instance."
-            ) from error
+            ) from None  # its text repeats the protocol
         except ImportError as error:
             because = f" ({error.__cause__})" if error.__cause__ is not None else ""
             raise ConfigurationError(
-                f"snapshots() got url={url!r}, whose protocol {protocol!r} needs a package that cannot be imported "
+                f"snapshots() got url={shown!r}, whose protocol {named!r} needs a package that cannot be imported "
                 f"here: {str(error).rstrip('.')}{because}. Install it in the Python environment of every instance."
             ) from error

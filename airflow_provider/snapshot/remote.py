@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -13,11 +12,11 @@ import fsspec
 from airflow_provider.common.in_thread import in_thread
 from airflow_provider.errors import SnapshotError
 from airflow_provider.snapshot.settings import SnapshotSettings
+from airflow_provider.snapshot.url_login import without_login
 
 __all__ = ["Remote"]
 
 T = TypeVar("T")
-_SECRET: Final = re.compile(r"(?<=://)[^/\s@]*@|\?\S+")
 
 
 class Remote:
@@ -88,6 +87,7 @@ class Remote:
 
     def _do(self, what: str, name: str, call: Callable[[Any, str], T], size: int = 0) -> T:
         url = f"{self.path}/{name}" if name else self.path
+        shown = without_login(url)
         timeout_s = self._settings.transfer_timeout_s(size)
 
         def do() -> T:
@@ -97,11 +97,11 @@ class Remote:
         try:
             return in_thread(do, f"snapshot-{what}").result(timeout_s)
         except TimeoutError as error:
-            raise SnapshotError(f"{url} could not be {_PAST[what]} within {timeout_s:.0f} s.") from error
+            raise SnapshotError(f"{shown} could not be {_PAST[what]} within {timeout_s:.0f} s.") from error
         except Exception as error:
             # What it was raised from may name credentials, so the chain is cut.
-            why = _SECRET.sub("…", str(error))[:300]
-            raise SnapshotError(f"{url} could not be {_PAST[what]} ({type(error).__name__}: {why}).") from None
+            why = without_login(str(error))[:300]
+            raise SnapshotError(f"{shown} could not be {_PAST[what]} ({type(error).__name__}: {why}).") from None
 
 
 def _make_parent(fs: Any, path: str) -> None:

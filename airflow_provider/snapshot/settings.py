@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import KW_ONLY, dataclass
-from urllib.parse import urlsplit
+from typing import Final
 
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.snapshot.url_login import has_login, without_login
 
 __all__ = ["SnapshotSettings"]
+
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 @dataclass(frozen=True)
@@ -18,7 +22,8 @@ class SnapshotSettings:
     ``~/.aws/credentials``, ``FSSPEC_S3_KEY`` or ``~/.config/fsspec``.
 
     Args:
-        url: a folder that fsspec can open, such as ``s3://bucket/prefix`` or ``file:///mnt/shared``.
+        url: a folder that fsspec can open, such as ``s3://bucket/prefix`` or ``file:///mnt/shared``; no part of it may
+            carry a login.
         interval_s: between two snapshots of one standby.
         keep: how many of each standby are kept.
         timeout_s: deadline of one request; a transfer gets its size at `slowest_bytes_per_s` on top.
@@ -42,13 +47,14 @@ class SnapshotSettings:
         Raises:
             ConfigurationError: says which setting.
         """
-        parts = urlsplit(self.url)
-        if parts.password or "@" in parts.netloc or parts.query:
+        if has_login(self.url) or "?" in self.url:
+            protocol, _, rest = self.url.partition("://")
+            begins = f"{without_login(protocol)}://…" if rest else "…"
             raise ConfigurationError(
-                f"The snapshots' URL ({parts.scheme}://…) carries a login or a query, which would end in logs: leave "
+                f"The snapshots' URL ({begins}) carries a login or a query, which would end in logs: leave "
                 "it out, and give fsspec the credentials by the host's environment or credentials files."
             )
-        if not parts.scheme:
+        if _SCHEME.match(self.url) is None:
             raise ConfigurationError(
                 f"The snapshots' URL is {self.url!r}: it needs a scheme that fsspec knows, such as s3:// or file:///."
             )

@@ -1,11 +1,12 @@
-"""What a job file imports: the job, its aggregate functions, and the settings that it may be given.
+"""What a job file imports: streams and the job, its aggregate functions, and the settings that it may be given.
 
 ::
 
-    from airflow_provider.streaming import StatefulJob, functions as F, run
+    from airflow_provider.streaming import StatefulJob, functions as F, run, stream
 
 Which process runs the rest is its path: `operations` (the keyed operations, in a worker), `driver` (beside Spark's
-JVM), `worker` (in Spark's Python workers); `planner` makes of a job what those two carry out. Knows no Airflow.
+JVM), `worker` (in Spark's Python workers); `language` is what a user says, `planner` makes of it
+what those two carry out. Knows no Airflow.
 """
 
 from airflow_provider.changelog.restore_settings import RestoreSettings
@@ -14,6 +15,7 @@ from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming import functions
 from airflow_provider.streaming.error_policy import ErrorPolicy, OnError
 from airflow_provider.streaming.job import StatefulJob
+from airflow_provider.streaming.language.stream import Stream, stream
 from airflow_provider.streaming.operations.process import ValueState
 from airflow_provider.streaming.run import run
 from airflow_provider.streaming.windows import session_window, window
@@ -25,9 +27,11 @@ __all__ = [
     "RocksDBOptions",
     "SnapshotSettings",
     "StatefulJob",
+    "Stream",
     "ValueState",
     "functions",
     "run",
     "session_window",
+    "stream",
     "window",
 ]

@@ -12,11 +12,25 @@ from airflow_provider.streaming.operations.aggregate import Aggregate, Aggregati
 from airflow_provider.streaming.operations.aggregate_function import Function
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.sql_type import SqlType, parse_schema
-from airflow_provider.streaming.steps import Step, WithColumn
+from airflow_provider.streaming.steps import CompositeKey, Filter, Select, Step
 
-__all__ = ["check_columns"]
+__all__ = [
+    "RECORD",
+    "STRING",
+    "Columns",
+    "check_columns",
+    "check_grouping",
+    "check_operation",
+    "columns_after",
+    "find_column",
+]
 
-_SOURCE: Final = "_source STRUCT<topic: STRING, partition: INT, offset: BIGINT, timestamp: TIMESTAMP, key: BINARY>"
+RECORD: Final = "_source"
+"""The column with the record's own topic, partition, offset, timestamp and key."""
+
+STRING: Final = SqlType("STRING", "STRING")
+
+_SOURCE: Final = f"{RECORD} STRUCT<topic: STRING, partition: INT, offset: BIGINT, timestamp: TIMESTAMP, key: BINARY>"
 _WITHOUT_SCHEMA: Final = "key BINARY, value BINARY"
 
 Columns = Mapping[str, SqlType | None]
@@ -41,38 +55,109 @@ def check_columns(
         ConfigurationError: a column does not exist, or has a type that cannot be used there, or a result would have the
             key's name.
     """
+    columns = columns_after(schema, steps)
+    if columns is None:
+        return
+    if event_time is not None:
+        check_event_time(columns, event_time.column, "source(event_time=...)")
+    check_grouping(columns, key)
+    check_operation(columns, key, operation)
+
+
+def columns_after(schema: str | None, steps: Sequence[Step]) -> Columns | None:
+    """The columns that the rows of a source have after some steps, ``_source`` among them.
+
+    Args:
+        schema: of the source, in Spark DDL; None for the columns ``key`` and ``value``.
+        steps: narrow steps, in order.
+
+    Returns:
+        By name the types, in the order of the columns; None where the schema is left to Spark.
+    """
     parsed = parse_schema(f"{schema or _WITHOUT_SCHEMA}, {_SOURCE}")
     if parsed is None:
-        return
-    columns: dict[str, SqlType | None] = dict(parsed)
+        return None
+    columns: Columns = dict(parsed)
     for step in steps:
-        if isinstance(step, WithColumn):
+        if isinstance(step, Select):
+            columns = _selected(step, columns)
+        elif not isinstance(step, Filter):
             columns = {name: kind for name, kind in columns.items() if name.lower() != step.name.lower()}
-            columns[step.name] = None
-    if event_time is not None:
-        kind = _found("source(event_time=...)", event_time.column, columns)
-        if kind is not None and kind.name not in ("TIMESTAMP", "BIGINT"):
-            raise ConfigurationError(
-                f"source(event_time=...) names the column {event_time.column!r} of type {kind.text}: an event time is "
-                "a TIMESTAMP, or milliseconds since 1970 as a BIGINT. Make one of it with with_column()."
-            )
-    kind = _found("group_by()", key, columns)
+            columns = {**columns, step.name: STRING if isinstance(step, CompositeKey) else None}
+    return columns
+
+
+def check_event_time(columns: Columns, column: str, where: str) -> None:
+    """Refuse a column of event times that there is not, or that holds no time.
+
+    Args:
+        columns: of the rows, as `columns_after` has them.
+        column: its name.
+        where: the argument that names it, for the error.
+
+    Raises:
+        ConfigurationError: it holds no time.
+    """
+    kind = find_column(where, column, columns)
+    if kind is not None and kind.name not in ("TIMESTAMP", "BIGINT"):
+        raise ConfigurationError(
+            f"{where} names the column {column!r} of type {kind.text}: an event time is a TIMESTAMP, or milliseconds "
+            "since 1970 as a BIGINT. Make one of it with with_column()."
+        )
+
+
+def check_grouping(columns: Columns, key: str) -> None:
+    """Refuse a column of `group_by()` that there is not, or that has no text of its own.
+
+    Args:
+        columns: of the rows, as `columns_after` has them.
+        key: the column's name.
+
+    Raises:
+        ConfigurationError: it cannot be grouped by.
+    """
+    kind = find_column("group_by()", key, columns)
     if kind is not None and not kind.is_ordered and kind.name != "BINARY":
         raise ConfigurationError(
             f"group_by() names the column {key!r} of type {kind.text}, which has no text of its own: group by one of "
             "its fields, or by a column that with_column() makes of it, such as to_json(...)."
         )
+
+
+def check_operation(columns: Columns, key: str, operation: Operation) -> None:
+    """Refuse an operation that names a column that there is not, or that has a type that it cannot take.
+
+    Args:
+        columns: of the rows, as `columns_after` has them.
+        key: the column of `group_by()`.
+        operation: what is to be done with them.
+
+    Raises:
+        ConfigurationError: it cannot be done, or a result would have the key's name.
+    """
     if isinstance(operation, Aggregation):
         for aggregate in operation.aggregates:
             _check_aggregate(aggregate, key, columns)
         return
     for name in operation.columns:
-        kind = _found("process()", name, columns)
+        kind = find_column("process()", name, columns)
         if kind is not None and not kind.is_readable:
             raise ConfigurationError(
                 f"process() names the column {name!r} of type {kind.text}, which Python cannot hold: cast it to STRING "
                 "with with_column()."
             )
+
+
+def _selected(step: Select, columns: Columns) -> Columns:
+    """Those that a `select()` gives; the record's own column stays."""
+    given: dict[str, SqlType | None] = {}
+    by_name = {name.lower(): kind for name, kind in columns.items()}
+    for column in step.columns:
+        if not column.names:
+            given |= {name: kind for name, kind in columns.items() if name != RECORD}
+        for name in column.names:
+            given[name] = None if column.generator else by_name.get(column.expression.strip("`").lower())
+    return {**given, RECORD: columns[RECORD]}
 
 
 def _check_aggregate(aggregate: Aggregate, key: str, columns: Columns) -> None:
@@ -84,7 +169,7 @@ def _check_aggregate(aggregate: Aggregate, key: str, columns: Columns) -> None:
     if aggregate.column is None:
         return
     function = aggregate.function
-    kind = _found(f"aggregate(), in {aggregate.name!r},", aggregate.column, columns)
+    kind = find_column(f"aggregate(), in {aggregate.name!r},", aggregate.column, columns)
     if kind is None or function is Function.COUNT:
         return
     if not (kind.is_number if function in (Function.SUM, Function.MEAN) else kind.is_ordered):
@@ -94,8 +179,20 @@ def _check_aggregate(aggregate: Aggregate, key: str, columns: Columns) -> None:
         )
 
 
-def _found(where: str, name: str, columns: Columns) -> SqlType | None:
-    """The type of a column as Spark finds it: without regard to case, and by its path in a struct."""
+def find_column(where: str, name: str, columns: Columns) -> SqlType | None:
+    """The type of a column as Spark finds it: without regard to case, and by its path in a struct.
+
+    Args:
+        where: which method names it, for the error.
+        name: of the column, or a path.
+        columns: of the rows.
+
+    Returns:
+        None for a type that only Spark knows.
+
+    Raises:
+        ConfigurationError: there is no such column.
+    """
     path = [name.strip("`")] if name.strip("`").lower() in map(str.lower, columns) else name.split(".")
     level: Columns = columns
     kind: SqlType | None = None
@@ -117,5 +214,5 @@ def _missing(where: str, name: str, outer: Sequence[str], step: str, level: Colu
     known = {column.lower(): column for column in level}
     close = difflib.get_close_matches(step.lower(), known, n=1)
     hint = f"did you mean {'.'.join([*outer, known[close[0]]])!r}? " if close else ""
-    there = ", ".join(repr(column) for column in level if column != "_source")
+    there = ", ".join(repr(column) for column in level if column != RECORD)
     return f"{where} names the column {name!r}, which does not exist: {hint}There are {there}."

@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider.changelog.restore_settings import RestoreSettings
+from airflow_provider.common.json_codec import to_json
+from airflow_provider.control.job_description import JobDescription
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_name
 from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming.argument_check import check_kind, check_number
 from airflow_provider.streaming.column_check import check_columns
-from airflow_provider.streaming.duration import duration_ms
 from airflow_provider.streaming.error_policy import ErrorPolicy, OnError
-from airflow_provider.streaming.event_time import RECORD_TIME, EventTime
-from airflow_provider.streaming.function_check import check_process_function
+from airflow_provider.streaming.event_time import EventTime, event_time_of
+from airflow_provider.streaming.function_check import process_operation
 from airflow_provider.streaming.kafka_option_check import kafka_options
+from airflow_provider.streaming.language.grouped import AGGREGATES
+from airflow_provider.streaming.language.selection import refuse_generator
+from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.operations.aggregate import Aggregate, Aggregation
 from airflow_provider.streaming.operations.operation import Operation
-from airflow_provider.streaming.operations.process import Process, ProcessFunction
+from airflow_provider.streaming.operations.process import ProcessFunction
 from airflow_provider.streaming.operations.windowed_aggregate import Emit
+from airflow_provider.streaming.planner.describe import describe_stages, description_text
+from airflow_provider.streaming.planner.mermaid import mermaid
+from airflow_provider.streaming.planner.stage_plan import StagePlan
+from airflow_provider.streaming.planner.stage_planner import plan_stages
+from airflow_provider.streaming.planner.time_plan import operation_in_time
 from airflow_provider.streaming.schema_check import check_schema
 from airflow_provider.streaming.steps import Filter, Step, WithColumn
-from airflow_provider.streaming.time_check import check_time
+from airflow_provider.streaming.time_check import check_emit, check_time
 from airflow_provider.streaming.topic_check import check_topics
 from airflow_provider.streaming.windows import SessionWindow, Window
 
@@ -34,17 +43,21 @@ if TYPE_CHECKING:
 
 __all__ = ["StatefulJob"]
 
-_AGGREGATES: Final = (
-    'aggregates one by one, such as F.sum("amount").alias("spent"), with "from airflow_provider.streaming import '
-    'functions as F", not those of pyspark'
-)
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class StatefulJob:
-    """A stateful streaming job over one topic, built step by step; every method returns a new job.
+    """A stateful streaming job, built from its sinks, or step by step over one topic; every method returns a new job.
 
-    ::
+    From its sinks, each of which knows the stream that it is of::
+
+        orders = stream("orders", schema="customer STRING, country STRING, amount DOUBLE", key="customer")
+        job = StatefulJob(
+            "spending",
+            orders.group_by("customer").aggregate(F.sum("amount").alias("spent")).sink("spent-per-customer"),
+            orders.group_by("country").aggregate(F.sum("amount").alias("spent")).sink("spent-per-country"),
+        )
+
+    Step by step, where the topic's key is what it groups by::
 
         job = (
             StatefulJob("orders-per-customer")
@@ -60,9 +73,14 @@ class StatefulJob:
     Args:
         application_id: names the application: it prefixes its topics, state folder and transactional ids. Changing it
             starts a new application with empty state.
+        sinks: what it writes; none for a job that is built step by step.
+
+    Raises:
+        ConfigurationError: a name cannot be one, two branches have one name, or two topics are one.
     """
 
     application_id: str
+    sinks: tuple[Sink, ...] = ()
     _: KW_ONLY
     source_topic: str | None = None
     schema: str | None = None
@@ -88,6 +106,17 @@ class StatefulJob:
     allow_faults: bool = False
     data_loss: Literal["fail", "continue"] = "fail"
 
+    def __init__(self, application_id: str, *sinks: Sink, **settings: Any) -> None:
+        # With `sinks` by name too, as `dataclasses.replace` gives it.
+        given: dict[str, Any] = {"sinks": sinks, **settings, "application_id": application_id}
+        known = {at.name: at for at in dataclasses.fields(self)}
+        if unknown := given.keys() - known.keys():
+            raise TypeError(f"StatefulJob() got an unexpected keyword argument {sorted(unknown)[0]!r}")
+        for name, at in known.items():
+            default = at.default if at.default_factory is dataclasses.MISSING else at.default_factory()
+            object.__setattr__(self, name, given.get(name, default))
+        self.__post_init__()
+
     def __post_init__(self) -> None:
         """Refuse names that cannot be topics and folders, and timeouts in which nothing can be done."""
         check_name("application id", self.application_id)
@@ -107,6 +136,10 @@ class StatefulJob:
         check_number("options() got state_cleanup_delay_ms", self.state_cleanup_delay_ms, "ms", whole=True)
         check_number("options() got transaction_timeout_ms", self.transaction_timeout_ms, "ms", whole=True)
         check_number("certify() got interval_s", self.certify_interval_s, "seconds", none="never")
+        for sink in self.sinks:
+            check_kind("StatefulJob() got ", sink, Sink, 'sinks, such as counts.sink("word-counts")')
+        if self.sinks:
+            check_topics(self.application_id, self.stages, self.error_policy.topic)
 
     def source(
         self,
@@ -137,18 +170,12 @@ class StatefulJob:
             ConfigurationError: the job reads another topic already, or `watermark` is missing or no duration.
         """
         self._refuse_another("source", self.source_topic, topic)
-        check_kind("source() got event_time=", event_time, (str, type(None)), "the name of a column")
-        if event_time is not None and watermark is None:
-            raise ConfigurationError(
-                f"source() got event_time={event_time!r} without watermark=: say for how long late records are waited "
-                "for, such as watermark='10 minutes', or '0 seconds' where none is to be waited for."
-            )
-        time = None
-        if watermark is not None:
-            delay_ms = duration_ms("source(watermark=...)", watermark, zero=True)
-            time = EventTime(RECORD_TIME if event_time is None else event_time, delay_ms)
         return dataclasses.replace(
-            self, source_topic=topic, schema=schema, max_offsets_per_trigger=max_offsets_per_trigger, event_time=time
+            self,
+            source_topic=topic,
+            schema=schema,
+            max_offsets_per_trigger=max_offsets_per_trigger,
+            event_time=event_time_of("source()", event_time, watermark),
         )
 
     def filter(self, condition: str | Column, name: str) -> StatefulJob:
@@ -161,6 +188,8 @@ class StatefulJob:
             condition: Spark SQL, or a Column. Null counts as false.
             name: of the count, in the commit record. Filters of one name are counted together.
         """
+        self._refuse_sinks("filter")
+        refuse_generator("filter()", condition)
         return dataclasses.replace(self, steps=(*self.steps, Filter(condition, name)))
 
     def with_column(self, name: str, expression: str | Column) -> StatefulJob:
@@ -170,6 +199,8 @@ class StatefulJob:
             name: of the column.
             expression: Spark SQL, or a Column.
         """
+        self._refuse_sinks("with_column")
+        refuse_generator("with_column()", expression)
         return dataclasses.replace(self, steps=(*self.steps, WithColumn(name, expression)))
 
     def group_by(self, key: str, *others: Window | SessionWindow, trust_partitioning: bool = False) -> StatefulJob:
@@ -206,9 +237,8 @@ class StatefulJob:
             ConfigurationError: there is none, two have one name, or the job has an operation already.
         """
         for aggregate in aggregates:
-            check_kind("aggregate() got ", aggregate, Aggregate, _AGGREGATES)
-        if emit not in get_args(Emit):
-            raise ConfigurationError(f"aggregate() got emit={emit!r}: give {' or '.join(map(repr, get_args(Emit)))}.")
+            check_kind("aggregate() got ", aggregate, Aggregate, AGGREGATES)
+        check_emit(emit)
         return dataclasses.replace(self._with_operation("aggregate", Aggregation(aggregates)), emit=emit)
 
     def process(
@@ -229,19 +259,9 @@ class StatefulJob:
 
         Raises:
             ConfigurationError: the columns are missing, are one text, or name one twice; the function cannot be called
-                with three arguments; or the job has an operation already.
+                with three arguments, or is an ``async def``; or the job has an operation already.
         """
-        if columns is None or isinstance(columns, str) or len(set(columns)) != len(columns):
-            raise ConfigurationError(
-                f"process() got columns={columns!r}: give the columns that its rows shall hold, each once, such as "
-                'columns=["amount", "country"].'
-            )
-        if not callable(function):
-            raise ConfigurationError(f"process() got {function!r}: give the function itself, without quotes.")
-        check_process_function(function)
-        check_number("process() got timeout_s", timeout_s, "seconds", none="no limit")
-        check_kind("process() got version=", version, int, "a whole number, such as 2")
-        return self._with_operation("process", Process(function, tuple(columns), timeout_s, version))
+        return self._with_operation("process", process_operation(function, columns, timeout_s, version))
 
     def sink(self, topic: str) -> StatefulJob:
         """Write the output to a topic: the record's key is the key, its value a JSON object.
@@ -326,6 +346,7 @@ class StatefulJob:
         call_timeout_s: float | None = None,
         state_cleanup_delay_ms: int | None = None,
         allow_faults: bool | None = None,
+        max_offsets_per_trigger: int | None = None,
     ) -> StatefulJob:
         """Set what has good defaults.
 
@@ -342,6 +363,7 @@ class StatefulJob:
                 changelog's ``delete.retention.ms``, after which it could not be resumed anyway.
             allow_faults: whether a recovery drill may kill an instance of it. Default False: anybody with write
                 access to the assignment topic could, so a command to do so is refused.
+            max_offsets_per_trigger: how many records a micro-batch may hold, over its partitions, as `source` has it.
 
         Raises:
             ConfigurationError: the store's name cannot name a topic, or a timeout is not above 0.
@@ -355,18 +377,20 @@ class StatefulJob:
             "call_timeout_s": call_timeout_s,
             "state_cleanup_delay_ms": state_cleanup_delay_ms,
             "allow_faults": allow_faults,
+            "max_offsets_per_trigger": max_offsets_per_trigger,
         }
         changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         return dataclasses.replace(self, **changes)
 
-    def checked(self) -> StatefulJob:
-        """Itself.
+    @property
+    def stages(self) -> tuple[StagePlan, ...]:
+        """The stages that it is cut into, each before those that read what it writes; one for a job of one topic.
 
         Raises:
-            ConfigurationError: a part is missing; the schema has a column twice, or a type that Spark does not have; a
-                column that the job names does not exist or has a type that cannot be used there; or two topics that it
-                names are one, or one is the application's own.
+            ConfigurationError: a part is missing, or two branches have one name.
         """
+        if self.sinks:
+            return plan_stages(self.application_id, self.sinks)
         missing = [
             method
             for method, part in (("source", self.source_topic), ("group_by", self.key), ("aggregate", self.operation))
@@ -380,19 +404,68 @@ class StatefulJob:
         assert self.source_topic is not None
         assert self.key is not None
         assert self.operation is not None
-        check_topics(
-            self.application_id,
-            self.store,
-            source=self.source_topic,
-            sink=self.sink_topic,
-            dead_letter=self.error_policy.topic,
-        )
-        check_schema(self.schema)
-        check_columns(self.schema, self.steps, self.key, self.operation, self.event_time)
         check_time(self.event_time, self.key, self.window, self.operation, self.emit)
+        return (
+            StagePlan(
+                number=0,
+                name=self.store,
+                source_topic=self.source_topic,
+                schema=self.schema,
+                steps=self.steps,
+                key=self.key,
+                trust_partitioning=self.trust_partitioning,
+                operation=operation_in_time(self.operation, self.window, self.event_time, self.emit),
+                event_time=self.event_time,
+                store=self.store,
+                output_topic=self.sink_topic,
+            ),
+        )
+
+    def description(self) -> JobDescription:
+        """Its stages, topics and stores, without Spark or Kafka; partitions as far as the job itself says them.
+
+        Raises:
+            ConfigurationError: as `checked`.
+        """
+        return describe_stages(self.application_id, self.checked().stages, self.error_policy.topic)
+
+    def describe(self, format: Literal["text", "mermaid", "json"] = "text") -> str:
+        """Its stages, topics and stores, for people, without Spark or Kafka.
+
+        Args:
+            format: ``"text"``, ``"mermaid"`` for a picture, or ``"json"`` for `description` in one line.
+
+        Raises:
+            ConfigurationError: there is no such format, or as `checked`.
+        """
+        formats: dict[str, Callable[[JobDescription], str]] = {
+            "text": description_text,
+            "mermaid": mermaid,
+            "json": lambda job: to_json(job).decode(),
+        }
+        if format not in formats:
+            raise ConfigurationError(f"describe() got {format!r}: choose one of {', '.join(map(repr, formats))}.")
+        return formats[format](self.description())
+
+    def checked(self) -> StatefulJob:
+        """Itself.
+
+        Raises:
+            ConfigurationError: a part is missing; the schema has a column twice, or a type that Spark does not have; a
+                column that the job names does not exist or has a type that cannot be used there; or two topics that it
+                names are one, or one is the application's own.
+        """
+        stages = self.stages
+        if self.sinks:
+            return self  # each of its parts was checked when it was made
+        check_topics(self.application_id, stages, self.error_policy.topic, source="source()")
+        (stage,) = stages
+        check_schema(stage.schema)
+        check_columns(stage.schema, stage.steps, stage.key, stage.operation, stage.event_time)
         return self
 
     def _with_operation(self, method: str, operation: Operation) -> StatefulJob:
+        self._refuse_sinks(method)
         if self.operation is not None:
             raise ConfigurationError(
                 f"{method}() was called on job {self.application_id!r}, which has an operation already: a job has one, "
@@ -400,7 +473,15 @@ class StatefulJob:
             )
         return dataclasses.replace(self, operation=operation)
 
+    def _refuse_sinks(self, method: str) -> None:
+        if self.sinks:
+            raise ConfigurationError(
+                f"{method}() was called on job {self.application_id!r}, which is built from its sinks: call it on a "
+                "stream, and give the job the sink that comes of it."
+            )
+
     def _refuse_another(self, method: str, before: str | None, now: str) -> None:
+        self._refuse_sinks(method)
         if before is not None and before != now:
             raise ConfigurationError(
                 f"{method}() of job {self.application_id!r} got {now!r} after {before!r}: a job has one, and the "

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.launch.instance_settings import INSTANCE_FILE_VARIABLE, InstanceSettings
+from airflow_provider.launch.job_file_description import DESCRIBE_VARIABLE
 from airflow_provider.launch.run_folder import RunFolder
 from airflow_provider.streaming.job import StatefulJob
 
@@ -18,10 +19,15 @@ __all__ = ["run"]
 def run(job: StatefulJob) -> None:
     """Run a job as the instance that the launcher's environment names, until it is asked to stop; then exit.
 
+    Where ``STATEFUL_STREAMS_DESCRIBE`` is ``text``, ``mermaid`` or ``json``, print what the job is made of and exit.
+
     Raises:
         ConfigurationError: the job is not complete, was not started by a launcher, or has snapshots that this host
             cannot open.
     """
+    if asked := os.environ.get(DESCRIBE_VARIABLE):
+        print(job.describe(asked))  # type: ignore[arg-type]  # refuses what is none of them
+        sys.exit(0)
     # A Python worker imports the front door too, and must not load what runs beside the JVM.
     from airflow_provider.control.writer import ControlWriter
     from airflow_provider.snapshot.protocol import check_protocol

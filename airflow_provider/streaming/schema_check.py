@@ -27,13 +27,14 @@ _ELSEWHERE: Final = {"STR": "STRING", "TEXT": "STRING", "DATETIME": "TIMESTAMP",
 _RECORD: Final = "_source"
 
 
-def check_schema(schema: str | None) -> None:
+def check_schema(schema: str | None, where: str = "source()") -> None:
     """Refuse what Spark would refuse with a page of its own, or only when a row arrives.
 
     A schema that is not understood is left to Spark.
 
     Args:
         schema: of the source's values, in Spark DDL; None for values that stay as they are.
+        where: what was given it, for the error.
 
     Raises:
         ConfigurationError: a column stands there twice, also in another case, or has the name of the record's own
@@ -44,16 +45,16 @@ def check_schema(schema: str | None) -> None:
         other = before.get(name.lower())
         if other is not None:
             twice = f"{name!r} twice" if other == name else f"{other!r} and {name!r}, which are one column to Spark"
-            raise ConfigurationError(f"source() got a schema with the column {twice}: keep one of the two.")
+            raise ConfigurationError(f"{where} got a schema with the column {twice}: keep one of the two.")
         before[name.lower()] = name
         if name.lower() == _RECORD:
             raise ConfigurationError(
-                f"source() got a schema with the column {name!r}, which every row has already: it holds the record's "
+                f"{where} got a schema with the column {name!r}, which every row has already: it holds the record's "
                 "topic, partition, offset, timestamp and key. Rename the field where it is produced, or leave it out."
             )
         for path, unknown in _unknown(name, kind):
             raise ConfigurationError(
-                f"source() got a schema whose column {path!r} is of type {unknown}, which Spark does not have: "
+                f"{where} got a schema whose column {path!r} is of type {unknown}, which Spark does not have: "
                 f"{_hint(unknown)}"
             )
 

@@ -32,11 +32,10 @@ from airflow_provider.errors import (
     StatefulStreamsError,
     StoreDivergedError,
 )
-from airflow_provider.kafka.names import changelog_topic
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.state.store import Store
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.kafka_clients import RestoreConsumer
 
 __all__ = ["ShadowRestore", "ShadowResult", "restore_shadow"]
@@ -55,6 +54,7 @@ class ShadowRestore:
         instance: that replays it.
         task: the task.
         store: its store's name.
+        changelog: the store's.
         rocksdb: the store's settings.
         delete_retention_ms: for how long the changelog keeps tombstones.
         topic_id: the changelog's; None where it is not known.
@@ -66,6 +66,7 @@ class ShadowRestore:
     instance: str
     task: TaskId
     store: str
+    changelog: str
     rocksdb: RocksDBOptions
     delete_retention_ms: int
     topic_id: str | None
@@ -73,7 +74,7 @@ class ShadowRestore:
     folder: str
 
     @classmethod
-    def of(cls, job: JobSpec, instance: str, task: TaskId, folder: Path) -> ShadowRestore:
+    def of(cls, job: StageSpec, instance: str, task: TaskId, folder: Path) -> ShadowRestore:
         """Of a task of a job.
 
         Args:
@@ -87,6 +88,7 @@ class ShadowRestore:
             instance=instance,
             task=task,
             store=job.store.name,
+            changelog=job.changelog,
             rocksdb=job.store.rocksdb,
             delete_retention_ms=job.store.delete_retention_ms,
             topic_id=job.topic_ids.get(job.changelog),
@@ -132,7 +134,7 @@ def restore_shadow(asked: ShadowRestore, reader: RestoreConsumer) -> ShadowResul
 
 
 def _replay(asked: ShadowRestore, reader: RestoreConsumer, store: Store) -> TaskRestore:
-    changelog = changelog_topic(asked.application_id, asked.store)
+    changelog = asked.changelog
     partition, parent = (changelog, asked.task.partition), os.getppid()
     replica = Replica(store, asked.store, changelog, asked.topic_id, asked.delete_retention_ms)
     throttle, record_bytes = Throttle(asked.restore.max_bytes_per_s), None
@@ -165,7 +167,7 @@ def _replay(asked: ShadowRestore, reader: RestoreConsumer, store: Store) -> Task
 
 
 def _compared(asked: ShadowRestore, store: Store, restored: TaskRestore) -> ShadowResult:
-    changelog = changelog_topic(asked.application_id, asked.store)
+    changelog = asked.changelog
     try:
         look(store, asked.store, asked.application_id, asked.task, changelog)
     except StoreDivergedError as error:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-__all__ = ["Filter", "Step", "WithColumn"]
+__all__ = ["CompositeKey", "Filter", "Select", "Selected", "Step", "WithColumn", "drop_names"]
 
 
 @dataclass(frozen=True)
@@ -27,4 +28,54 @@ class WithColumn:
     expression: str | Column
 
 
-Step = Filter | WithColumn
+@dataclass(frozen=True)
+class Selected:
+    """One expression of a `Select`.
+
+    Args:
+        expression: Spark SQL without its alias, ``*`` for all columns; of a generator, what it takes apart.
+        names: of the columns that it gives, one but where a map is taken apart; none for ``*``.
+        generator: ``explode`` or ``explode_outer``; None for an expression that gives one value.
+    """
+
+    expression: str
+    names: tuple[str, ...]
+    generator: str | None = None
+
+
+@dataclass(frozen=True)
+class Select:
+    """A step that replaces the columns, and may make several rows of one; see `Stream.select`.
+
+    Args:
+        columns: what it gives, in order; at most one of them is a generator.
+        name: of the count of records of which ``explode`` makes nothing; None where none is dropped.
+    """
+
+    columns: tuple[Selected, ...]
+    name: str | None = None
+
+
+@dataclass(frozen=True)
+class CompositeKey:
+    """A step that adds the key of several columns: a JSON array of their texts, null where one of them is.
+
+    Args:
+        name: of the column that it adds.
+        columns: those that it is made of, in order.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+
+
+Step = Filter | WithColumn | Select | CompositeKey
+
+
+def drop_names(steps: Sequence[Step]) -> tuple[str, ...]:
+    """The names under which rows that steps drop are counted, by the numbers with which they are marked.
+
+    Args:
+        steps: of a stage, in order.
+    """
+    return tuple(step.name for step in steps if isinstance(step, (Filter, Select)) and step.name is not None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.event_time import EventTime
 from airflow_provider.streaming.operations.aggregate import Aggregation
@@ -10,7 +12,17 @@ from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.windowed_aggregate import WINDOW, Emit
 from airflow_provider.streaming.windows import SessionWindow, Window
 
-__all__ = ["check_time"]
+__all__ = ["check_emit", "check_time"]
+
+
+def check_emit(emit: object) -> None:
+    """Refuse what `aggregate(emit=...)` does not know.
+
+    Raises:
+        ConfigurationError: it is neither ``"update"`` nor ``"close"``.
+    """
+    if emit not in get_args(Emit):
+        raise ConfigurationError(f"aggregate() got emit={emit!r}: give {' or '.join(map(repr, get_args(Emit)))}.")
 
 
 def check_time(

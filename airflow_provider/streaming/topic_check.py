@@ -2,50 +2,87 @@
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Sequence
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.kafka.names import assignment_topic, changelog_topic, history_topic, metrics_topic, status_topic
+from airflow_provider.kafka.names import (
+    assignment_topic,
+    changelog_topic,
+    commits_topic,
+    history_topic,
+    metrics_topic,
+    status_topic,
+)
+from airflow_provider.streaming.planner.stage_plan import StagePlan
 
 __all__ = ["check_topics"]
 
 
 def check_topics(
-    application_id: str, store: str, *, source: str, sink: str | None = None, dead_letter: str | None = None
+    application_id: str, stages: Sequence[StagePlan], dead_letter: str | None, source: str = "stream()"
 ) -> None:
     """Refuse a job that would read what it writes, or write two kinds of records into one topic.
 
     Args:
         application_id: of the job.
-        store: its store's name.
-        source: the topic that it reads.
-        sink: where its output goes; None for nowhere.
+        stages: of the job.
         dead_letter: where its dead letters go; None for nowhere.
+        source: the method that names what it reads, for the error.
 
     Raises:
         ConfigurationError: two of them are one topic, or one is a topic that the application keeps for itself.
     """
-    named = [("source()", source), ("sink()", sink), ("on_error()", dead_letter)]
-    own = {
-        changelog_topic(application_id, store): f"the changelog of its store {store!r}",
-        assignment_topic(application_id): "its assignment topic",
-        status_topic(application_id): "its status topic",
-        history_topic(application_id): "its history",
-        metrics_topic(application_id): "its metrics topic",
-    }
+    between = {(stage.number - 1, stage.source_topic) for stage in stages if stage.internal}
+    sources = dict.fromkeys(stage.source_topic for stage in stages if not stage.internal)
+    sinks = [stage.output_topic for stage in stages if (stage.number, stage.output_topic) not in between]
+    named = [
+        *((source, topic) for topic in sources),
+        *(("sink()", topic) for topic in sinks),
+        ("on_error()", dead_letter),
+    ]
+    own = _own(application_id, stages)
     for method, topic in named:
         if topic in own:
             raise ConfigurationError(
                 f"{method} of job {application_id!r} names the topic {topic!r}, which is {own[topic]}: only the "
                 "application itself may write there. Name another topic."
             )
-    for (one, topic), (other, same) in itertools.combinations(named, 2):
-        if topic is not None and topic == same:
-            why = (
-                "the job would read again what it writes, without end"
-                if one == "source()"
-                else "readers of the output could not tell it from the records that were left out"
-            )
-            raise ConfigurationError(
-                f"{one} and {other} of job {application_id!r} name the same topic {topic!r}: {why}. Name two topics."
-            )
+    seen = dict[str, str]()
+    for method, topic in named:
+        if topic is None:
+            continue
+        if topic in seen:
+            raise ConfigurationError(_same(application_id, seen[topic], method, topic))
+        seen[topic] = method
+
+
+def _own(application_id: str, stages: Sequence[StagePlan]) -> dict[str, str]:
+    """The topics that the application keeps for itself, each with what it is."""
+    stores = [stage.store for stage in stages if stage.store is not None]
+    return {
+        **{changelog_topic(application_id, store): f"the changelog of its store {store!r}" for store in stores},
+        **{
+            commits_topic(application_id, stage.number): f"the commits topic of its stage {stage.number}"
+            for stage in stages
+            if stage.store is None
+        },
+        **{stage.source_topic: f"the internal topic of its stage {stage.number}" for stage in stages if stage.internal},
+        assignment_topic(application_id): "its assignment topic",
+        status_topic(application_id): "its status topic",
+        history_topic(application_id): "its history",
+        metrics_topic(application_id): "its metrics topic",
+    }
+
+
+def _same(application_id: str, one: str, other: str, topic: str) -> str:
+    if one == other:
+        return (
+            f"Two sinks of job {application_id!r} name the same topic {topic!r}: readers could not tell the records of "
+            "one branch from those of the other. Name two topics."
+        )
+    why = (
+        "readers of the output could not tell it from the records that were left out"
+        if one == "sink()"
+        else "the job would read again what it writes, without end"
+    )
+    return f"{one} and {other} of job {application_id!r} name the same topic {topic!r}: {why}. Name two topics."

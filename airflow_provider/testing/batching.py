@@ -165,12 +165,14 @@ class _RunTester(JobTester):
         Raises:
             ConfigurationError: as `JobTester.pipe_inputs` does.
         """
-        ends: Counter[int] = Counter()
-        placed: list[SourceRecord] = []
-        for partition, record in map(self._source_record, records):
-            placed.append(SourceRecord(partition=partition, offset=ends[partition], record=record))
-            ends[partition] += 1
-        self._rows.decode_ahead(placed)
+        ends: Counter[tuple[str, int]] = Counter()
+        placed: dict[str, list[SourceRecord]] = {}
+        for topic, partition, record in map(self._source_record, records):
+            at = SourceRecord(partition=partition, offset=ends[topic, partition], record=record)
+            placed.setdefault(topic, []).append(at)
+            ends[topic, partition] += 1
+        for stage in self._job.stages:
+            self._rows[stage.number].decode_ahead(placed.get(stage.source.topic, ()))
 
 
 def _agree(one: Any, other: Any) -> bool:

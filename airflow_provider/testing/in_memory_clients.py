@@ -15,10 +15,11 @@ from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.kafka.names import transactional_id
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.kafka_clients import RestoreConsumer, TaskProducer
 from airflow_provider.testing.dead_letter_record import dead_letter_record
 from airflow_provider.testing.in_memory_log import InMemoryLog, Record
+from airflow_provider.testing.partitioner import partition_of
 
 __all__ = ["InMemoryClients", "InMemoryGroup", "InMemoryReader", "InMemoryWriter"]
 
@@ -28,18 +29,19 @@ class InMemoryClients:
 
     Args:
         log: the topics, shared by all that take part.
+        partitions: by topic, over how many partitions a writer spreads its records; others get all in the first.
     """
 
-    def __init__(self, log: InMemoryLog) -> None:
-        self._log = log
+    def __init__(self, log: InMemoryLog, partitions: Mapping[str, int] | None = None) -> None:
+        self._log, self._partitions = log, partitions or {}
 
-    def open_reader(self, job: JobSpec) -> RestoreConsumer:
+    def open_reader(self, job: StageSpec) -> RestoreConsumer:
         """The reader of all changelogs of a slot."""
         return InMemoryReader(self._log)
 
-    def open_writer(self, job: JobSpec, task_id: TaskId, failpoints: FailPoints) -> TaskProducer:
+    def open_writer(self, job: StageSpec, task_id: TaskId, failpoints: FailPoints) -> TaskProducer:
         """The producer of one task."""
-        return InMemoryWriter(self._log, transactional_id(job.application_id, task_id))
+        return InMemoryWriter(self._log, transactional_id(job.application_id, task_id), self._partitions)
 
 
 class InMemoryGroup:
@@ -110,10 +112,12 @@ class InMemoryWriter:
     Args:
         log: the topics.
         transactional_id: of the task.
+        partitions: by topic, over how many partitions it spreads its records; others get all in the first.
     """
 
-    def __init__(self, log: InMemoryLog, transactional_id: str) -> None:
+    def __init__(self, log: InMemoryLog, transactional_id: str, partitions: Mapping[str, int] | None = None) -> None:
         self.transactional_id = transactional_id
+        self._partitions = partitions or {}
         self._log = log
         self._epoch = 0
 
@@ -131,6 +135,8 @@ class InMemoryWriter:
     ) -> Mapping[str, int]:
         """As `TaskProducer.commit`; output goes to partition 0, so that it keeps the order of the commits.
 
+        What goes to another stage is spread as Kafka's Java clients do.
+
         Raises:
             FencedError: a newer owner exists.
         """
@@ -141,7 +147,11 @@ class InMemoryWriter:
             for key, value in changed
         ]
         for topic, written in outputs.items():
-            records += [(topic, 0, Record(key=key, value=value, timestamp_ms=at_ms)) for key, value in written]
+            number = self._partitions.get(topic, 1)
+            records += [
+                (topic, partition_of(key, number), Record(key=key, value=value, timestamp_ms=at_ms))
+                for key, value in written
+            ]
         for topic, letters in (dead_letters or {}).items():
             records += [(topic, 0, dead_letter_record(letter)) for letter in letters]
         for changelog in changes:

@@ -22,6 +22,7 @@ class InputRecord:
         key: None for the value's `group_by` column where it has one, else for no key.
         partition: of the source topic; None for the one that Kafka's Java clients choose for the key.
         timestamp_ms: epoch ms; None for now.
+        topic: that it is piped into; None for the only source of the job.
     """
 
     value: Any
@@ -29,6 +30,7 @@ class InputRecord:
     key: str | bytes | None = None
     partition: int | None = None
     timestamp_ms: int | None = None
+    topic: str | None = None
 
     def key_for(self, column: str) -> bytes | None:
         """Its key as bytes.

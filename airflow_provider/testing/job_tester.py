@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
@@ -14,12 +14,13 @@ import msgspec
 
 from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.common.clock import now_ms
-from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import Role, TaskState
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.operations.timed_rows import TimedOperation
-from airflow_provider.streaming.planner.compiled_job import CompiledJob, compile_job
+from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage, compile_job
+from airflow_provider.streaming.planner.stage_plans import stage_plans
+from airflow_provider.streaming.planner.stage_topics import changelog_of, partitions_read, source_topics
 from airflow_provider.streaming.planner.topic_facts import TopicFacts
 from airflow_provider.streaming.worker.task import Task
 from airflow_provider.streaming.worker.task_time import time_of_commit
@@ -43,11 +44,12 @@ class JobTester:
     """Runs a job in this process: pipe records in, read output, state and dead letters.
 
     The words are those of Kafka Streams' ``TopologyTestDriver``. Every pipe is one micro-batch, and returns when it is
-    committed. Close the tester, or use it as a context manager: its stores lie in a temporary folder.
+    committed, by the later stages of the job too. Close the tester, or use it as a context manager: its stores lie in a
+    temporary folder.
 
     Args:
         job: complete, as it would be given to `run`.
-        partitions: of the source topic, which is the number of tasks.
+        partitions: of each source topic; a stage has as many tasks as its source has partitions.
 
     Raises:
         ConfigurationError: the job is not complete, or there are no partitions.
@@ -56,13 +58,14 @@ class JobTester:
     def __init__(self, job: StatefulJob, partitions: int = 1) -> None:
         if partitions < 1:
             raise ConfigurationError(f"JobTester() got partitions={partitions}: it must be 1 or more.")
+        self._partitions = partitions
         self._job = _compiled(job, partitions)
-        self._rows = SourceRows(self._job)
+        self._rows = _rows_of_stages(self._job)
         self._log = InMemoryLog()
         self._folder = tempfile.TemporaryDirectory(prefix="job-tester-")
         self._active, self._standby = self._instance("i1"), self._instance("i2")
         self._generation = 1
-        self._output_read = 0
+        self._output_read: dict[str, int] = {}
         self._closed = False
         try:
             self._active.become(Role.ACTIVE, self._generation)
@@ -88,6 +91,7 @@ class JobTester:
         key: str | bytes | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
+        topic: str | None = None,
     ) -> None:
         """Process one record, as a micro-batch of its own.
 
@@ -97,6 +101,7 @@ class JobTester:
             key: the record's; default the value's `group_by` column where it has one.
             partition: of the source topic; default the one that Kafka's Java clients choose for the key.
             timestamp_ms: epoch ms; default now.
+            topic: that it is piped into; default the job's only source.
 
         Raises:
             RecordError: the record cannot be processed, and the job's policy is ``"fail"``. The task stopped with
@@ -104,13 +109,12 @@ class JobTester:
             StateError: its task's store cannot be used. What is piped next, to whichever task, restores the store from
                 its changelog first, as an instance does, and goes on from the last commit.
             RuntimeError: the tester is closed.
-            ConfigurationError: the source topic has no such partition, the key is neither text nor bytes, or the
-                operation cannot keep a column's type.
+            ConfigurationError: there is no such source topic, or it has no such partition, the key is neither text nor
+                bytes, or the operation cannot keep a column's type.
         """
         given = isinstance(value, InputRecord)
-        self.pipe_inputs(
-            [value if given else InputRecord(value, key=key, partition=partition, timestamp_ms=timestamp_ms)]
-        )
+        record = InputRecord(value, key=key, partition=partition, timestamp_ms=timestamp_ms, topic=topic)
+        self.pipe_inputs([value if given else record])
 
     def pipe_inputs(self, values: Iterable[Any]) -> None:
         """Process several records as one micro-batch.
@@ -126,17 +130,26 @@ class JobTester:
         """
         given = [value if isinstance(value, InputRecord) else InputRecord(value) for value in values]
         records = [self._source_record(record) for record in given]
-        for partition, record in records:  # none of them before all of them are found right
-            self._log.append(self._job.source.topic, partition, record)
-        self._process({partition for partition, _ in records})
+        for topic, partition, record in records:  # none of them before all of them are found right
+            self._log.append(topic, partition, record)
+        self._process({(topic, partition) for topic, partition, _ in records})
 
     # -- what came of it -----------------------------------------------------------------------------------------
 
-    def read_output(self) -> list[OutputRecord]:
-        """The records of the sink topic since the last call, oldest first."""
-        if self._job.spec.sink_topic is None:
+    def read_output(self, topic: str | None = None) -> list[OutputRecord]:
+        """The records of a sink topic since the last call, oldest first.
+
+        Args:
+            topic: the sink; default the only one.
+
+        Raises:
+            ConfigurationError: the job writes no such topic, or several and none is named.
+        """
+        sinks = self._sinks
+        if topic is None and not sinks:
             return []
-        found, self._output_read = self._log.read(self._job.spec.sink_topic, 0, self._output_read)
+        sink = _one_of("read_output()", "sink", topic, sinks)
+        found, self._output_read[sink] = self._log.read(sink, 0, self._output_read.get(sink, 0))
         return [
             OutputRecord(
                 (record.key or b"").decode(), None if record.value is None else msgspec.json.decode(record.value)
@@ -144,8 +157,12 @@ class JobTester:
             for _, record in found
         ]
 
-    def state(self, key: str | bytes) -> Any:
-        """What the store holds for a key; None where there is nothing.
+    def state(self, key: str | bytes, store: str | None = None) -> Any:
+        """What a store holds for a key; None where there is nothing.
+
+        Args:
+            key: as text or bytes.
+            store: its name; default the only one.
 
         Returns:
             For aggregates a dict by name, with the types that the rows of `process` have: a DECIMAL is a ``Decimal``, a
@@ -153,52 +170,67 @@ class JobTester:
             ``window``. For `process` its own value.
 
         Raises:
-            ConfigurationError: the key is neither text nor bytes.
+            ConfigurationError: the key is neither text nor bytes, or there is no such store.
             StateError: a store is lost, or cannot be read.
             RuntimeError: the tester is closed.
         """
         wanted = key_bytes(key)
-        if isinstance(self._job.spec.operation, TimedOperation):
-            return [state for group, _, state in self._open_windows() if group == wanted.decode()] or None
-        for task in self._open_tasks():
+        for task in self._tasks_with("state()", store):
+            if isinstance(task.operation, TimedOperation):
+                return [state for group, _, state in self._open_windows(store) if group == wanted.decode()] or None
             (stored,) = task.get_many([wanted])
             if stored is not None:
                 return self._decoded(task, [stored])[0]
         return None
 
-    def states(self) -> dict[str, Any]:
-        """What the stores hold, by key, in the order of the keys; with windows by the keys of their output records.
+    def states(self, store: str | None = None) -> dict[str, Any]:
+        """What a store holds, by key, in the order of the keys; with windows by the keys of their output records.
+
+        Args:
+            store: its name; default the only one.
 
         Raises:
+            ConfigurationError: there is no such store.
             StateError: a store is lost, or cannot be read.
             RuntimeError: the tester is closed.
         """
-        if isinstance(self._job.spec.operation, TimedOperation):
-            return {name: state for _, name, state in sorted(self._open_windows(), key=itemgetter(1))}
+        tasks = self._tasks_with("states()", store)
+        if any(isinstance(task.operation, TimedOperation) for task in tasks):
+            return {name: state for _, name, state in sorted(self._open_windows(store), key=itemgetter(1))}
         found: dict[bytes, Any] = {}
-        for task in self._open_tasks():
+        for task in tasks:
             stored = dict(task.items())
             found.update(zip(stored, self._decoded(task, list(stored.values())), strict=True))
         return {key.decode(): found[key] for key in sorted(found)}
 
     def dead_letters(self) -> list[DeadLetter]:
         """All records that went to the dead-letter topic, oldest first."""
-        topic = self._job.spec.error_policy.topic
+        topic = self._job.stages[0].spec.error_policy.topic
         return [] if topic is None else [read_dead_letter(record) for _, record in self._log.read(topic, 0, 0)[0]]
 
     @property
     def counts(self) -> Counts:
         """What became of the input so far, as the last commits say: exact through restarts.
 
+        What goes from stage to stage is no input of the job; what filters drop there, and what cannot be processed
+        there, counts.
+
         Raises:
             StateError: a store is lost.
             RuntimeError: the tester is closed.
         """
-        records = [record for task in self._open_tasks() if (record := task.commit_record) is not None]
-        filtered = {name: sum(r.filtered.get(name, 0) for r in records) for name in self._job.spec.input.filters}
-        totals = (sum(getattr(record, name) for record in records) for name in ("processed", "failed", "late"))
-        processed, failed, late = totals
-        return Counts(processed, filtered, failed, late)
+        tasks = self._open_tasks()
+        records = [record for task in tasks if (record := task.commit_record) is not None]
+        # A source that several stages read counts once.
+        sources = {s.source.topic: s.number for s in reversed(self._job.stages) if not s.source.from_stage}
+        of_sources = [r for r in records if r.task.stage in sources.values()]
+        names = [name for stage in self._job.stages for name in stage.spec.input.filters]
+        return Counts(
+            processed=sum(r.processed for r in of_sources),
+            filtered={name: sum(r.filtered.get(name, 0) for r in records) for name in names},
+            failed=sum(r.failed for r in records),
+            late=sum(r.late for r in records),
+        )
 
     # -- what happens to instances -------------------------------------------------------------------------------
 
@@ -221,14 +253,14 @@ class JobTester:
         self._active.close()
         if changed is not None:
             self._standby.close()
-            self._job, self._rows = changed, SourceRows(changed)
+            self._job, self._rows = changed, _rows_of_stages(changed)
             self._active.change_job(changed)
             self._standby.change_job(changed)
         if store == "empty":
             self._active.remove_stores()
         self._generation += 1
         self._active.become(Role.ACTIVE, self._generation)
-        self._process(range(self._job.num_tasks))
+        self._process(self._inputs)
 
     def promote_standby(self) -> None:
         """Let a standby, which followed the changelogs into stores of its own, take over; the active one is fenced.
@@ -243,7 +275,7 @@ class JobTester:
         self._standby.become(Role.ACTIVE, self._generation)
         self._active, self._standby = self._standby, self._active
         self._standby.become(Role.STANDBY, self._generation)
-        self._process(range(self._job.num_tasks))
+        self._process(self._inputs)
 
     def close(self) -> None:
         """Close the stores and remove them."""
@@ -254,73 +286,126 @@ class JobTester:
             self._folder.cleanup()
 
     def _changed(self, job: StatefulJob) -> CompiledJob:
-        if job.application_id != self._job.spec.application_id:
+        if job.application_id != self._job.application_id:
             raise ConfigurationError(
-                f"restart() got the job {job.application_id!r}, and {self._job.spec.application_id!r} is tested: "
+                f"restart() got the job {job.application_id!r}, and {self._job.application_id!r} is tested: "
                 "another application begins with empty state. Give it a JobTester of its own."
             )
-        return _compiled(job, self._job.num_tasks)
+        return _compiled(job, self._partitions)
 
     def _instance(self, name: str) -> TestedInstance:
         return TestedInstance(name, self._job, Path(self._folder.name), self._log)
 
-    def _source_record(self, given: InputRecord) -> tuple[int, Record]:
-        key, number = given.key_for(self._job.source.key_name), self._job.num_tasks
+    def _source_record(self, given: InputRecord) -> tuple[str, int, Record]:
+        topics = dict.fromkeys(stage.source.topic for stage in self._job.stages if not stage.source.from_stage)
+        topic = _one_of("pipe_input()", "source", given.topic, list(topics))
+        stage = next(stage for stage in self._job.stages if stage.source.topic == topic)
+        key, number = given.key_for(stage.source.key_name), stage.num_tasks
         partition = partition_of(key, number) if given.partition is None else given.partition
         if not 0 <= partition < number:
             raise ConfigurationError(
-                f"{given} is for partition {partition} of {self._job.source.topic!r}, which has {number} "
+                f"{given} is for partition {partition} of {topic!r}, which has {number} "
                 "partition(s): correct the record, or give JobTester(job, partitions=...) more."
             )
         at_ms = now_ms() if given.timestamp_ms is None else given.timestamp_ms
-        return partition, Record(key=key, value=value_bytes(given.value), timestamp_ms=at_ms)
+        return topic, partition, Record(key=key, value=value_bytes(given.value), timestamp_ms=at_ms)
 
-    def _process(self, partitions: Iterable[int]) -> None:
-        """One micro-batch of what was not processed yet; raises what stopped the task of one of `partitions`."""
+    @property
+    def _inputs(self) -> set[tuple[str, int]]:
+        """All partitions that are read."""
+        return {(self._job.stage(task.stage).source.topic, task.partition) for task in self._job.tasks}
+
+    @property
+    def _sinks(self) -> list[str]:
+        between = {stage.source.topic for stage in self._job.stages if stage.source.from_stage}
+        topics = dict.fromkeys(stage.spec.sink_topic for stage in self._job.stages)
+        return [topic for topic in topics if topic is not None and topic not in between]
+
+    def _process(self, inputs: Collection[tuple[str, int]]) -> None:
+        """One micro-batch a stage of what was not processed yet, until nothing is left.
+
+        Raises what stopped the task of one of `inputs`, which are partitions of sources, or a task of a later stage.
+        """
         self._refuse_closed()
-        if len(self._active.tasks) < self._job.num_tasks:
+        if len(self._active.tasks) < len(self._job.tasks):
             self._active.process(())  # restores the stores that were lost
-        records = list(self._unprocessed())
-        if records:
-            self._active.process(self._rows.of(records))
-        for partition in sorted(partitions):
-            if (error := self._active.error(TaskId(0, partition))) is not None:
+        # What a stage writes may be for any other; a task that stopped leaves its records where they are.
+        for _ in self._job.stages:
+            had_records = [self._process_stage(stage) for stage in self._job.stages]
+            if not any(had_records):
+                break
+        for task in self._job.tasks:
+            source = self._job.stage(task.stage).source
+            asked = (source.topic, task.partition) in inputs or source.from_stage
+            if asked and (error := self._active.error(task)) is not None:
                 raise error
+
+    def _process_stage(self, stage: CompiledStage) -> bool:
+        """Whether it had records."""
+        records = list(self._unprocessed(stage))
+        if records:
+            self._active.process(self._rows[stage.number].of(records), stage.number)
+        return bool(records)
 
     def _open_tasks(self) -> list[Task]:
         """All tasks of the active instance; raises why the store of one is not open."""
         self._refuse_closed()
         tasks = self._active.tasks
-        for task_id in (TaskId(0, partition) for partition in range(self._job.num_tasks)):
+        for task_id in self._job.tasks:
             if task_id not in tasks and (error := self._active.error(task_id)) is not None:
                 raise error
         return list(tasks.values())
+
+    def _tasks_with(self, method: str, store: str | None) -> list[Task]:
+        """The tasks of the stage that keeps a store."""
+        stores = {stage.spec.store.name: stage.number for stage in self._job.stages if stage.spec.keeps_state}
+        number = stores[_one_of(method, "store", store, list(stores))]
+        return [task for task in self._open_tasks() if task.id.stage == number]
 
     def _refuse_closed(self) -> None:
         if self._closed:
             raise RuntimeError("This JobTester is closed: use it before close(), inside of its with block.")
 
-    def _unprocessed(self) -> Iterable[SourceRecord]:
+    def _unprocessed(self, stage: CompiledStage) -> Iterable[SourceRecord]:
         for task in self._active.tasks.values():
-            if task.state is not TaskState.RUNNING:
+            if task.id.stage != stage.number or task.state is not TaskState.RUNNING:
                 continue
-            for offset, record in self._log.read(self._job.source.topic, task.partition, task.source_offset or 0)[0]:
+            for offset, record in self._log.read(stage.source.topic, task.partition, task.source_offset or 0)[0]:
                 yield SourceRecord(partition=task.partition, offset=offset, record=record)
 
-    def _open_windows(self) -> list[tuple[str, str, Any]]:
-        """Group, output key and state of the windows of all tasks that are open."""
+    def _open_windows(self, store: str | None) -> list[tuple[str, str, Any]]:
+        """Group, output key and state of a store's windows that are open, of all tasks."""
         found = []
-        for task in self._open_tasks():
+        for task in self._tasks_with("states()", store):
             assert isinstance(task.operation, TimedOperation)
             time = time_of_commit(task.commit_record)
-            found += task.operation.read_states(list(task.items()), self._rows.schema, time)
+            found += task.operation.read_states(list(task.items()), self._rows[task.id.stage].schema, time)
         return found
 
     def _decoded(self, task: Task, stored: list[bytes]) -> list[Any]:
-        return task.operation.decode_states(stored, self._rows.schema) if stored else []
+        return task.operation.decode_states(stored, self._rows[task.id.stage].schema) if stored else []
+
+
+def _one_of(method: str, what: str, given: str | None, known: Sequence[str]) -> str:
+    """What is named, or the only one there is."""
+    if given in known:
+        return str(given)
+    if given is None and len(known) == 1:
+        return known[0]
+    there = ", ".join(map(repr, known)) or "none"
+    raise ConfigurationError(f"{method} got the {what} {given!r}, and the job has {there}: name one of them.")
+
+
+def _rows_of_stages(job: CompiledJob) -> dict[int, SourceRows]:
+    return {stage.number: SourceRows(stage) for stage in job.stages}
 
 
 def _compiled(job: StatefulJob, partitions: int) -> CompiledJob:
     # Both go on beside the processing, by the clock: they would do something else in every run of a test.
     quiet = dataclasses.replace(job, certify_interval_s=None, snapshot_settings=None)
-    return signed(compile_job(quiet, TopicFacts(source_partitions=partitions, delete_retention_ms=_DAY_MS)))
+    plans = stage_plans(quiet)
+    facts = TopicFacts(
+        partitions=partitions_read(plans, dict.fromkeys(source_topics(plans), partitions)),
+        delete_retention_ms={changelog_of(job.application_id, plan): _DAY_MS for plan in plans},
+    )
+    return signed(compile_job(quiet, facts, plans))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from airflow_provider.streaming.planner.compiled_job import CompiledJob
+from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage
 from airflow_provider.testing.in_memory_log import Record
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def signed(job: CompiledJob) -> CompiledJob:
     Raises:
         ConfigurationError: the job names a column that there is not, or the operation cannot keep its type.
     """
-    if job.spec.store.signature is not None:
+    if all(stage.signed for stage in job.stages):
         return job
     # Only here: a job whose values the worker decodes starts no JVM.
     from airflow_provider.streaming.driver.row_types import with_types_of_spark
@@ -53,13 +53,13 @@ class SourceRows:
     """Does what the driver's query does with Kafka's records.
 
     Args:
-        job: compiled.
+        stage: compiled.
     """
 
-    def __init__(self, job: CompiledJob) -> None:
-        self._source, decoder = job.source, job.spec.input.decoder
+    def __init__(self, stage: CompiledStage) -> None:
+        self._source, decoder = stage.source, stage.spec.input.decoder
         self._ahead: pa.Table | None = None
-        self._at: dict[tuple[int, int], int] = {}
+        self._at: dict[tuple[int, int], range] = {}
         self._schema: pa.Schema | None = None
         if decoder is not None:
             self._schema = pa.table(decoder.decode(pa.chunked_array([], pa.binary())).columns).schema
@@ -83,7 +83,8 @@ class SourceRows:
         if self._ahead is None:
             rows = self._rows_of(self._query(records))
         else:
-            rows = self._ahead.take(pa.array([self._at[r.partition, r.offset] for r in records], pa.int64()))
+            places = [place for r in records for place in self._at[r.partition, r.offset]]
+            rows = self._ahead.take(pa.array(places, pa.int64()))
         self._schema = rows.schema
         batches: list[pa.RecordBatch] = rows.to_batches()
         return batches
@@ -102,8 +103,11 @@ class SourceRows:
         query = self._query(records)
         if _same_in_any_batch(query):
             self._ahead = self._rows_of(query)
-            places = zip(*(self._ahead[name].to_pylist() for name in ("__partition", "__offset")), strict=True)
-            self._at = {place: number for number, place in enumerate(places)}
+            records_of = zip(*(self._ahead[name].to_pylist() for name in ("__partition", "__offset")), strict=True)
+            for number, record in enumerate(records_of):
+                # A step may have made several rows of it, which stand together.
+                first = self._at[record].start if record in self._at else number
+                self._at[record] = range(first, number + 1)
 
     def _query(self, records: Sequence[SourceRecord]) -> DataFrame:
         # Only here: a job whose values the worker decodes starts no JVM.

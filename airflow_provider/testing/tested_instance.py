@@ -43,9 +43,9 @@ class TestedInstance:
     __test__ = False
 
     def __init__(self, name: str, job: CompiledJob, folder: Path, log: InMemoryLog) -> None:
-        self._job, self._clients = job, InMemoryClients(log)
+        self._job, self._log = job, log
         self._settings = InstanceSettings(
-            application_id=job.spec.application_id,
+            application_id=job.application_id,
             instance=name,
             incarnation=0,
             state_dir=str(folder / name / "state"),
@@ -80,7 +80,7 @@ class TestedInstance:
         wanted = TaskState.RUNNING if role is Role.ACTIVE else TaskState.FOLLOWING
         deadline = time.monotonic() + _DEADLINE_S
         while True:
-            statuses = self._call((), rows=False)
+            statuses = self._call(())
             under_way = [s for s in statuses if s.state is not TaskState.FAILED]
             late = [s for s in under_way if s.state is not wanted or (s.lag_records or 0) > 0]
             if not late:
@@ -91,16 +91,17 @@ class TestedInstance:
                     f"After {_DEADLINE_S:g} s the tasks of {self._settings.instance!r} are not {wanted.name}: {found}."
                 )
 
-    def process(self, rows: Iterable[pa.RecordBatch]) -> tuple[TaskStatus, ...]:
+    def process(self, rows: Iterable[pa.RecordBatch], stage: int = 0) -> tuple[TaskStatus, ...]:
         """Process a micro-batch, in the only attempt that Spark makes on a local master: what is wrong stops its task.
 
         Args:
-            rows: of all tasks.
+            rows: of the tasks of a stage.
+            stage: its number.
 
         Returns:
             The status of every task.
         """
-        return self._call(rows, rows=True)
+        return self._call(rows, self._job.stage(stage).tasks)
 
     def close(self) -> None:
         """Shut down; the stores stay."""
@@ -120,20 +121,23 @@ class TestedInstance:
         """Lose the disk; it has to be closed."""
         shutil.rmtree(self._settings.state_dir, ignore_errors=True)
 
-    def _call(self, batches: Iterable[pa.RecordBatch], *, rows: bool) -> tuple[TaskStatus, ...]:
+    def _call(self, batches: Iterable[pa.RecordBatch], rows_of: tuple[TaskId, ...] = ()) -> tuple[TaskStatus, ...]:
         if self._slot is None:
             # Every process of an instance has a greater incarnation than the one before.
             self._settings = dataclasses.replace(self._settings, incarnation=self._settings.incarnation + 1)
-            self._slot = Slot(self._plan(rows=False), self._clients)
-        return self._slot.call(self._plan(rows=rows), batches, attempts_left=False)
+            self._slot = Slot(self._plan(), self._clients())
+        return self._slot.call(self._plan(rows_of), batches, attempts_left=False)
 
-    def _plan(self, *, rows: bool) -> SlotPlan:
-        ids = tuple(TaskId(0, partition) for partition in range(self._job.num_tasks))
+    def _clients(self) -> InMemoryClients:
+        between = {stage.source.topic: stage.num_tasks for stage in self._job.stages if stage.source.from_stage}
+        return InMemoryClients(self._log, between)
+
+    def _plan(self, rows_of: tuple[TaskId, ...] = ()) -> SlotPlan:
         return SlotPlan(
             settings=self._settings,
-            job=self._job.spec,
+            stages=self._job.specs,
             slot=0,
-            tasks=tuple(TaskPlan(task=id_, role=self._role, generation=self._generation) for id_ in ids),
+            tasks=tuple(TaskPlan(task=id_, role=self._role, generation=self._generation) for id_ in self._job.tasks),
             budget_s=_BUDGET_S,
-            rows_of=ids if rows else (),
+            rows_of=rows_of,
         )

@@ -20,6 +20,8 @@ from airflow_provider.control.due import is_due
 from airflow_provider.control.incident import Incident, IncidentKind
 from airflow_provider.control.incident_event import IncidentEvent
 from airflow_provider.control.liveness import Liveness, Timeouts, liveness, running_instances
+from airflow_provider.control.task_failure_time import task_failed_at_ms
+from airflow_provider.control.unanswered import Unanswered, unanswered_problem
 from airflow_provider.control.watcher import WATCHER_INTERVAL_S, Watcher
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, TopicMissingError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
@@ -54,7 +56,8 @@ class IncidentTrigger(BaseEventTrigger):
     there, it waits for them.
 
     It writes into the status topic that it watches (`Watcher`), every two seconds and without waiting for it: a write
-    that fails is left out, and the watching goes on.
+    that fails is left out, and the watching goes on. The record names what was fired again since no failover answered
+    it: for an event whose DAG is stale, Airflow starts no run and tells the trigger nothing.
 
     The event's payload is an `IncidentEvent` as plain values.
 
@@ -87,6 +90,7 @@ class IncidentTrigger(BaseEventTrigger):
         self.refire_after_s = refire_after_s
         self.num_standby_replicas = num_standby_replicas
         self._fired: dict[str, float] = {}
+        self._reported: dict[str, tuple[float, Unanswered]] = {}
         self._wrote_at = float("-inf")
         self._not_written = ""
 
@@ -151,6 +155,7 @@ class IncidentTrigger(BaseEventTrigger):
             pid=os.getpid(),
             began_at_ms=began_at_ms,
             sent_at_ms=now_ms(),
+            unanswered=tuple(one for at, one in self._reported.values() if now - at > self.refire_after_s),
         )
         try:
             writer.send(watcher)
@@ -186,13 +191,15 @@ class IncidentTrigger(BaseEventTrigger):
         open_ids = {incident.id for incident in found}
         self._fired = {id: at for id, at in self._fired.items() if id in open_ids}
         running = running_instances(follower.view.statuses, follower.silent_for_s(), self._timeouts)
-        due = [
-            incident
-            for incident in found
-            if now - self._fired.get(incident.id, float("-inf")) > self.refire_after_s
-            and is_due(incident, follower.view, running, self.num_standby_replicas)
-        ]
+        open_ones = [one for one in found if is_due(one, follower.view, running, self.num_standby_replicas)]
+        due = [one for one in open_ones if now - self._fired.get(one.id, float("-inf")) > self.refire_after_s]
         self._fired.update({incident.id: now for incident in due})
+        first = {one.id: (now, Unanswered.of(one, now_ms())) for one in open_ones}
+        self._reported = {id: self._reported.get(id, reported) for id, reported in first.items()}
+        for incident in due:
+            at, reported = self._reported[incident.id]
+            if at < now:
+                self.log.warning("%s", unanswered_problem(self.application_id, reported, now_ms()))
         return due
 
     def _found(self, follower: ControlFollower) -> tuple[Incident, ...]:
@@ -206,6 +213,7 @@ class IncidentTrigger(BaseEventTrigger):
 
     def _event(self, incident: Incident, follower: ControlFollower) -> IncidentEvent:
         silent_for_s = follower.silent_for_s()
+        failed_at_ms = task_failed_at_ms(incident, follower.view)
         self.log.info("Incident %s: %s", incident.id, incident.evidence)
         return IncidentEvent(
             incident=incident,
@@ -221,7 +229,7 @@ class IncidentTrigger(BaseEventTrigger):
             start_timeout_s=self.start_timeout_s,
             stall_timeout_s=self.stall_timeout_s,
             num_standby_replicas=self.num_standby_replicas,
-            failed_at_ms=follower.view.heard_at_ms.get(incident.instance),
+            failed_at_ms=follower.view.heard_at_ms.get(incident.instance) if failed_at_ms is None else failed_at_ms,
         )
 
     @property

@@ -25,7 +25,7 @@ from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming.functions import count
 from airflow_provider.streaming.operations.aggregate import Aggregation
-from airflow_provider.streaming.planner.job_spec import InputSpec, JobSpec, StoreSpec
+from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec
 from airflow_provider.streaming.worker.plan import SlotPlan, TaskPlan
 from airflow_provider.streaming.worker.slot import Slot
 from tests.benchmarks.cluster import broker, make_topics
@@ -88,16 +88,21 @@ def plan_of(
         run_dir=str(folder / "run"),
         connection=connection,
     )
-    spec = JobSpec(
+    spec = StageSpec(
         application_id=_APPLICATION,
         input=InputSpec(topic="source", key_name="key"),
         operation=Aggregation((count(),)),
-        store=StoreSpec(name="state", rocksdb=RocksDBOptions(), delete_retention_ms=86_400_000),
+        store=StoreSpec(
+            name="state",
+            changelog=changelog_topic(_APPLICATION, "state"),
+            rocksdb=RocksDBOptions(),
+            delete_retention_ms=86_400_000,
+        ),
         snapshots=snapshots,
     )
     return SlotPlan(
         settings=settings,
-        job=spec,
+        stages={0: spec},
         slot=0,
         tasks=tuple(TaskPlan(task=TaskId(0, task), role=Role.STANDBY, generation=1) for task in tasks),
         budget_s=0.25,

@@ -76,7 +76,14 @@ class Cluster:
         self.broker = EmbeddedBroker(settings)
         self.connection = KafkaConnection(self.broker.bootstrap_servers)
         self.load = Load(self.broker.bootstrap_servers, f"{APPLICATION}-input", tasks, rate, seed)
-        self.supervisor = Supervisor(self.connection, APPLICATION, self.names, self.launch, folder / "supervisor.log")
+        self.supervisor = Supervisor(
+            self.connection,
+            APPLICATION,
+            self.names,
+            self.launch,
+            lambda name: bool(self.launcher(name)),
+            folder / "supervisor.log",
+        )
         self.before_launch: dict[str, list[Callable[[], None]]] = defaultdict(list)
         """By instance, what to do to its folder before it is launched again."""
         self.fail_points: dict[str, tuple[str, ...]] = {}

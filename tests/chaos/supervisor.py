@@ -46,6 +46,7 @@ class Supervisor:
         application_id: the application.
         names: the instances that should live.
         launch: launches an instance again and returns its incarnation.
+        launcher_lives: whether the launcher of an instance does.
         log_file: what it saw and did.
     """
 
@@ -55,10 +56,12 @@ class Supervisor:
         application_id: str,
         names: Collection[str],
         launch: Callable[[str], int],
+        launcher_lives: Callable[[str], bool],
         log_file: Path,
     ) -> None:
         self._log_file = log_file
         self._connection, self._application_id, self._names, self._launch = connection, application_id, names, launch
+        self._launcher_lives = launcher_lives
         self.view = ControlView(application_id)
         self.counts: Counter[str] = Counter()
         """Incidents by kind, decisions by action, replacements, generations."""
@@ -181,6 +184,12 @@ class Supervisor:
                 continue
             # What is reported of the one before the last launch says nothing of that one.
             if not status.state.alive and status.incarnation >= self._launched.get(name, 0):
+                self._launch_at.setdefault(name, now)
+        for name, incarnation in self._launched.items():
+            known = view.statuses.get(name)
+            # A launcher that is killed before its instance said anything tells of it by no topic.
+            unheard = known is None or known.incarnation < incarnation
+            if unheard and name in self._names and not self._launcher_lives(name):
                 self._launch_at.setdefault(name, now)
         for name in [n for n in self._launch_at if n not in self.held]:
             known = view.statuses.get(name)

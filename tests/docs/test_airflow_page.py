@@ -18,7 +18,7 @@ from tests.docs.commands import ROOT, our_dags
 
 PAGE = (ROOT / "docs" / "airflow.md").read_text(encoding="utf-8")
 # Of every operator of Airflow, which says itself what is a template.
-INHERITED = {"self", "kwargs", "retries", "retry_delay"}
+INHERITED = {"self", "kwargs", "retries", "retry_delay", "execution_timeout"}
 # Their modules hold no operator or sensor of their own.
 BASES = {"control", "deferrable_control", "standby_command"}
 

@@ -1,11 +1,13 @@
-"""The guide leaves out nothing that a job can be given."""
+"""The guide leaves out nothing that a job can be given, and shows what its word count becomes."""
 
 from __future__ import annotations
 
 import pytest
 
-from airflow_provider.streaming import functions
+from airflow_provider.streaming import StatefulJob, functions
+from airflow_provider.streaming.language.stream import Stream
 from tests.docs.commands import ROOT
+from tests.docs.fences import fences_of
 
 TEXT = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
 
@@ -13,3 +15,21 @@ TEXT = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
 @pytest.mark.parametrize("name", functions.__all__)
 def test_every_aggregate_function_is_described(name: str) -> None:
     assert f"`F.{name}(" in TEXT
+
+
+def test_word_count_becomes_what_the_guide_shows() -> None:
+    fences = list(fences_of(ROOT / "docs" / "guide.md"))
+    at = next(at for at, fence in enumerate(fences) if fence.file == "words.py")
+    values: dict[str, object] = {"__name__": "page"}
+    exec(fences[at].text, values)
+    job = values["job"]
+    assert isinstance(job, StatefulJob)
+
+    shown = next(fence for fence in fences[at:] if fence.way == "shown")
+    assert shown.text == f"{job.describe()}\n"
+
+
+@pytest.mark.parametrize("method", ["select", "filter", "with_column", "group_by", "sink"])
+def test_every_method_of_a_stream_is_described(method: str) -> None:
+    assert hasattr(Stream, method)
+    assert f"`{method}(" in TEXT

@@ -134,7 +134,7 @@ class World:
         for name in HOSTS:
             plans = task_plans(assignment, name, {})
             settings = instance_settings(self.folder, name)
-            plan = SlotPlan(settings=settings, job=job_spec(), slot=0, tasks=plans, budget_s=0.0)
+            plan = SlotPlan(settings=settings, stages={0: job_spec()}, slot=0, tasks=plans, budget_s=0.0)
             if name not in self.slots or self.random.random() < 0.3:
                 self.close(name)
                 self.slots[name] = Slot(plan, InMemoryClients(self.log))
@@ -142,7 +142,7 @@ class World:
             directory = StateDirectory(Path(settings.state_dir), APPLICATION)
             if directory.path.exists() and self.random.random() < 0.1 and plans:
                 self.slots[name].call(
-                    SlotPlan(settings=settings, job=job_spec(), slot=0, tasks=(), budget_s=0.0), (), False
+                    SlotPlan(settings=settings, stages={0: job_spec()}, slot=0, tasks=(), budget_s=0.0), (), False
                 )
                 directory.quarantine(self.random.choice(plans).task)
             directory.retire({task.task for task in plans}, DAY_MS, self.now_ms)

@@ -16,9 +16,11 @@ __all__ = ["TasksReplayed"]
 class TasksReplayed(Condition, frozen=True):
     """An instance took a replay on and its copies of the tasks are whole again.
 
+    What it says of a task before the worker knows of the replay does not count: that may still have failed, or run.
+
     Args:
         instance: its name.
-        command: the id of the command.
+        command: the id of the command: a replay, or a drill's fault that takes their stores.
         tasks: the tasks.
     """
 
@@ -40,15 +42,18 @@ class TasksReplayed(Condition, frozen=True):
             last = seen.view.statuses[self.instance]
             gone = seen.liveness(last) is not Liveness.ALIVE
             return Evaluation(Outcome.FAILED if gone else Outcome.WAITING, end_of(last, seen))
+        answered = set(status.last_commands[status.last_commands.index(self.command) :])  # a later replay is one too
         waiting: list[str] = []
         restored: dict[str, int] = {}
         sizes: dict[str, int] = {}
         seconds: dict[str, float] = {}
         for task_id in self.tasks:
             task = status.task(task_id)
-            if task is not None and task.state is TaskState.FAILED:
+            if task is not None and answered.isdisjoint((task.replay, task.fault)):
+                waiting.append(f"task {task_id} has not begun to replay")
+            elif task is not None and task.state is TaskState.FAILED:
                 return Evaluation(Outcome.FAILED, f"task {task_id} failed: {task.error}")
-            if task is None or task.error is not None or not (task.warm or task.state is TaskState.RUNNING):
+            elif task is None or task.error is not None or not (task.warm or task.state is TaskState.RUNNING):
                 waiting.append(f"task {task_id} {copy_line(task)}")
             else:
                 restored[str(task_id)] = task.restore.records

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.conditions.evaluation import Condition, Evaluation, Outcome
-from airflow_provider.control.conditions.messages import active_line, copy_line, task_list
+from airflow_provider.control.conditions.messages import active_line, copy_line, end_of, task_list
 from airflow_provider.control.conditions.task import active_task, chosen_tasks, refuse_unknown
+from airflow_provider.control.liveness import Liveness
 from airflow_provider.control.observation import Observation
 from airflow_provider.control.status import Role, TaskState, TaskStatus
 
@@ -23,6 +25,7 @@ class StandbysWarm(Condition, frozen=True, kw_only=True):
         generation: the assignment that is waited for, or a newer one.
         certified: whether a standby counts only when its store was found to hold what its active's did.
         certified_within_s: a standby counts when that was no longer ago, in seconds; None does not look at it.
+        wait_for_instances: whether an instance that the assignment names, and that does not run, is waited for.
     """
 
     num_standby_replicas: int | None = 1
@@ -32,6 +35,7 @@ class StandbysWarm(Condition, frozen=True, kw_only=True):
     generation: int = 1
     certified: bool = False
     certified_within_s: float | None = None
+    wait_for_instances: bool = True
 
     def __str__(self) -> str:
         """What is waited for."""
@@ -45,12 +49,17 @@ class StandbysWarm(Condition, frozen=True, kw_only=True):
         return f"{which} to run with {number} {kind} standby(s){within}"
 
     def evaluate(self, seen: Observation) -> Evaluation:
-        """Fails when a task failed, whose standbys cannot get warmer than its last commit, or too many standbys did."""
+        """Fails when a task failed, whose standbys cannot get warmer than its last commit, or too many standbys did.
+
+        Without `wait_for_instances`, also when one of the assignment's instances ended, is silent, or never ran.
+        """
         assignment = seen.view.assignment
         if assignment is None or assignment.generation < self.generation:
             return Evaluation(Outcome.WAITING, "this generation was not published yet")
         if (refusal := refuse_unknown(assignment, self.tasks)) is not None:
             return refusal
+        if not self.wait_for_instances and (absent := _absent(seen, assignment)) is not None:
+            return Evaluation(Outcome.FAILED, absent)
         lags, waiting = {}, []
         for task_id in chosen_tasks(assignment, self.tasks):
             active = active_task(seen, assignment, task_id)
@@ -89,6 +98,20 @@ class StandbysWarm(Condition, frozen=True, kw_only=True):
         if self.max_lag_records is not None and task.lag_records > self.max_lag_records:
             return False
         return self.max_lag_s is None or (task.lag_s is not None and task.lag_s <= self.max_lag_s)
+
+
+def _absent(seen: Observation, assignment: Assignment) -> str | None:
+    """The first instance that does not run, and how to start it; None where each runs or starts."""
+    for name in assignment.instances:
+        status = seen.view.statuses.get(name)
+        if status is not None and seen.liveness(status) is Liveness.ALIVE:
+            continue
+        how = "which has never run" if status is None else f"and {end_of(status, seen)}"
+        return (
+            f"the assignment names {name}, {how}. Start it: by the deploy DAG, or on its host by "
+            f"'stateful-streams run JOB --instance {name}'. Or give its tasks to instances that run"
+        )
+    return None
 
 
 def _is_held(task: TaskStatus, generation: int) -> bool:

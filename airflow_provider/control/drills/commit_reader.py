@@ -1,20 +1,20 @@
-"""Reads the commits of tasks from a changelog."""
+"""Reads the commits of tasks from where they commit."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
 from confluent_kafka import Message
 
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.commit_topics import CommitTopics
 from airflow_provider.control.drills.commit_chain import COMMIT_KEY, Commit
-from airflow_provider.control.drills.span_reader import read_span
+from airflow_provider.control.span_reader import SpanReader
 from airflow_provider.errors import TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.kafka.names import changelog_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 
 __all__ = ["last_commits", "read_commits"]
@@ -30,16 +30,16 @@ _FURTHER: Final = 64
 def read_commits(
     connection: KafkaConnection,
     application_id: str,
-    store: str,
+    topics: CommitTopics,
     positions: Mapping[TaskId, int],
     timeout_s: float = 120.0,
 ) -> dict[TaskId, list[Commit]]:
-    """The commits of each task since a position, in their order; none where there is no such changelog.
+    """The commits of each task since a position, in their order; none where there is no such topic.
 
     Args:
         connection: the cluster.
         application_id: the application.
-        store: whose changelog it is.
+        topics: where they commit.
         positions: by task, the offset of the first record to read.
         timeout_s: how long it may take in all.
 
@@ -47,63 +47,58 @@ def read_commits(
         BrokerUnreachableError: its end was not reached in time.
     """
     found: dict[TaskId, list[Commit]] = {task: [] for task in positions}
-    if not positions:
-        return found
-    topic, tasks = changelog_topic(application_id, store), {task.partition: task for task in positions}
-    try:
-        ends = TopicAdmin(connection).latest_offsets(topic, tasks, committed=True)
-    except TopicMissingError:
-        return found
-    spans = {number: (positions[task], ends[number]) for number, task in tasks.items()}
-
-    def keep(number: int, commit: Commit) -> None:
-        found[tasks[number]].append(commit)
-
-    read_span(connection, application_id, topic, spans=spans, take=_commits_to(keep), timeout_s=timeout_s)
+    for topic, tasks in topics.tasks_by_topic(positions).items():
+        try:
+            ends = TopicAdmin(connection).latest_offsets(topic, tasks, committed=True)
+        except TopicMissingError:
+            continue
+        spans = {number: (positions[task], ends[number]) for number, task in tasks.items()}
+        with SpanReader(connection, application_id, topic, timeout_s=timeout_s) as reader:
+            for number, commit in _commits_in(reader.read(spans)):
+                found[tasks[number]].append(commit)
     return found
 
 
 def last_commits(
-    connection: KafkaConnection, application_id: str, store: str, ends: Mapping[TaskId, int], timeout_s: float = 120.0
+    connection: KafkaConnection,
+    application_id: str,
+    topics: CommitTopics,
+    ends: Mapping[TaskId, int],
+    timeout_s: float = 120.0,
 ) -> dict[TaskId, Commit | None]:
-    """The last commit of each task before an offset of its changelog; None where it had none.
+    """The last commit of each task before an offset of where it commits; None where it had none.
 
     Args:
         connection: the cluster.
         application_id: the application.
-        store: whose changelog it is.
+        topics: where they commit.
         ends: by task, the offset before which it lies; at none of them a transaction is open.
-        timeout_s: how long a look at the changelog may take.
+        timeout_s: how long it may take in all.
 
     Raises:
         BrokerUnreachableError: an end was not reached in time.
-        StatefulStreamsError: there is no such changelog, or it may not be read.
+        StatefulStreamsError: there is no such topic, or it may not be read.
     """
-    topic, tasks = changelog_topic(application_id, store), {task.partition: task for task in ends}
     found: dict[TaskId, Commit | None] = dict.fromkeys(ends)
-    left, back = [task for task, end in ends.items() if end > 0], _NEAR
-
-    def keep(number: int, commit: Commit) -> None:
-        found[tasks[number]] = commit
-
-    while left:
-        spans = {task.partition: (max(0, ends[task] - back), ends[task]) for task in left}
-        read_span(connection, application_id, topic, spans=spans, take=_commits_to(keep), timeout_s=timeout_s)
-        left, back = [task for task in left if found[task] is None and ends[task] > back], back * _FURTHER
+    for topic, tasks in topics.tasks_by_topic(ends).items():
+        left, back = [task for task in tasks.values() if ends[task] > 0], _NEAR
+        with SpanReader(connection, application_id, topic, timeout_s=timeout_s) as reader:
+            while left:
+                spans = {task.partition: (max(0, ends[task] - back), ends[task]) for task in left}
+                for number, commit in _commits_in(reader.read(spans)):
+                    found[tasks[number]] = commit
+                left, back = [task for task in left if found[task] is None and ends[task] > back], back * _FURTHER
     return found
 
 
-def _commits_to(keep: Callable[[int, Commit], None]) -> Callable[[Message], None]:
-    """Takes a changelog's records, and hands over the commits among them, with their partitions."""
-
-    def take(message: Message) -> None:
-        if message.key() != COMMIT_KEY:
-            return
+def _commits_in(records: Iterable[Message]) -> Iterator[tuple[int, Commit]]:
+    """The commits among a changelog's records, each with its partition."""
+    for record in records:
+        if record.key() != COMMIT_KEY:
+            continue
         try:
-            commit = msgspec.json.decode(message.value() or b"", type=Commit)
+            commit = msgspec.json.decode(record.value() or b"", type=Commit)
         except msgspec.DecodeError as why:
-            log.warning("A commit record of %s cannot be read and is left out: %s", message.topic(), why)
+            log.warning("A commit record of %s cannot be read and is left out: %s", record.topic(), why)
         else:
-            keep(int(message.partition() or 0), commit)
-
-    return take
+            yield int(record.partition() or 0), commit

@@ -132,8 +132,7 @@ def open_incidents(view: ControlView) -> tuple[str, ...]:
     return tuple(
         f"{record.incident.kind.value} of {record.incident.instance} is answered and not repaired "
         f"({'; '.join(record.decisions) or record.incident.evidence}): look at the repair DAG."
-        for record in view.incidents.values()
-        if record.resolved_at_ms is None
+        for record in view.unresolved_incidents
     )
 
 

@@ -19,6 +19,7 @@ from airflow_provider.control.drills.injected_fault import InjectedFault
 from airflow_provider.control.drills.kind import DRILLS, DrillKind, Victim
 from airflow_provider.control.drills.output_cut import OutputCut
 from airflow_provider.control.drills.rto_headroom import rto_problem
+from airflow_provider.control.drills.weakness import weakness
 from airflow_provider.control.history.record import HistoryRecord
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.prediction.predicted_rto import PredictedRto, predict_rto, worst_rto_ms
@@ -40,6 +41,7 @@ def inject_fault(
     kind: DrillKind = DrillKind.CRASH,
     max_rto_s: float | None = None,
     outputs: OutputCut | None = None,
+    num_standby_replicas: int | None = None,
 ) -> InjectedFault:
     """Have instances do it to themselves; what was the case is noted in the same transaction as the commands.
 
@@ -52,17 +54,25 @@ def inject_fault(
         kind: of the drill.
         max_rto_s: what is promised; None where nothing is.
         outputs: what had been written just before; None where outputs are not to be counted.
+        num_standby_replicas: how many warm standbys each task must have; None for all that it is assigned.
 
     Raises:
         AssignmentError: nothing is assigned yet.
         InstanceError: no instance lives, the named one does not, or it holds no task that could be hit; or the failover
-            is predicted to take longer than promised.
+            is predicted to take longer than promised; or another drill's fault is not over, an incident is open, or a
+            task lacks a warm standby. Nothing was written.
         FencedError: a newer publisher exists. Nothing was written.
     """
     noted = publisher.view.faults.get(fault_id)
     if noted is not None:
         return noted
     fault = plan_fault(publisher.view, fault_id, instance, timeouts, history, kind, now_ms(), max_rto_s, outputs)
+    # Only here, in what a fenced publisher has read to its end, can two drills that begin at once see each other.
+    if (why := weakness(publisher.view, timeouts, history, num_standby_replicas)) is not None:
+        raise InstanceError(
+            f"{publisher.view.application_id!r} is not ready for a drill any more, so nothing was done: {why}. Drill "
+            "again once it is whole."
+        )
     publisher.publish(None, fault, *commands_of(fault))
     return fault
 

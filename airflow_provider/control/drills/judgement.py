@@ -77,7 +77,8 @@ def judge_drill(
     Raises:
         StateError: an owner did not go on at the last commit, one wrote after its successor, records were counted
             twice, or a task's source offset went back.
-        NotMeasuredError: no task that was hit had input, or nothing had to be restored.
+        NotMeasuredError: no task that was hit had input, or nothing had to be restored, or the clocks of hosts differ
+            by so much that the RTO is not known.
         InstanceError: the failure has no record, a task with input has not committed, or it took longer than promised;
             there was a failure where none was to follow.
     """
@@ -138,6 +139,11 @@ def _judge_answered(
     check_resumption(moved, resumed)
     check_resumed_exactly(commits, record.generation, resumed)
     progress = check_progress(fault.source_offsets, source_offsets(view))
+    if found.unmeasured is not None:
+        raise NotMeasuredError(
+            f"Recovered, but {found.unmeasured}, so this drill is not passed. Have the hosts keep the same time (NTP), "
+            "then drill again."
+        )
     if found.rto_ms is None:
         raise _not_measured(fault, found)
     if max_rto_s is not None and found.rto_ms > 1000 * max_rto_s:

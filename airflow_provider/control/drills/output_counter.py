@@ -6,17 +6,15 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from confluent_kafka import Message
-
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.commit_topics import CommitTopics
 from airflow_provider.control.drills.commit_chain import Commit
 from airflow_provider.control.drills.commit_reader import last_commits
 from airflow_provider.control.drills.output_cut import NotCountedError, OutputCut, compare, spans, written_by
-from airflow_provider.control.drills.span_reader import read_span
 from airflow_provider.control.history.output_check import OutputCheck
+from airflow_provider.control.span_reader import SpanReader
 from airflow_provider.errors import StatefulStreamsError
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.kafka.names import changelog_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 
 __all__ = ["count_outputs", "take_cut"]
@@ -25,7 +23,11 @@ _LOOK_S: Final = 0.01
 
 
 def take_cut(
-    connection: KafkaConnection, application_id: str, store: str, tasks: Sequence[TaskId], timeout_s: float = 20.0
+    connection: KafkaConnection,
+    application_id: str,
+    topics: CommitTopics,
+    tasks: Sequence[TaskId],
+    timeout_s: float = 20.0,
 ) -> OutputCut:
     """Wait for a moment in which nothing is being written, and note what had been written until then.
 
@@ -36,7 +38,7 @@ def take_cut(
     Args:
         connection: the cluster.
         application_id: the application.
-        store: in whose changelog the commits are.
+        topics: where its tasks commit.
         tasks: of the application.
         timeout_s: how long to wait for such a moment.
 
@@ -44,7 +46,7 @@ def take_cut(
         With the reason, where there was no such moment, or nothing can be counted by other reasons.
     """
     try:
-        return _cut(connection, application_id, store, tuple(tasks), timeout_s)
+        return _cut(connection, application_id, topics, tuple(tasks), timeout_s)
     except (NotCountedError, StatefulStreamsError) as why:
         return OutputCut(unmeasured=str(why))
 
@@ -52,7 +54,7 @@ def take_cut(
 def count_outputs(
     connection: KafkaConnection,
     application_id: str,
-    store: str,
+    topics: CommitTopics,
     before: OutputCut | None,
     *,
     commits: Iterable[Commit] = (),
@@ -63,7 +65,7 @@ def count_outputs(
     Args:
         connection: the cluster.
         application_id: the application.
-        store: in whose changelog the commits are.
+        topics: where its tasks commit.
         before: from before the fault; None where none was taken.
         commits: those that are known since then, of any task.
         timeout_s: how long a topic may take to read.
@@ -75,7 +77,7 @@ def count_outputs(
         return OutputCheck(unmeasured="they were not to be counted")
     if before.unmeasured is not None:
         return OutputCheck(unmeasured=before.unmeasured)
-    after = take_cut(connection, application_id, store, before.tasks)
+    after = take_cut(connection, application_id, topics, before.tasks)
     if after.unmeasured is not None:
         return OutputCheck(unmeasured=after.unmeasured)
     try:
@@ -90,16 +92,21 @@ def count_outputs(
 
 
 def _cut(
-    connection: KafkaConnection, application_id: str, store: str, tasks: tuple[TaskId, ...], timeout_s: float
+    connection: KafkaConnection,
+    application_id: str,
+    topics: CommitTopics,
+    tasks: tuple[TaskId, ...],
+    timeout_s: float,
 ) -> OutputCut:
-    admin, changelog = TopicAdmin(connection), changelog_topic(application_id, store)
-    looked_at, deadline = {changelog: [task.partition for task in tasks]}, time.monotonic() + timeout_s
+    admin, committing = TopicAdmin(connection), topics.tasks_by_topic(tasks)
+    looked_at = {topic: list(of) for topic, of in committing.items()}
+    deadline = time.monotonic() + timeout_s
     while True:
         committed = {topic: dict(admin.latest_offsets(topic, of, committed=True)) for topic, of in looked_at.items()}
         ends = {topic: dict(admin.latest_offsets(topic, of)) for topic, of in looked_at.items()}
         if committed == ends:
-            at = {task: ends[changelog][task.partition] for task in tasks}
-            written = written_by(last_commits(connection, application_id, store, at))
+            at = {task: ends[topic][number] for topic, of in committing.items() for number, task in of.items()}
+            written = written_by(last_commits(connection, application_id, topics, at), topics.between)
             if written.keys() <= looked_at.keys():
                 break
             # Which topics the job writes to is known by now: look again, at these too.
@@ -124,15 +131,11 @@ def _count(
     after: OutputCut,
     timeout_s: float,
 ) -> int:
-    wanted, found = spans(topic, before, after), 0
-
-    def take(_: Message) -> None:
-        nonlocal found
-        found += 1
-
+    wanted = spans(topic, before, after)
     if not wanted:
         return 0
-    read_span(connection, application_id, topic, spans=wanted, take=take, timeout_s=timeout_s)
+    with SpanReader(connection, application_id, topic, timeout_s=timeout_s) as reader:
+        found = sum(1 for _ in reader.read(wanted))
     firsts = TopicAdmin(connection).earliest_offsets(topic, wanted)
     if any(firsts[number] > begin for number, (begin, _) in wanted.items()):
         raise NotCountedError(f"{topic} has deleted records that are younger than the fault")

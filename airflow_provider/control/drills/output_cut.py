@@ -1,13 +1,13 @@
 """Counting outputs between two cuts through an application's topics: pure functions, and what they decide on.
 
-A cut is a moment at which no transaction is open in the tasks' changelog or in the topics that the job writes to. What
+A cut is a moment at which no transaction is open in the tasks' changelogs or in the topics that the job writes to. What
 the tasks' last commits before it count then is what lies in those topics before it, and the same holds behind it: so
 the records between two cuts are as many as the commits count from one to the other, to the record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -43,11 +43,12 @@ class OutputCut:
     unmeasured: str | None = None
 
 
-def written_by(commits: Mapping[TaskId, Commit | None]) -> dict[str, int]:
+def written_by(commits: Mapping[TaskId, Commit | None], between: Collection[str] = ()) -> dict[str, int]:
     """By topic, what the tasks have written into it.
 
     Args:
         commits: the last one of each task; None where it has not committed.
+        between: topics between stages, which are no output.
 
     Raises:
         NotCountedError: nothing was committed, a commit counts nothing, or the job writes nowhere.
@@ -60,7 +61,8 @@ def written_by(commits: Mapping[TaskId, Commit | None]) -> dict[str, int]:
         if commit.outputs is None:
             raise NotCountedError(f"{commit} of task {task} is of a version of this package that counts no outputs")
         for topic, number in commit.outputs.items():
-            written[topic] = written.get(topic, 0) + number
+            if topic not in between:
+                written[topic] = written.get(topic, 0) + number
     if not written:
         raise NotCountedError("the job has neither a sink nor a dead-letter topic")
     return written

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.drills.injected_fault import InjectedFault
 from airflow_provider.control.drills.kind import DrillKind
+from airflow_provider.control.history.clock_gap import clock_gap
 from airflow_provider.control.history.output_check import OutputCheck
 from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord, Rpo, RtoParts
 from airflow_provider.control.history.task_restore import TaskRestore
@@ -28,6 +29,7 @@ def failover_record(
     incident = record.incident
     # A person may move everything off the same process again and again: each answer is another event.
     id_ = f"{incident.id}/{record.generation}" if incident.kind is IncidentKind.MANUAL else incident.id
+    rto = _parts(record, recovery)
     return HistoryRecord(
         application_id=incident.application_id,
         kind=HistoryKind.FAILOVER,
@@ -37,11 +39,12 @@ def failover_record(
         ended_at_ms=record.resolved_at_ms,
         by=record.answered_by,
         outcome=HistoryOutcome.OPEN if record.resolved_at_ms is None else HistoryOutcome.PASSED,
+        reason=clock_gap(rto, record),
         instances=(incident.instance,) if incident.instance else (),
         tasks=incident.tasks,
         decisions=record.plan,
         evidence=incident.evidence,
-        rto=_parts(record, recovery),
+        rto=rto,
         rpo=Rpo(lost_records=recovery.lost_records if recovery else None),
         restores=recovery.restores if recovery else (),
         slo_rto_s=slo_rto_s,

@@ -31,6 +31,9 @@ __all__ = [
 HISTORY_FORMAT: Final = 1
 """The newest format that this version reads, and the one that it writes."""
 
+_CLOCKS_AGREE_MS: Final = 1_000
+"""How far the clocks of hosts that are kept in time may be apart."""
+
 
 class HistoryKind(Enum):
     """What a record is of."""
@@ -62,16 +65,18 @@ class RtoParts:
     """Where the time from a failure to the next output went, in ms; None where a part is not known.
 
     The failure is timed by the broker's clock, the rest by those of Airflow and of the instances: a part can be below
-    zero by as much as those clocks differ.
+    zero by as much as those clocks differ. A total more than a second below zero is no measurement: it is None, and
+    `clocks_differ_ms` says so.
 
     Args:
-        detected_ms: from the failed instance's last sign of life, or the heartbeat that told of a failed task, until
-            the watcher saw the failure.
+        detected_ms: from the failed instance's last sign of life, or the task's failure, until the failure was found:
+            by the watcher, or where nobody watched by who answered it.
         decided_ms: from there until the next generation was published.
         owned_ms: from there until the last of the tasks was owned by its next instance.
         first_output_ms: from there until the last of the tasks that had input had committed again.
         total_ms: from the failure, or its detection where the failure is not timed, to the last of these commits: the
             RTO.
+        clocks_differ_ms: by how much these two clocks differ at the least, where that is why the total is None.
     """
 
     detected_ms: int | None = None
@@ -79,6 +84,13 @@ class RtoParts:
     owned_ms: int | None = None
     first_output_ms: int | None = None
     total_ms: int | None = None
+    clocks_differ_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        """Drop a total that no failover can take."""
+        if self.total_ms is not None and self.total_ms < -_CLOCKS_AGREE_MS:
+            object.__setattr__(self, "clocks_differ_ms", -self.total_ms)
+            object.__setattr__(self, "total_ms", None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +119,8 @@ class HistoryRecord:
         ended_at_ms: when it ended; None while it is open.
         by: the DAG run or the command that did it.
         outcome: see `HistoryOutcome`.
-        reason: why it failed or was skipped; None otherwise.
+        reason: why it failed or was skipped, or why a failover has no RTO although its tasks have committed; None
+            otherwise.
         instances: those that failed, restored or were upgraded.
         tasks: those that were concerned.
         decisions: what became of each task, and why.

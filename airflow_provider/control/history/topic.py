@@ -15,7 +15,7 @@ from airflow_provider.control.history.record import (
     history_value,
     read_history_value,
 )
-from airflow_provider.control.topic_scan import scan_topic
+from airflow_provider.control.span_reader import SpanReader
 from airflow_provider.errors import BrokerUnreachableError, TopicMissingError
 from airflow_provider.kafka.broker_error import refusal
 from airflow_provider.kafka.connection import KafkaConnection
@@ -108,8 +108,9 @@ def read_history(
     """
     topic = history_topic(application_id)
     found: dict[bytes, HistoryRecord] = {}
-    for message in scan_topic(connection, application_id, topic, missing=_missing(topic), timeout_s=timeout_s):
-        _take(found, message)
+    with SpanReader(connection, application_id, topic, timeout_s=timeout_s, missing=_missing(topic)) as reader:
+        for message in reader.read({0: reader.bounds(0)}):
+            _take(found, message)
     wanted = (
         record
         for record in found.values()

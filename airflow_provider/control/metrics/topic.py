@@ -9,7 +9,7 @@ import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from airflow_provider.control.metrics.record import MetricsRecord, metrics_value, read_metrics_value
-from airflow_provider.control.topic_scan import scan_topic
+from airflow_provider.control.span_reader import SpanReader
 from airflow_provider.errors import BrokerUnreachableError, TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
@@ -114,16 +114,15 @@ def read_metrics(
     """
     topic = metrics_topic(application_id)
     found: list[MetricsRecord] = []
-    for message in scan_topic(
-        connection, application_id, topic, missing=_missing(topic), since=since, timeout_s=timeout_s
-    ):
-        value, (_, at_ms) = message.value(), message.timestamp()
-        if value is None:
-            continue
-        try:
-            found.append(read_metrics_value(value, at_ms))
-        except msgspec.DecodeError as why:
-            log.warning("The record at %s of %s cannot be read and is left out: %s", message.offset(), topic, why)
+    with SpanReader(connection, application_id, topic, timeout_s=timeout_s, missing=_missing(topic)) as reader:
+        for message in reader.read({0: reader.bounds(0, since)}):
+            value, (_, at_ms) = message.value(), message.timestamp()
+            if value is None:
+                continue
+            try:
+                found.append(read_metrics_value(value, at_ms))
+            except msgspec.DecodeError as why:
+                log.warning("The record at %s of %s cannot be read and is left out: %s", message.offset(), topic, why)
     return tuple(found)
 
 

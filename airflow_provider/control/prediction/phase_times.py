@@ -51,15 +51,19 @@ def phase_times(history: Sequence[HistoryRecord], timeouts: Timeouts, cause: Inc
     Args:
         history: the oldest first.
         timeouts: silence that counts as the end is the default of detection.
-        cause: only failovers of this kind, where there is one; None for any.
+        cause: only failovers of this kind, where there is one; None for any. How long detection takes is never taken
+            from those of another kind.
     """
-    failovers = [record for record in history if record.kind is HistoryKind.FAILOVER]
+    # Clocks that are known to differ measured no phase.
+    failovers = [r for r in history if r.kind is HistoryKind.FAILOVER and r.rto.clocks_differ_ms is None]
     lost = [record for record in failovers if record.cause in _OF_LOST_INSTANCES]
     alike = [record for record in failovers if cause is not None and record.cause == cause.value]
     newest = (alike or lost)[-_NEWEST:]
+    # A silence takes its timeout, an end that is reported no time: one says nothing of the other.
+    found_alike = newest if cause is None else alike[-_NEWEST:]
     detected_ms = _DETECTED_REPORTED_MS if cause in _REPORTED else round(1000 * timeouts.instance_s)
     return PhaseTimes(
-        detected_ms=_p90((record.rto.detected_ms for record in newest), detected_ms),
+        detected_ms=_p90((record.rto.detected_ms for record in found_alike), detected_ms),
         decided_ms=_p90((record.rto.decided_ms for record in newest), _DECIDED_MS),
         owned_ms=_p90((record.rto.owned_ms for record in newest), _OWNED_MS),
         first_output_ms=_p90(map(_output_without_restore, newest), _FIRST_OUTPUT_MS),

@@ -24,7 +24,7 @@ from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.launch.run_folder import RunFolder
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.streaming.driver.disturbances import Disturbances
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.shadow_restore import ShadowRestore, ShadowResult
 from airflow_provider.streaming.worker.store_fault import StoreFault, StoreFaultKind
 
@@ -51,15 +51,19 @@ class FaultInjector:
 
     Args:
         settings: of the instance.
-        job: compiled.
+        stages: of the job, by number.
         report: gets what lasts for a while.
         disturbances: what it holds over the processes.
     """
 
     def __init__(
-        self, settings: InstanceSettings, job: JobSpec, report: FaultReport, disturbances: Disturbances
+        self,
+        settings: InstanceSettings,
+        stages: Mapping[int, StageSpec],
+        report: FaultReport,
+        disturbances: Disturbances,
     ) -> None:
-        self._settings, self._job, self._report, self._disturbances = settings, job, report, disturbances
+        self._settings, self._stages, self._report, self._disturbances = settings, stages, report, disturbances
         self._by_kind: Mapping[CommandKind, Callable[[Command], None]] = {
             CommandKind.KILL: self._kill,
             CommandKind.HANG: self._hang,
@@ -101,10 +105,9 @@ class FaultInjector:
         """Each task by a process of its own, in the group of this one, so that it ends with the instance."""
         results: list[ShadowResult] = []
         for task_id in command.tasks:
-            folder = StateDirectory(Path(self._settings.state_dir), self._job.application_id)
-            asked = ShadowRestore.of(
-                self._job, self._settings.instance, task_id, folder.shadow(task_id, self._job.store.name)
-            )
+            folder = StateDirectory(Path(self._settings.state_dir), self._settings.application_id)
+            stage = self._stages[task_id.stage]
+            asked = ShadowRestore.of(stage, self._settings.instance, task_id, folder.shadow(task_id, stage.store.name))
             words = [*_python(_SHADOW), to_json(asked).decode(), str(RunFolder(Path(self._settings.run_dir)).settings)]
             done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False)
             try:

@@ -30,6 +30,7 @@ from airflow_provider.control.status import (
     TaskStatus,
 )
 from airflow_provider.launch.instance_settings import InstanceSettings
+from airflow_provider.streaming.driver.failure_clock import FailureClock
 from airflow_provider.streaming.driver.slot_report import as_planned
 from airflow_provider.streaming.worker.plan import TaskPlan
 
@@ -97,6 +98,7 @@ class Heartbeat:
         self._slots: dict[int, tuple[TaskStatus, ...]] = {}
         self._plans: Mapping[int, Mapping[TaskId, TaskPlan]] = {}
         self._processed: dict[TaskId, tuple[float, int]] = {}
+        self._failures = FailureClock()
         self._done: list[_Done] = []
         self._source_of: SourceOf | None = None
         self._last: InstanceStatus | None = None
@@ -290,7 +292,8 @@ class Heartbeat:
     def _with_progress(self, slot: int, task: TaskStatus) -> TaskStatus:
         source_of = self._source_of
         source = task.source if source_of is None else source_of(slot, task, self._status.paused)
-        return dataclasses.replace(task, records_per_s=self._rate(task), source=source)
+        failed_s = self._failures.failed_s(task, time.monotonic())
+        return dataclasses.replace(task, records_per_s=self._rate(task), source=source, failed_s=failed_s)
 
     def _rate(self, task: TaskStatus) -> float:
         now = time.monotonic()
@@ -328,6 +331,7 @@ def _with_short_error(task: TaskStatus) -> TaskStatus:
 
 
 def _sent_at_once(task: TaskStatus) -> tuple[object, ...]:
-    # Whether it is at the end, and whether it has committed, are what a failover waits for; a drill for its fault.
+    # Whether it is at the end, and whether it has committed, are what a failover waits for; a drill for its fault, a
+    # replay for its answer.
     caught_up, first_commit = task.lag_records == 0, task.first_commit_at_ms is None
-    return task.state, task.role, task.generation, task.error, task.fault, caught_up, first_commit
+    return task.state, task.role, task.generation, task.error, task.fault, task.replay, caught_up, first_commit

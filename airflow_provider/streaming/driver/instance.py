@@ -29,6 +29,7 @@ from airflow_provider.streaming.driver.heartbeat import Heartbeat
 from airflow_provider.streaming.driver.instance_controller import InstanceController
 from airflow_provider.streaming.driver.metrics_report import MetricsReport
 from airflow_provider.streaming.driver.progress_watch import ProgressWatch
+from airflow_provider.streaming.driver.repartition_purge import RepartitionPurge
 from airflow_provider.streaming.driver.row_types import with_types_of_spark
 from airflow_provider.streaming.driver.session_warm_up import warm_up_session
 from airflow_provider.streaming.driver.single_executor import ExecutorWatch
@@ -41,6 +42,7 @@ from airflow_provider.streaming.driver.task_plans import task_plans
 from airflow_provider.streaming.driver.topic_verification import verify_topics
 from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, compile_job
+from airflow_provider.streaming.planner.stage_plans import stage_plans
 
 __all__ = ["Instance", "num_slots"]
 
@@ -95,8 +97,9 @@ class Instance:
 
     def _work(self) -> None:
         admin = TopicAdmin(self._settings.connection)
-        facts, topics = verify_topics(self._job, admin, self._settings.verify_interval_s)
-        job = compile_job(self._job, facts)
+        plans = stage_plans(self._job)
+        facts, topics = verify_topics(self._job, admin, self._settings.verify_interval_s, plans)
+        job = compile_job(self._job, facts, plans)
         with ControlReader(self._settings.connection, self._job.application_id, statuses=False) as control:
             control.read_to_end()
             self._heartbeat.check()
@@ -106,11 +109,12 @@ class Instance:
             job = with_types_of_spark(job, spark)
             slots = self._slots(spark, job, admin)
             progress = ProgressWatch(
-                SourceEnds(self._settings.connection, job.source.topic),
+                {stage.number: SourceEnds(self._settings.connection, stage.source.topic) for stage in job.stages},
                 lambda: spark.sparkContext.defaultParallelism,
                 lambda slot: slots[slot].batch_since,
                 self._settings.call_timeout_s,
             )
+            purge = RepartitionPurge(admin, job, lambda: self._heartbeat.last)
             metrics = MetricsReport(self._settings, lambda: self._heartbeat.last, self._metrics_writer)
             controller = InstanceController(
                 self._settings,
@@ -127,6 +131,7 @@ class Instance:
                 topics.start()
                 progress.start()
                 metrics.start()
+                purge.start()
                 self._heartbeat.set_source(progress.status)
                 # Beside the rest: an instance that is to restore a task must not wait for it.
                 in_thread(lambda: self._warm_up(spark, job), "session-warm-up")
@@ -145,6 +150,7 @@ class Instance:
                 self._heartbeat.set_source(None)
                 progress.stop()
                 metrics.stop()
+                purge.stop()
                 topics.stop()
                 for slot in slots:
                     slot.stop()
@@ -157,26 +163,34 @@ class Instance:
 
     def _warm_up(self, spark: SparkSession, job: CompiledJob) -> None:
         checkpoint = Path(self._settings.run_dir) / "checkpoint" / "warm-up"
-        warm_up_session(spark, job.source, self._settings.connection, checkpoint)
+        for stage in job.stages:
+            warm_up_session(spark, stage, self._settings.connection, checkpoint)
 
     def _slots(self, spark: SparkSession, job: CompiledJob, admin: TopicAdmin) -> list[SlotDriver]:
-        source = job.source.topic
-        earliest = functools.partial(admin.earliest_offsets, source)
-        latest = functools.partial(admin.latest_offsets, source)
-        report, numbers = self._heartbeat.report, range(num_slots(spark.sparkContext.defaultParallelism, job.num_tasks))
+        numbers = range(num_slots(spark.sparkContext.defaultParallelism, len(job.tasks)))
         return [
-            SlotDriver(spark, job, self._settings, number, report, earliest, latest, lambda: self._disturbances.now)
+            SlotDriver(
+                spark,
+                job,
+                self._settings,
+                number,
+                self._heartbeat.report,
+                admin.earliest_offsets,
+                admin.latest_offsets,
+                lambda: self._disturbances.now,
+            )
             for number in numbers
         ]
 
     def _faults(self, job: CompiledJob) -> FaultInjector:
-        return FaultInjector(self._settings, job.spec, self._heartbeat, self._disturbances)
+        return FaultInjector(self._settings, job.specs, self._heartbeat, self._disturbances)
 
     def _cleanup(self, job: CompiledJob) -> StateCleanup:
         directory = StateDirectory(Path(self._settings.state_dir), self._job.application_id)
-        # After the changelog's own time a store could not be resumed anyway.
+        # After the changelogs' own time a store could not be resumed anyway.
         after_ms = self._job.state_cleanup_delay_ms
-        return StateCleanup(directory, job.spec.store.delete_retention_ms if after_ms is None else after_ms)
+        longest_ms = max(spec.store.delete_retention_ms for spec in job.specs.values())
+        return StateCleanup(directory, longest_ms if after_ms is None else after_ms)
 
     def _follow(
         self,

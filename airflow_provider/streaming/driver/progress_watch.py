@@ -39,7 +39,7 @@ class ProgressWatch:
     other, by one at a time.
 
     Args:
-        ends: of the source; closed by the thread that asks.
+        ends: by stage, of its source; closed by the thread that asks.
         ping: returns once the JVM has answered.
         batch_since: of a slot, when the call with a micro-batch's rows that is under way began, in monotonic seconds;
             None where none is.
@@ -48,7 +48,7 @@ class ProgressWatch:
 
     def __init__(
         self,
-        ends: Ends,
+        ends: Mapping[int, Ends],
         ping: Callable[[], object],
         batch_since: Callable[[int], float | None],
         call_timeout_s: float,
@@ -56,7 +56,7 @@ class ProgressWatch:
         self._ends, self._ping = ends, ping
         self._batch_since, self._call_timeout_s = batch_since, call_timeout_s
         self._clock = StallClock()
-        self._seen: Mapping[int, SourceEnd] = {}
+        self._seen: Mapping[TaskId, SourceEnd] = {}
         self._offsets: dict[TaskId, int | None] = {}
         self._answered_at = time.monotonic()
         self._stop = threading.Event()
@@ -87,7 +87,7 @@ class ProgressWatch:
             self._clock.forget(task.task)
             return SourceStatus()
         self._offsets[task.task] = task.source_offset
-        end = self._seen.get(task.task.partition)
+        end = self._seen.get(task.task)
         now = time.monotonic()
         if end is None:
             return SourceStatus()
@@ -108,20 +108,25 @@ class ProgressWatch:
         return since
 
     def _look_on(self) -> None:
-        logged = ""
+        logged = dict.fromkeys(self._ends, "")
         while not self._stop.wait(_EVERY_S):
-            offsets = {task.partition: offset for task, offset in self._offsets.copy().items()}
-            try:
-                self._seen = self._ends.look(offsets)
-                logged = ""
-            except Exception as error:
-                # What is not known stalls no task; the brokers' absence is reported by the tasks. Whatever it is, the
-                # next look may get past it: without this thread no task would ever be found to stand still.
-                self._seen = {}
-                if repr(error) != logged:
-                    logged = repr(error)
-                    log.warning("the source's ends are not known for now: %r", error)
-        self._ends.close()
+            offsets, seen = self._offsets.copy(), dict[TaskId, SourceEnd]()
+            for stage, ends in self._ends.items():
+                of_stage = {task.partition: offset for task, offset in offsets.items() if task.stage == stage}
+                try:
+                    found = ends.look(of_stage)
+                    logged[stage] = ""
+                except Exception as error:
+                    # What is not known stalls no task; the brokers' absence is reported by the tasks. Whatever it is,
+                    # the next look may get past it: without this thread no task would ever be found to stand still.
+                    found = {}
+                    if repr(error) != logged[stage]:
+                        logged[stage] = repr(error)
+                        log.warning("the ends of the source of stage %d are not known for now: %r", stage, error)
+                seen |= {TaskId(stage, partition): end for partition, end in found.items()}
+            self._seen = seen
+        for ends in self._ends.values():
+            ends.close()
 
     def _ping_on(self) -> None:
         while not self._stop.wait(_EVERY_S):

@@ -21,12 +21,14 @@ class QueryFailure:
     Args:
         cause: what was raised.
         generation: of the task's plan; a newer one is tried again.
+        replay: of the task's plan; where another one is asked for, it is tried again too.
         tries: how many queries of the task ended so, one after the other.
         alone: whether the last of them read no other task.
     """
 
     cause: Cause
     generation: int
+    replay: str | None = None
     tries: int = 1
     alone: bool = False
 

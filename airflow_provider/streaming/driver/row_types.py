@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.driver.source_query import rows_of_source
-from airflow_provider.streaming.planner.compiled_job import CompiledJob
+from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage
 from airflow_provider.streaming.planner.row_types import RowTypes
 
 if TYPE_CHECKING:
@@ -44,13 +44,21 @@ def with_types_of_spark(job: CompiledJob, spark: SparkSession) -> CompiledJob:
     Raises:
         ConfigurationError: the steps, the key or the operation name what there is not, or a type cannot be kept.
     """
+    # Each in its turn: what a stage makes may be another one's source.
+    for number in [stage.number for stage in job.stages]:
+        if not job.stage(number).signed:
+            job = job.with_types(_types(job.stage(number), spark), number)
+    return job
+
+
+def _types(stage: CompiledStage, spark: SparkSession) -> RowTypes:
     from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    if job.spec.store.signature is not None:
-        return job
-    # The key as a column besides what it becomes, to see its type.
-    source = dataclasses.replace(job.source, columns=(*job.source.columns, job.source.key_name))
+    source = stage.source
+    if stage.key_type is None:
+        # The key as a column besides what it becomes, to see its type.
+        source = dataclasses.replace(source, columns=(*source.columns, source.key_name))
     try:
         raw = spark.range(0).selectExpr(*(f"CAST(NULL AS {kind}) AS {name}" for name, kind in _KAFKA.items()))
         # Which zone it is says nothing here, but there has to be one.
@@ -62,7 +70,8 @@ def with_types_of_spark(job: CompiledJob, spark: SparkSession) -> CompiledJob:
             f"Spark refuses the steps of job {source.application_id!r}: {why} Correct source(), the steps, group_by() "
             "or the operation."
         ) from error
-    return job.with_types(RowTypes(columns.field(len(columns) - 1).type, _first_of_each(columns)))
+    key_type = columns.field(len(columns) - 1).type if stage.key_type is None else stage.key_type
+    return RowTypes(key_type, _first_of_each(columns))
 
 
 @contextlib.contextmanager

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airflow_provider.common.error_text import error_text
-from airflow_provider.common.task_id import TaskId
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.streaming.driver.source_query import SourceQuery
-from airflow_provider.streaming.planner.source_spec import SourceSpec
+from airflow_provider.streaming.planner.compiled_job import CompiledStage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +24,7 @@ _LIMIT_S: Final = 30.0
 _POLL_S: Final = 0.05
 
 
-def warm_up_session(spark: SparkSession, source: SourceSpec, connection: KafkaConnection, checkpoint: Path) -> bool:
+def warm_up_session(spark: SparkSession, stage: CompiledStage, connection: KafkaConnection, checkpoint: Path) -> bool:
     """Run one query as a promotion would, over at most one record of the source, and drop what it reads.
 
     Spark loads and compiles what a query needs when the first one runs. A standby's instance runs none, so its first
@@ -34,7 +33,7 @@ def warm_up_session(spark: SparkSession, source: SourceSpec, connection: KafkaCo
 
     Args:
         spark: the session.
-        source: how the job reads it.
+        stage: whose source is read, as it reads it.
         connection: the cluster.
         checkpoint: folder for the query's checkpoint; scratch.
 
@@ -52,7 +51,7 @@ def warm_up_session(spark: SparkSession, source: SourceSpec, connection: KafkaCo
         query.leave()
         return {}
 
-    query = SourceQuery(spark, source, connection, {TaskId(0, 0): None}, checkpoint, drop)
+    query = SourceQuery(spark, stage.source, connection, {stage.tasks[0]: None}, checkpoint, drop)
     try:
         query.start()
         while not done and query.active and not query.waits_for_data and query.active_for_s < _LIMIT_S:

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import logging
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.streaming.driver.shared_restore import SharedRestore
 from airflow_provider.streaming.driver.worker_pool import worker_pool
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.plan import TaskPlan
 from airflow_provider.streaming.worker.range_calls import RANGE_SCHEMA, decode_range, write
 
@@ -37,16 +37,18 @@ class SharedRestores:
 
     Args:
         spark: the session.
-        spec: of the job.
+        stages: of the job, by number.
         settings: of the instance.
     """
 
-    def __init__(self, spark: SparkSession, spec: JobSpec, settings: InstanceSettings) -> None:
+    def __init__(self, spark: SparkSession, stages: Mapping[int, StageSpec], settings: InstanceSettings) -> None:
         # Only here, where the cores are, is it known how many share it.
-        self._tasks = spec.restore.tasks(spark.sparkContext.defaultParallelism)
-        restore = dataclasses.replace(spec.restore, parallelism=self._tasks)
+        self._tasks = stages[min(stages)].restore.tasks(spark.sparkContext.defaultParallelism)
         self._spark = spark
-        self._spec = dataclasses.replace(spec, restore=restore)
+        self._stages = {
+            number: dataclasses.replace(spec, restore=dataclasses.replace(spec.restore, parallelism=self._tasks))
+            for number, spec in stages.items()
+        }
         self._settings = settings
         self._directory = StateDirectory(Path(settings.state_dir), settings.application_id)
         self._local = (spark.sparkContext.master or "").startswith("local")
@@ -85,7 +87,6 @@ class SharedRestores:
             self._end(task)
 
     def _consider(self, status: TaskStatus) -> None:
-        settings = self._spec.restore
         lag = status.lag_records
         if status.restore.phase is None:
             self._given_up.discard(status.task)
@@ -97,10 +98,13 @@ class SharedRestores:
             and status.error is None
             and status.task not in self._given_up
         )
-        if not wanted or lag is None or lag < settings.parallel_from_records:
+        if not wanted or lag is None:
+            return
+        settings = self._stages[status.task.stage].restore
+        if lag < settings.parallel_from_records:
             return
         begin = status.position or 0
-        folder = self._directory.ranges(status.task, self._spec.store.name)
+        folder = self._folder(status.task)
         shutil.rmtree(folder, ignore_errors=True)
         log.info("task %s restores by ranges, %d at a time, from %d", status.task, self._tasks, begin)
         self._restores[status.task] = SharedRestore(
@@ -114,7 +118,7 @@ class SharedRestores:
     def _write(self, task: TaskId, folder: Path, begin: int, end: int) -> SstRange:
         """In a thread: one Spark job of one task, short enough that micro-batches find their turn between two."""
         with worker_pool(self._spark, f"{self._settings.instance}-ranges"):
-            function = functools.partial(write, self._settings, self._spec, task, begin, end, str(folder))
+            function = functools.partial(write, self._settings, self._stages[task.stage], task, begin, end, str(folder))
             rows = self._spark.range(0, 1, 1, 1).mapInArrow(function, RANGE_SCHEMA)
         (row,) = rows.collect()
         return decode_range(bytes(row.range))
@@ -127,4 +131,7 @@ class SharedRestores:
 
     def _end(self, task: TaskId) -> None:
         self._restores.pop(task).close()
-        shutil.rmtree(self._directory.ranges(task, self._spec.store.name), ignore_errors=True)
+        shutil.rmtree(self._folder(task), ignore_errors=True)
+
+    def _folder(self, task: TaskId) -> Path:
+        return self._directory.ranges(task, self._stages[task.stage].store.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from airflow_provider.common.task_id import TaskId
@@ -23,7 +23,7 @@ from airflow_provider.streaming.driver.spark_session import (
     max_task_failures,
 )
 from airflow_provider.streaming.driver.worker_pool import worker_pool
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.arrival import ROUND_COLUMN
 from airflow_provider.streaming.worker.calls import REPORT_SCHEMA, call, decode_report
 from airflow_provider.streaming.worker.disturbance import Disturbance
@@ -50,7 +50,7 @@ class SlotCalls:
 
     Args:
         spark: the session.
-        job: what the worker has to know.
+        stages: what the worker has to know, by stage.
         settings: of the instance.
         slot: its number.
         goal: gives the newest goal of the slot; asked under the lock, so that no call carries an older one than the
@@ -62,7 +62,7 @@ class SlotCalls:
     def __init__(
         self,
         spark: SparkSession,
-        job: JobSpec,
+        stages: Mapping[int, StageSpec],
         settings: InstanceSettings,
         slot: int,
         goal: Callable[[], SlotGoal],
@@ -70,7 +70,7 @@ class SlotCalls:
         disturbance: Callable[[], Disturbance] = Disturbance,
     ) -> None:
         self._spark = spark
-        self._job = job
+        self._stages = stages
         self._settings = settings
         self._slot = slot
         self._goal = goal
@@ -79,7 +79,7 @@ class SlotCalls:
         self._max_failures = max_task_failures(spark)
         self._lock = threading.Lock()
         self._report = SlotReport()
-        self._restores = SharedRestores(spark, job, settings)
+        self._restores = SharedRestores(spark, stages, settings)
         self._restore_log = RestoreLog()
         self._max_crashes = _MAX_CRASHES
         self._bytes_per_row: float | None = None
@@ -156,7 +156,7 @@ class SlotCalls:
         self._restores.keep_only(plan.task for plan in goal.tasks)
         plan = SlotPlan(
             settings=self._settings,
-            job=self._job,
+            stages=self._stages,
             slot=self._slot,
             tasks=tuple(map(self._restores.with_ranges, goal.tasks)),
             budget_s=budget_s,

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -32,6 +33,7 @@ from airflow_provider.streaming.driver.slot_state import SlotState
 from airflow_provider.streaming.driver.source_query import SourceQuery
 from airflow_provider.streaming.driver.spark_error import cause_of
 from airflow_provider.streaming.planner.compiled_job import CompiledJob
+from airflow_provider.streaming.planner.source_spec import SourceSpec
 from airflow_provider.streaming.worker.disturbance import Disturbance
 from airflow_provider.streaming.worker.plan import TaskPlan
 
@@ -60,8 +62,8 @@ class SlotDriver:
         settings: of the instance.
         slot: its number.
         on_report: gets the slot's number and the status of its tasks after every call.
-        earliest_offsets: by partition of the source, the first offset that its log still has.
-        latest_offsets: by partition of the source, the offset after the last record that its log has.
+        earliest_offsets: by partition of a topic, the first offset that its log still has.
+        latest_offsets: by partition of a topic, the offset after the last record that its log has.
         disturbance: gives what a drill holds over the workers now.
     """
 
@@ -72,8 +74,8 @@ class SlotDriver:
         settings: InstanceSettings,
         slot: int,
         on_report: Callable[[int, tuple[TaskStatus, ...]], None],
-        earliest_offsets: Callable[[Collection[int]], Mapping[int, int]],
-        latest_offsets: Callable[[Collection[int]], Mapping[int, int]],
+        earliest_offsets: Callable[[str, Collection[int]], Mapping[int, int]],
+        latest_offsets: Callable[[str, Collection[int]], Mapping[int, int]],
         disturbance: Callable[[], Disturbance] = Disturbance,
     ) -> None:
         self._spark = spark
@@ -95,14 +97,14 @@ class SlotDriver:
         self._last_failure = ""
         self._queries = SlotQueries(
             slot,
-            job.source.topic,
+            lambda task: job.stage(task.stage).source.topic,
             self._start_query,
             self._find_lost,
-            goes_on=job.source.goes_on_after_loss,
+            goes_on=job.stages[0].source.goes_on_after_loss,
             overlap=self._overlap,
         )
         # Written under their lock, by the thread that calls.
-        self._calls = SlotCalls(spark, job.spec, settings, slot, lambda: self._goal, self._report, disturbance)
+        self._calls = SlotCalls(spark, job.specs, settings, slot, lambda: self._goal, self._report, disturbance)
         self._thread = threading.Thread(target=self._run, name=f"slot-{slot}", daemon=True)
 
     # -- the instance's thread -----------------------------------------------------------------------------------
@@ -240,30 +242,33 @@ class SlotDriver:
             self._pause()
 
     def _find_lost(self, tasks: Mapping[TaskId, int | None]) -> Mapping[TaskId, LostInput]:
-        partitions = [task.partition for task in tasks]
-        return lost_input(tasks, self._earliest_offsets(partitions), self._latest_offsets(partitions))
+        topic, partitions = self._source_of(tasks).topic, [task.partition for task in tasks]
+        return lost_input(tasks, self._earliest_offsets(topic, partitions), self._latest_offsets(topic, partitions))
 
     def _overlap(self, tasks: Mapping[TaskId, int | None]) -> Mapping[TaskId, int | None]:
         try:
-            return with_overlap(tasks, self._earliest_offsets([task.partition for task in tasks]))
+            topic = self._source_of(tasks).topic
+            return with_overlap(tasks, self._earliest_offsets(topic, [task.partition for task in tasks]))
         except StatefulStreamsError as error:
             # It saves work, and no more: the query finds out by itself what the brokers do.
             log.info("slot %d: the source's first offsets are not known: %s", self._slot, error)
             return tasks
 
-    def _open_wait(self, partitions: Collection[int]) -> InputWait:
-        return InputWait(self._settings.connection, self._job.source.topic, self._settings.application_id, partitions)
+    def _source_of(self, tasks: Iterable[TaskId]) -> SourceSpec:
+        """The source of tasks of one stage."""
+        return self._job.stage(next(iter(tasks)).stage).source
 
     def _start_query(self, number: int, tasks: Mapping[TaskId, int | None]) -> SourceQuery:
+        source = self._source_of(tasks)
         checkpoint = Path(self._settings.run_dir) / "checkpoint" / f"slot-{self._slot}-{number}"
         query = SourceQuery(
             self._spark,
-            self._job.source,
+            source,
             self._settings.connection,
             tasks,
             checkpoint,
             self._on_batch,
-            self._open_wait,
+            partial(InputWait, self._settings.connection, source.topic, self._settings.application_id),
         )
         query.start()
         return query

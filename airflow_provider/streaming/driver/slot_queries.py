@@ -13,6 +13,7 @@ from airflow_provider.streaming.driver.slot_decisions import query_must_end, tas
 from airflow_provider.streaming.driver.slot_goal import SlotGoal
 from airflow_provider.streaming.driver.slot_report import SlotReport
 from airflow_provider.streaming.driver.spark_error import Cause, cause_in, cause_of
+from airflow_provider.streaming.worker.plan import TaskPlan
 
 __all__ = ["Query", "SlotQueries"]
 
@@ -55,7 +56,7 @@ class SlotQueries:
 
     Args:
         slot: its number, for the log.
-        topic: the source.
+        topic_of: gives the source of a task.
         start: starts a query; gets its number, from 1, and by task the offset to begin at.
         find_lost: by task, the input that was deleted before it was read, or that it would skip; gets by task the
             offset to begin at. Asked only for tasks whose last query ended with an error.
@@ -67,14 +68,14 @@ class SlotQueries:
     def __init__(
         self,
         slot: int,
-        topic: str,
+        topic_of: Callable[[TaskId], str],
         start: Callable[[int, Mapping[TaskId, int | None]], Query],
         find_lost: Callable[[Mapping[TaskId, int | None]], Mapping[TaskId, LostInput]],
         goes_on: bool = False,
         overlap: Callable[[Mapping[TaskId, int | None]], Mapping[TaskId, int | None]] = dict,
     ) -> None:
         self._slot = slot
-        self._topic = topic
+        self._topic_of = topic_of
         self._start = start
         self._find_lost = find_lost
         self._goes_on = goes_on
@@ -104,16 +105,18 @@ class SlotQueries:
             Whether one ended by itself with an error, so that the next one has to wait a moment.
         """
         failed = False
-        generations = {plan.task: plan.generation for plan in goal.tasks if plan.task in goal.active}
+        plans = {plan.task: plan for plan in goal.tasks if plan.task in goal.active}
         self._failures = {
-            task: failure for task, failure in self._failures.items() if generations.get(task) == failure.generation
+            task: failure
+            for task, failure in self._failures.items()
+            if task in plans and (plans[task].generation, plans[task].replay) == (failure.generation, failure.replay)
         }
         for query in list(self._queries):
             if not query.active:
                 self._queries.remove(query)
                 if (error := query.error) is not None:
                     failed = True
-                    self._note(query.tasks, cause_in(error), generations)
+                    self._note(query.tasks, cause_in(error), plans)
                 query.end()
             elif query_must_end(query.tasks, goal):
                 query.end()
@@ -128,23 +131,23 @@ class SlotQueries:
         Returns:
             Whether one could not be started, so that the next try has to wait a moment.
         """
-        generations = {plan.task: plan.generation for plan in goal.tasks}
+        plans = {plan.task: plan for plan in goal.tasks}
         queried = {task for query in self._queries for task in query.tasks}
         given_up = {task for task, failure in self._failures.items() if failure.given_up}
         failed = False
         for tasks in tasks_to_query(goal, report, queried | given_up, alone=self._failures.keys()):
             try:
-                begin = self._without_lost(tasks, generations)
+                begin = self._without_lost(tasks, plans)
                 if begin:
                     self._started += 1
                     self._queries.append(self._start(self._started, begin))
             except Exception as error:
-                self._note(tasks.keys(), cause_of(error), generations)
+                self._note(tasks.keys(), cause_of(error), plans)
                 failed = True
         return failed
 
     def _without_lost(
-        self, tasks: Mapping[TaskId, int | None], generations: Mapping[TaskId, int]
+        self, tasks: Mapping[TaskId, int | None], plans: Mapping[TaskId, TaskPlan]
     ) -> Mapping[TaskId, int | None]:
         """The offsets to begin at; where the policy is to fail, less the tasks whose input is lost."""
         if self._failures.keys().isdisjoint(tasks):
@@ -154,15 +157,15 @@ class SlotQueries:
             if self._goes_on:
                 log.warning(
                     "task %s goes on at offset %d of %s[%d]: %d records at the most, from offset %d on, %s",
-                    task, lost.end, self._topic, task.partition, lost.records, lost.begin,
+                    task, lost.end, self._topic_of(task), task.partition, lost.records, lost.begin,
                     "are skipped, because the log's end fell back" if lost.fell_back
                     else "were deleted before they were read",
                 )  # fmt: skip
                 begin[task] = lost.goes_on_at
                 self._count(task, tasks[task], lost)
             else:
-                error = lost.error(self._topic, task.partition)
-                self._note([task], Cause(type(error).__name__, str(error)), generations)
+                error = lost.error(self._topic_of(task), task.partition)
+                self._note([task], Cause(type(error).__name__, str(error)), plans)
                 del begin[task]
         return begin
 
@@ -172,15 +175,19 @@ class SlotQueries:
         known = of_task.get(offset or 0, lost)
         self._lost = {**self._lost, task: {**of_task, offset or 0: max(known, lost, key=lambda one: one.records)}}
 
-    def _note(self, tasks: Collection[TaskId], cause: Cause, generations: Mapping[TaskId, int]) -> None:
+    def _note(self, tasks: Collection[TaskId], cause: Cause, plans: Mapping[TaskId, TaskPlan]) -> None:
         log.warning("slot %d: the query of %s ended: %s: %s", self._slot, _listed(tasks), cause.kind, cause.message)
         failures = dict(self._failures)
         for task in tasks:
-            if task in generations:
+            if task in plans:
                 before = failures.get(task)
                 tries = 1 if before is None else before.tries + 1
                 failures[task] = QueryFailure(
-                    cause=cause, generation=generations[task], tries=tries, alone=len(tasks) == 1
+                    cause=cause,
+                    generation=plans[task].generation,
+                    replay=plans[task].replay,
+                    tries=tries,
+                    alone=len(tasks) == 1,
                 )
         self._failures = failures
 

@@ -56,7 +56,7 @@ class SlotReport:
         for plan in tasks:
             status = as_planned(known.get(plan.task), plan)
             state = TaskState.FAILED if permanent and plan.role is Role.ACTIVE else status.state
-            statuses[plan.task] = dataclasses.replace(status, state=state, failure=failure)
+            statuses[plan.task] = dataclasses.replace(status, state=state, failure=failure, replay=plan.replay)
         return SlotReport(statuses, self.called_at)
 
 
@@ -121,7 +121,9 @@ def _with(status: TaskStatus, failure: QueryFailure | None, lost_records: int) -
         return status
     if lost_records:
         status = dataclasses.replace(status, lost_records=lost_records)
-    if failure is None or status.error is not None or failure.generation != status.generation:
+    if failure is None or status.error is not None:
+        return status
+    if (failure.generation, failure.replay) != (status.generation, status.replay):
         return status
     ended = FailureStatus(failure.cause.kind, f"its query ended: {failure.cause.message}")
     return dataclasses.replace(status, failure=ended, state=TaskState.FAILED if failure.given_up else status.state)

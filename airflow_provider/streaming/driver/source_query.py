@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import operator
 import shutil
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -14,7 +16,7 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.streaming.event_time import EVENT_MS
 from airflow_provider.streaming.planner.source_spec import SourceSpec
-from airflow_provider.streaming.steps import Filter
+from airflow_provider.streaming.steps import CompositeKey, Filter, Select, Selected, Step
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -35,6 +37,9 @@ _LARGE_READS: Final = {"kafka.max.poll.records": "10000", "kafka.max.partition.f
 sets with ``options(kafka=...)`` counts instead."""
 
 _POLL_S: Final = 0.01
+
+_PLACE: Final = "__place"
+"""Of an element in what ``explode`` takes apart; null where there is none."""
 
 OnBatch = Callable[["SourceQuery", "DataFrame"], Mapping[int, int | None]]
 """Takes a micro-batch; returns by partition the offset of the next input record, to wait for; None for the first."""
@@ -192,8 +197,9 @@ def rows_of_source(raw: DataFrame, source: SourceSpec) -> DataFrame:
     """The plan from Kafka's records to the active step's rows: narrow steps only.
 
     Every record comes out, a filtered or corrupt one too, marked as such: the active step counts what is dropped, and
-    the source's position moves on past it. One Spark task reads the partitions one after the other, because each
-    Spark task costs more than a small micro-batch's work.
+    the source's position moves on past it. Where a step makes several rows of one record, they come one after the other
+    in the order of the elements; where it makes nothing of it, one row comes, marked. One Spark task reads the
+    partitions one after the other, because each Spark task costs more than a small micro-batch's work.
 
     Where the worker decodes, the records come out as they are.
     """
@@ -225,29 +231,94 @@ def rows_of_source(raw: DataFrame, source: SourceSpec) -> DataFrame:
             .drop(corrupt)
         )
     rows = rows.withColumn("__filtered", F.lit(None).cast("int"))
+    own = ("_source", *carried, "__corrupt", "__filtered")
     number = 0
     for step in source.steps:
-        if isinstance(step, Filter):
-            condition = F.expr(step.condition) if isinstance(step.condition, str) else step.condition
-            dropped = ~F.coalesce(condition, F.lit(False)) & F.col("__corrupt").isNull()
-            mark = F.when(F.col("__filtered").isNull() & dropped, F.lit(number))
-            rows = rows.withColumn("__filtered", F.coalesce(F.col("__filtered"), mark))
-            number += 1
-        else:
-            expression = F.expr(step.expression) if isinstance(step.expression, str) else step.expression
-            rows = rows.withColumn(step.name, expression)
+        rows = _after(rows, step, own, number)
+        number += isinstance(step, (Filter, Select)) and step.name is not None
     return rows.select(
         F.col("_source.partition").alias("__partition"),
         F.col("_source.offset").alias("__offset"),
         F.col("_source.key").alias("__source_key"),
         "__filtered",
         "__corrupt",
-        _key(rows, source.key_name).alias("__key"),
+        (F.col("_source.key") if source.from_stage else _key(rows, source.key_name)).alias("__key"),
         *([] if source.event_time is None else [_event_ms(rows, source.event_time.column).alias(EVENT_MS)]),
         *carried,
         # Under the names that the operation has for them, also for a field of a struct.
         *[F.col(name).alias(name) for name in source.columns],
     ).coalesce(1)
+
+
+def _after(rows: DataFrame, step: Step, own: Sequence[str], number: int) -> DataFrame:
+    """The rows after one step.
+
+    Args:
+        rows: before it.
+        step: what is done.
+        own: the columns that no step touches.
+        number: with which a row is marked that the step drops; its name's place in `steps.drop_names`.
+    """
+    from pyspark.sql import functions as F
+
+    if isinstance(step, Select):
+        return _selected(rows, step, own, number)
+    if isinstance(step, CompositeKey):
+        return rows.withColumn(step.name, _composite(rows, step.columns))
+    if isinstance(step, Filter):
+        condition = F.expr(step.condition) if isinstance(step.condition, str) else step.condition
+        return _marked(rows, ~F.coalesce(condition, F.lit(False)), number)
+    expression = F.expr(step.expression) if isinstance(step.expression, str) else step.expression
+    return rows.withColumn(step.name, expression)
+
+
+def _marked(rows: DataFrame, dropped: Column, number: int) -> DataFrame:
+    """The rows, each with the number of the first step that drops it; a corrupt one is dropped by none."""
+    from pyspark.sql import functions as F
+
+    mark = F.when(F.col("__filtered").isNull() & dropped & F.col("__corrupt").isNull(), F.lit(number))
+    return rows.withColumn("__filtered", F.coalesce(F.col("__filtered"), mark))
+
+
+def _selected(rows: DataFrame, step: Select, own: Sequence[str], number: int) -> DataFrame:
+    """Other columns. ``explode`` is made ``posexplode_outer``, so that a row without elements leaves one, too."""
+    from pyspark.sql import functions as F
+
+    columns = [F.col(name) for name in own]
+    for selected in step.columns:
+        if not selected.names:
+            columns += [F.col(_quoted(name)) for name in rows.columns if name not in own]
+        elif selected.generator is None:
+            columns.append(F.expr(selected.expression).alias(selected.names[0]))
+        else:
+            columns.append(_generated(selected))
+    after = rows.select(*columns)
+    return after if step.name is None else _marked(after, F.col(_PLACE).isNull(), number).drop(_PLACE)
+
+
+def _generated(selected: Selected) -> Column:
+    """A row for each element. Of a row that is dropped or corrupt already, one, whatever its elements."""
+    from pyspark.sql import functions as F
+
+    elements = f"CASE WHEN __filtered IS NULL AND __corrupt IS NULL THEN {selected.expression} END"
+    if selected.generator == "explode":
+        return F.expr(f"posexplode_outer({elements})").alias(_PLACE, *selected.names)
+    return F.expr(f"explode_outer({elements})").alias(*selected.names)
+
+
+def _composite(rows: DataFrame, names: Sequence[str]) -> Column:
+    """The JSON array of some columns' texts; null where one is null, or is no text in UTF-8."""
+    from pyspark.sql import functions as F
+
+    # Each by the rules of a key of one column. What is no UTF-8 would become the same for different bytes.
+    texts = [F.try_validate_utf8(_key(rows, name).cast("string")) for name in names]
+    whole = functools.reduce(operator.and_, (text.isNotNull() for text in texts))
+    return F.when(whole, F.to_json(F.array(*texts)))
+
+
+def _quoted(name: str) -> str:
+    """A column's name that is not taken for a path in a struct."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _event_ms(rows: DataFrame, name: str) -> Column:
@@ -279,7 +350,8 @@ def _key(rows: DataFrame, name: str) -> Column:
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
-    kind, key = rows.select(name).schema[0].dataType, F.col(name)
+    column = F.col(_quoted(name)) if name in rows.columns else F.col(name)
+    kind, key = rows.select(column).schema[0].dataType, column
     if isinstance(kind, (T.ArrayType, T.MapType, T.StructType, T.VariantType)):
         raise ConfigurationError(
             f"group_by() names the column {name!r} of type {kind.simpleString()}, which has no text of its own: group "

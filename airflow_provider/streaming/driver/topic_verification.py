@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Final
 
 from airflow_provider.errors import TopicMissingError
-from airflow_provider.kafka.names import changelog_topic
 from airflow_provider.kafka.source_topic import check_partitions, missing_source, source_spec
 from airflow_provider.kafka.topic_admin import TopicAdmin
-from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec, control_specs
+from airflow_provider.kafka.topic_spec import TopicSpec, control_specs
 from airflow_provider.streaming.driver.topic_watch import TopicWatch
 from airflow_provider.streaming.job import StatefulJob
+from airflow_provider.streaming.planner.stage_plan import StagePlan
+from airflow_provider.streaming.planner.stage_plans import stage_plans
+from airflow_provider.streaming.planner.stage_topics import (
+    changelog_of,
+    internal_specs,
+    partitions_read,
+    source_topics,
+)
 from airflow_provider.streaming.planner.topic_facts import TopicFacts
 
 __all__ = ["verify_topics"]
@@ -19,13 +27,16 @@ __all__ = ["verify_topics"]
 _AGAIN_S: Final = 2.0
 
 
-def verify_topics(job: StatefulJob, admin: TopicAdmin, interval_s: float) -> tuple[TopicFacts, TopicWatch]:
+def verify_topics(
+    job: StatefulJob, admin: TopicAdmin, interval_s: float, plans: Sequence[StagePlan] | None = None
+) -> tuple[TopicFacts, TopicWatch]:
     """Refuse to start rather than run lossy.
 
     Args:
         job: complete.
         admin: of the cluster.
         interval_s: how often the watch is to look again, in seconds.
+        plans: its stages, where they are known already.
 
     Returns:
         What the job's plan depends on, and a watch over the topics, not yet started.
@@ -34,32 +45,44 @@ def verify_topics(job: StatefulJob, admin: TopicAdmin, interval_s: float) -> tup
         TopicError: a topic is missing, or is not as the job needs it.
         BrokerUnreachableError: no broker answered.
     """
+    plans = stage_plans(job) if plans is None else plans
     try:
-        return _verified(job, admin, interval_s)
+        return _verified(job, plans, admin, interval_s)
     except TopicMissingError:
         # A broker that has just started may not know every topic yet: only what is found twice is true.
         time.sleep(_AGAIN_S)
-        return _verified(job, admin, interval_s)
+        return _verified(job, plans, admin, interval_s)
 
 
-def _verified(job: StatefulJob, admin: TopicAdmin, interval_s: float) -> tuple[TopicFacts, TopicWatch]:
-    source_topic = str(job.source_topic)
-    kept = admin.describe(changelog_topic(job.application_id, job.store))
-    partitions = admin.partitions(source_topic, missing_source(None if kept is None else kept.partitions))
-    check_partitions(source_topic, partitions, {} if kept is None else {kept.name: kept.partitions})
-    changelog = changelog_spec(job.application_id, job.store, partitions, windowed=job.window is not None)
-    source = source_spec(source_topic, partitions)
+def _verified(
+    job: StatefulJob, plans: Sequence[StagePlan], admin: TopicAdmin, interval_s: float
+) -> tuple[TopicFacts, TopicWatch]:
+    application_id = job.application_id
+    of_sources = {topic: _partitions(application_id, plans, admin, topic) for topic in source_topics(plans)}
+    partitions = partitions_read(plans, of_sources)
+    sources = [source_spec(topic, number) for topic, number in of_sources.items()]
+    internal = internal_specs(application_id, plans, of_sources)
+    known = {spec.name for spec in internal}
+    outputs = dict.fromkeys([*(plan.output_topic for plan in plans), job.error_policy.topic])
     written = [
-        TopicSpec(name=name, partitions=None, required=frozenset())
-        for name in (job.sink_topic, job.error_policy.topic)
-        if name
+        TopicSpec(name=name, partitions=None, required=frozenset()) for name in outputs if name and name not in known
     ]
-    specs = [source, changelog, *written, *control_specs(job.application_id)]
-    watch = TopicWatch(admin, specs, interval_s, changelogs=[changelog.name])
+    changelogs = [changelog_of(application_id, plan) for plan in plans]
+    specs = [*sources, *internal, *written, *control_specs(application_id)]
+    watch = TopicWatch(admin, specs, interval_s, changelogs=changelogs)
     facts = TopicFacts(
-        source_partitions=partitions,
-        delete_retention_ms=watch.found[changelog.name].delete_retention_ms,
+        partitions=partitions,
+        delete_retention_ms={name: watch.found[name].delete_retention_ms for name in changelogs},
         topic_ids=watch.ids,
-        max_message_bytes={spec.name: watch.found[spec.name].max_message_bytes for spec in (changelog, *written)},
+        max_message_bytes={spec.name: watch.found[spec.name].max_message_bytes for spec in (*internal, *written)},
     )
     return facts, watch
+
+
+def _partitions(application_id: str, plans: Sequence[StagePlan], admin: TopicAdmin, topic: str) -> int:
+    """Of a source, which has to have as many as the changelogs of the stages that read it."""
+    changelogs = [changelog_of(application_id, plan) for plan in plans if plan.source_topic == topic]
+    kept = {name: found.partitions for name in changelogs if (found := admin.describe(name)) is not None}
+    partitions = admin.partitions(topic, missing_source(next(iter(kept.values()), None)))
+    check_partitions(topic, partitions, kept)
+    return partitions

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from airflow_provider.streaming.operations.aggregate_function import Function
 from airflow_provider.streaming.operations.function_error import FunctionError
 from airflow_provider.streaming.operations.json_rows import json_rows
 from airflow_provider.streaming.operations.operation import Changes
+from airflow_provider.streaming.operations.partial_rows import PartialRows
 from airflow_provider.streaming.operations.python_values import python_values
 from airflow_provider.streaming.operations.row_codec import Column
 from airflow_provider.streaming.operations.state_rows import StateRows
@@ -120,16 +122,62 @@ class Aggregation:
                 ignorenulls=aggregate.ignorenulls,
             )
 
-    def _state_rows(self, schema: pa.Schema) -> StateRows:
+    def state_rows(self, schema: pa.Schema) -> StateRows:
+        """How its state lies in the store.
+
+        Args:
+            schema: of the rows that `group` gets, with `columns` at least.
+        """
         kept = tuple(self._kept(schema))
         return StateRows.fresh(kept) if self.stored is None else StateRows.of(self.stored, kept)
 
     def group(self, key_name: str, rows: pa.Table) -> GroupedAggregation:
         """See `Operation.group`."""
         accumulators = self._accumulators(rows.schema)
+        return self._grouped(key_name, rows, rows.schema, accumulators, accumulators)
+
+    def group_parts(
+        self, key_name: str, rows: pa.Table, schema: pa.Schema, parts: tuple[Accumulator, ...]
+    ) -> GroupedAggregation:
+        """Group rows that are aggregates of parts themselves.
+
+        Args:
+            key_name: the key column's name, for the output.
+            rows: as of `group`, with a column for each accumulator instead of `columns`.
+            schema: of the rows that were aggregated in parts.
+            parts: by accumulator, how the values of its column are made one.
+        """
+        return self._grouped(key_name, rows, schema, self._accumulators(schema), parts)
+
+    def partial_rows(self, schema: pa.Schema) -> PartialRows:
+        """How its accumulators go to another stage.
+
+        Args:
+            schema: of the rows that `group` gets, with `columns` at least.
+        """
+        return PartialRows(tuple(self._kept(schema)), self._accumulators(schema))
+
+    def _grouped(
+        self,
+        key_name: str,
+        rows: pa.Table,
+        schema: pa.Schema,
+        kept: tuple[Accumulator, ...],
+        accumulators: tuple[Accumulator, ...],
+    ) -> GroupedAggregation:
+        """Group rows.
+
+        Args:
+            key_name: the key column's name, for the output.
+            rows: of the batch.
+            schema: of the rows that the aggregates are of.
+            kept: the accumulators as they are kept.
+            accumulators: how each is made of the rows.
+        """
         # One column may be read as several kinds: its mean adds doubles, its sum integers.
         inputs = {a.input: as_kind(rows.column(a.column), a) for a in accumulators if a.column is not None}
-        bounds = tuple(SumBound.of(at, a, inputs[a.input]) for at, a in enumerate(accumulators) if has_bound(a))
+        pairs = enumerate(zip(kept, accumulators, strict=True))
+        bounds = tuple(SumBound.of(at, a, inputs[a.input]) for at, (of, a) in pairs if has_bound(of))
         table = pa.table({"__key": rows.column("__key"), **inputs})
         grouped = table.group_by("__key", use_threads=False).aggregate([arrow_aggregation(a) for a in accumulators])
         # In the order of the store's keys: its reads and its memtable's inserts go through the blocks once.
@@ -143,8 +191,8 @@ class Aggregation:
             to_column(with_nan(result, keys, table, a) if a.greatest_double else result, a.kind)
             for result, a in zip(results, accumulators, strict=True)
         ]
-        state_rows = self._state_rows(rows.schema)
-        return GroupedAggregation(self, key_name, keys, accumulators, new, state_rows, rows, bounds)
+        again = partial(self._grouped, key_name, schema=schema, kept=kept, accumulators=accumulators)
+        return GroupedAggregation(self, key_name, keys, kept, new, schema, rows, bounds, again)
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
         """See `Operation.decode_states`: the results by name, with the types that rows have in Python."""
@@ -159,7 +207,7 @@ class Aggregation:
             states: as in `decode_states`.
             schema: as in `decode_states`.
         """
-        columns = [column for _, column in self._state_rows(schema).decode(states)]
+        columns = [column for _, column in self.state_rows(schema).decode(states)]
         return _results(self.aggregates, self._accumulators(schema), columns)
 
     def output(
@@ -228,17 +276,18 @@ class GroupedAggregation:
         keys: pa.Array,
         accumulators: tuple[Accumulator, ...],
         new: list[Column],
-        state_rows: StateRows,
+        schema: pa.Schema,
         rows: pa.Table,
         bounds: tuple[SumBound, ...],
+        again: Callable[[pa.Table], GroupedAggregation],
     ) -> None:
         self._operation = operation
         self._key_name = key_name
         self._keys = keys
         self._accumulators = accumulators
         self._new = new
-        self._state_rows = state_rows
-        self._rows_in, self._bounds = rows, bounds
+        self._schema = schema
+        self._rows_in, self._bounds, self._again = rows, bounds, again
         self.keys: list[bytes] = keys.to_pylist()
 
     def apply(self, old: Sequence[bytes | None], tolerant: bool = False) -> Changes:
@@ -247,7 +296,9 @@ class GroupedAggregation:
         if failed:
             if not tolerant:
                 raise failed[0]
-            return self._without(failed, dict(zip(self.keys, old, strict=True)))
+            of_key = dict(zip(self.keys, old, strict=True))
+            # A row that counts in several windows may have made room in one of them for what now has none.
+            return self._without(failed, lambda left: left.apply([of_key[key] for key in left.keys], tolerant=True))
         state = list(zip(self.keys, rows, strict=True))
         return Changes(state, self._operation.output(self._key_name, self.keys, self._keys, results))
 
@@ -260,7 +311,8 @@ class GroupedAggregation:
             olds: the keys' state, as in `apply`; more than one where states become one. They must keep no first and
                 last then: which row came first is not kept.
         """
-        stored, *others = (self._state_rows.decode(old) for old in olds)
+        state_rows = self._operation.state_rows(self._schema)
+        stored, *others = (state_rows.decode(old) for old in olds)
         for other in others:
             stored = [
                 (existed | more, merge(accumulator, more, after, before))
@@ -275,17 +327,33 @@ class GroupedAggregation:
             for accumulator, (existed, before), now in zip(self._accumulators, stored, self._new, strict=True)
         ]
         results = _results(self._operation.aggregates, self._accumulators, merged)
-        return self._state_rows.encode(merged), results, []
+        return state_rows.encode(merged), results, []
 
-    def _without(self, failed: list[FunctionError], old: dict[bytes, bytes | None]) -> Changes:
+    def partial(self, tolerant: bool = False) -> Changes:
+        """What the batch alone comes to, as output for the stage that merges it (`operations.partial_rows`).
+
+        Args:
+            tolerant: leave out the rows that have no room in a sum, instead of raising.
+
+        Raises:
+            FunctionError: a row has no room, and `tolerant` is false.
+        """
+        if self._bounds:
+            none = [column for _, column in self._operation.state_rows(self._schema).decode([None] * len(self.keys))]
+            if failed := overflows(self._bounds, self.keys, self._rows_in, none):
+                if not tolerant:
+                    raise failed[0]
+                return self._without(failed, lambda left: left.partial(tolerant=True))
+        values = self._operation.partial_rows(self._schema).encode(self._new)
+        return Changes([], list(zip(self.keys, values, strict=True)))
+
+    def _without(self, failed: list[FunctionError], changes: Callable[[GroupedAggregation], Changes]) -> Changes:
         """The same without some rows: what is left has room."""
         bad = pa.array([failure.offset for failure in failed], pa.int64())
         left = self._rows_in.filter(pc.invert(pc.is_in(self._rows_in.column("__offset"), value_set=bad)))
         if left.num_rows == 0:
             return Changes([], [], failed)
-        grouped = self._operation.group(self._key_name, left)
-        # A row that counts in several windows may have made room in one of them for what now has none.
-        rest = grouped.apply([old[key] for key in grouped.keys], tolerant=True)
+        rest = changes(self._again(left))
         every = sorted([*failed, *rest.failed], key=lambda error: error.offset)
         return dataclasses.replace(rest, failed=every)
 

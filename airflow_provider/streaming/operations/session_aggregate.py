@@ -20,7 +20,7 @@ from airflow_provider.streaming.operations.json_rows import json_rows
 from airflow_provider.streaming.operations.operation import Changes
 from airflow_provider.streaming.operations.python_values import python_values
 from airflow_provider.streaming.operations.stream_time import StreamTime, watermarks
-from airflow_provider.streaming.operations.timed_rows import StoreRange, TimedRows
+from airflow_provider.streaming.operations.timed_rows import StoreRange, TimedRows, late_records
 from airflow_provider.streaming.operations.window_rows import bounds_column, groups_of, output_keys, window_column
 from airflow_provider.streaming.operations.windowed_aggregate import WINDOW, Emit
 from airflow_provider.streaming.windows import SessionWindow
@@ -106,9 +106,10 @@ class SessionAggregation(Aggregation):
         seen = pa.scalar(before.stream_time_ms, pa.int64())
         rows = rows.append_column(_SEEN_MS, pa.repeat(seen, rows.num_rows))
         open_ = event_ms + self.windows.gap_ms > marks
-        late = rows.num_rows - int(open_.sum())
-        if late:
-            rows = rows.filter(pa.array(open_))
+        late = 0
+        if not open_.all():
+            in_time = rows.filter(pa.array(open_))
+            late, rows = late_records(rows, in_time), in_time
         return TimedRows(rows=rows, late=late, before=before, after=after)
 
     def groups(self, keys: Sequence[bytes]) -> list[bytes]:

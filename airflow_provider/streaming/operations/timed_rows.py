@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+import numpy as np
+
 from airflow_provider.state.time_segments import TimeSegments
 from airflow_provider.streaming.operations.operation import Changes
 from airflow_provider.streaming.operations.stream_time import StreamTime
@@ -13,7 +15,7 @@ from airflow_provider.streaming.operations.stream_time import StreamTime
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["RangeReader", "StoreRange", "TimedOperation", "TimedRows"]
+__all__ = ["RangeReader", "StoreRange", "TimedOperation", "TimedRows", "late_records"]
 
 StoreRange = Callable[[bytes, bytes], Iterator[tuple[bytes, bytes]]]
 """The keys and values of the store from one key (included) to another (excluded)."""
@@ -34,6 +36,17 @@ class TimedRows:
     late: int
     before: StreamTime
     after: StreamTime
+
+
+def late_records(rows: pa.Table, in_time: pa.Table) -> int:
+    """How many records came too late: those of which no row is left.
+
+    Args:
+        rows: with ``__offset``; a record may have several.
+        in_time: those among them that came in time.
+    """
+    all_, left = (len(np.unique(table.column("__offset").to_numpy())) for table in (rows, in_time))
+    return all_ - left
 
 
 @runtime_checkable

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final, Literal
 
-import numpy as np
 import pyarrow as pa
 
 from airflow_provider.changelog.signature import StoreSignature
@@ -20,7 +19,7 @@ from airflow_provider.streaming.operations.json_rows import json_rows
 from airflow_provider.streaming.operations.operation import Changes
 from airflow_provider.streaming.operations.python_values import python_values
 from airflow_provider.streaming.operations.stream_time import StreamTime, watermarks
-from airflow_provider.streaming.operations.timed_rows import StoreRange, TimedRows
+from airflow_provider.streaming.operations.timed_rows import StoreRange, TimedRows, late_records
 from airflow_provider.streaming.operations.window_rows import (
     groups_of,
     output_keys,
@@ -79,8 +78,9 @@ class WindowedAggregation(Aggregation):
         late = 0
         if not open_.all():
             at, starts = at[open_], starts[open_]
-            late = rows.num_rows - len(np.unique(at))
-        if len(at) != rows.num_rows or late:
+            in_time = rows.take(pa.array(at))
+            late, rows = late_records(rows, in_time), in_time
+        elif len(at) != rows.num_rows:
             rows = rows.take(pa.array(at))
         keys = with_time(starts, rows.column("__key").combine_chunks())
         rows = rows.set_column(rows.schema.get_field_index("__key"), "__key", keys)

@@ -3,23 +3,68 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
 
 import pyarrow as pa
 
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.operations.json_decoder import JsonDecoder
+from airflow_provider.streaming.operations.json_type import json_schema
+from airflow_provider.streaming.operations.merge_aggregation import MergeAggregation
 from airflow_provider.streaming.operations.misread_values import MisreadValues
 from airflow_provider.streaming.operations.operation import Operation
-from airflow_provider.streaming.planner.job_spec import InputSpec, JobSpec, StoreSpec
+from airflow_provider.streaming.operations.partial_rows import PartialRows
+from airflow_provider.streaming.operations.schema_misfit import SchemaMisfit
 from airflow_provider.streaming.planner.row_types import RowTypes
 from airflow_provider.streaming.planner.source_spec import SourceSpec
-from airflow_provider.streaming.planner.time_plan import operation_in_time
+from airflow_provider.streaming.planner.stage_plan import StagePlan
+from airflow_provider.streaming.planner.stage_plans import stage_plans
+from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec, stage_of
+from airflow_provider.streaming.planner.stage_topics import changelog_of
 from airflow_provider.streaming.planner.topic_facts import TopicFacts
-from airflow_provider.streaming.steps import Filter
+from airflow_provider.streaming.steps import Step, drop_names
 
-__all__ = ["CompiledJob", "compile_job"]
+__all__ = ["CompiledJob", "CompiledStage", "compile_job"]
+
+_NO_STORE: Final = "commits"
+"""Name of the store that holds nothing but the position of a task without state."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompiledStage:
+    """All that follows from a stage and its topics.
+
+    Args:
+        number: of the stage.
+        name: for people.
+        num_tasks: how many tasks it has.
+        source: how the driver reads its source.
+        spec: what the workers do with its rows.
+        key_type: of the key before it became text, where an earlier stage writes the source; None where that is found
+            out of the source itself, and while it is not known.
+    """
+
+    number: int
+    name: str
+    num_tasks: int
+    source: SourceSpec
+    spec: StageSpec
+    key_type: pa.DataType | None = None
+
+    @property
+    def tasks(self) -> tuple[TaskId, ...]:
+        """Its tasks, in order."""
+        return tuple(TaskId(self.number, partition) for partition in range(self.num_tasks))
+
+    @property
+    def signed(self) -> bool:
+        """Whether it is known what its state means, for which the types of its columns have to be."""
+        return self.spec.store.signature is not None
 
 
 @dataclass(frozen=True)
@@ -27,37 +72,57 @@ class CompiledJob:
     """All that follows from a job and its topics.
 
     Args:
-        num_tasks: how many tasks the job has.
-        source: how the driver reads the source.
-        spec: what the workers do with its rows.
+        application_id: the application.
+        stages: in the order of their numbers.
     """
 
-    num_tasks: int
-    source: SourceSpec
-    spec: JobSpec
+    application_id: str
+    stages: tuple[CompiledStage, ...]
 
-    def with_types(self, types: RowTypes) -> CompiledJob:
-        """The same, signed: from now on the workers know what the state means that they write.
+    @property
+    def tasks(self) -> tuple[TaskId, ...]:
+        """Of all stages, in order."""
+        return tuple(task for stage in self.stages for task in stage.tasks)
+
+    @cached_property
+    def specs(self) -> Mapping[int, StageSpec]:
+        """By stage, what the workers do."""
+        return {stage.number: stage.spec for stage in self.stages}
+
+    def stage(self, number: int) -> CompiledStage:
+        """One of its stages.
+
+        Raises:
+            ConfigurationError: there is no such stage.
+        """
+        return stage_of(self.application_id, {stage.number: stage for stage in self.stages}, number)
+
+    def with_types(self, types: RowTypes, number: int = 0) -> CompiledJob:
+        """The same, with a stage signed: from now on the workers know what the state means that they write.
+
+        Stages that read what it writes learn of the types too.
 
         Args:
             types: of the rows that reach the workers.
+            number: of the stage.
 
         Raises:
             ConfigurationError: the operation cannot keep a column's type, or the rows lack a column that it names.
         """
-        lacking = [name for name in self.spec.operation.columns if name not in types.columns.names]
-        if lacking:
-            raise ConfigurationError(
-                f"The operation of job {self.spec.application_id!r} names {', '.join(map(repr, lacking))}, and its "
-                f"rows have {', '.join(map(repr, types.columns.names))}: give a part of a column a name of its own "
-                "with with_column()."
-            )
-        signature = self.spec.operation.signature(self.source.key_name, types.key, types.columns)
-        store = dataclasses.replace(self.spec.store, signature=signature)
-        return dataclasses.replace(self, spec=dataclasses.replace(self.spec, store=store))
+        stage = _signed(self.stage(number), types)
+        job = self.replaced(stage)
+        for later in job.stages:
+            if later.source.from_stage and later.source.topic == stage.spec.sink_topic:
+                job = _fed(job, later, stage.spec.operation, types)
+        return job
+
+    def replaced(self, changed: CompiledStage) -> CompiledJob:
+        """The same, with another version of one of its stages."""
+        stages = tuple(changed if stage.number == changed.number else stage for stage in self.stages)
+        return CompiledJob(self.application_id, stages)
 
 
-def compile_job(job: StatefulJob, topics: TopicFacts) -> CompiledJob:
+def compile_job(job: StatefulJob, topics: TopicFacts, plans: Sequence[StagePlan] | None = None) -> CompiledJob:
     """What the driver and the workers have to do for a job.
 
     Where Spark decodes the values, it has the types of the columns, too: give them to `CompiledJob.with_types` then.
@@ -65,81 +130,149 @@ def compile_job(job: StatefulJob, topics: TopicFacts) -> CompiledJob:
     Args:
         job: as the user wrote it.
         topics: what was found out about its topics.
+        plans: its stages, where they are known already.
 
     Raises:
         ConfigurationError: a part of the job is missing, or names a column that there is not.
     """
-    job.checked()
-    assert job.source_topic is not None
-    assert job.key is not None
-    operation = operation_in_time(job)
-    decoder = _decoder(job, job.key, operation)
+    plans = stage_plans(job) if plans is None else plans
+    compiled = CompiledJob(job.application_id, tuple(_compiled(job, plan, topics) for plan in plans))
+    for stage in compiled.stages:
+        decoder = stage.spec.input.decoder
+        # What reads an earlier stage is signed with that.
+        if isinstance(decoder, JsonDecoder) and not stage.source.from_stage:
+            columns = columns_of(decoder)
+            compiled = compiled.with_types(RowTypes(columns.field(stage.source.key_name).type, columns), stage.number)
+    return compiled
+
+
+def columns_of(decoder: JsonDecoder) -> pa.Schema:
+    """The types of the columns that a decoder makes."""
+    return pa.table(decoder.decode(pa.chunked_array([], pa.binary())).columns).schema
+
+
+def _compiled(job: StatefulJob, plan: StagePlan, topics: TopicFacts) -> CompiledStage:
+    decoder = None if plan.internal else _decoder(plan)
     source = SourceSpec(
         application_id=job.application_id,
-        topic=job.source_topic,
-        schema=job.schema,
-        steps=job.steps,
-        key_name=job.key,
-        columns=operation.columns,
+        topic=plan.source_topic,
+        schema=plan.schema,
+        steps=plan.steps,
+        key_name=plan.key,
+        columns=plan.operation.columns,
         decoded_by_worker=decoder is not None,
         keeps_records=job.error_policy.topic is not None,
         max_offsets_per_trigger=job.max_offsets_per_trigger,
         kafka_options=job.kafka_options,
         goes_on_after_loss=job.data_loss == "continue",
-        event_time=job.event_time,
+        from_stage=plan.internal,
+        event_time=plan.event_time,
     )
-    filters = tuple(step.name for step in job.steps if isinstance(step, Filter))
     rocksdb = dataclasses.replace(
         job.rocksdb,
         bulk_write_buffer_bytes=job.restore.write_buffer_bytes,
         bulk_max_write_buffers=job.restore.max_write_buffers,
     )
-    spec = JobSpec(
+    partitions, changelog = topics.partitions[plan.source_topic], changelog_of(job.application_id, plan)
+    spec = StageSpec(
         application_id=job.application_id,
         input=InputSpec(
-            topic=job.source_topic,
-            key_name=job.key,
-            filters=filters,
+            topic=plan.source_topic,
+            key_name=plan.key,
+            filters=drop_names(plan.steps),
             decoder=decoder,
-            json=job.schema is not None,
-            misread=MisreadValues.of(job.schema),
-            event_time=job.event_time,
-            num_partitions=topics.source_partitions if _is_checked(job, topics) else None,
+            from_stage=plan.internal,
+            json=plan.schema is not None,
+            misread=MisreadValues.of(plan.schema),
+            misfit=SchemaMisfit(plan.schema),
+            event_time=plan.event_time,
+            num_partitions=partitions if partitions > 1 and _needs_groups_together(plan) else None,
         ),
-        operation=operation,
-        store=StoreSpec(name=job.store, rocksdb=rocksdb, delete_retention_ms=topics.delete_retention_ms),
-        sink_topic=job.sink_topic,
+        operation=plan.operation,
+        store=StoreSpec(
+            name=plan.store or _NO_STORE,
+            changelog=changelog,
+            rocksdb=rocksdb,
+            delete_retention_ms=topics.delete_retention_ms[changelog],
+        ),
+        sink_topic=plan.output_topic,
         transaction_timeout_ms=job.transaction_timeout_ms,
         error_policy=job.error_policy,
         certify_interval_s=job.certify_interval_s,
-        snapshots=job.snapshot_settings,
+        keeps_state=plan.store is not None,
+        # There is nothing in such a store that a snapshot would bring sooner.
+        snapshots=None if plan.store is None else job.snapshot_settings,
         restore=job.restore,
         topic_ids=topics.topic_ids,
         max_message_bytes=topics.max_message_bytes,
     )
-    compiled = CompiledJob(topics.source_partitions, source, spec)
-    return compiled if decoder is None else compiled.with_types(_types(decoder, job.key))
+    return CompiledStage(number=plan.number, name=plan.name, num_tasks=partitions, source=source, spec=spec)
 
 
-def _is_checked(job: StatefulJob, topics: TopicFacts) -> bool:
-    return topics.source_partitions > 1 and not job.trust_partitioning
+def _needs_groups_together(plan: StagePlan) -> bool:
+    """Whether it has to be checked that all records of a group are in one partition."""
+    return plan.store is not None and not plan.internal and not plan.trust_partitioning
 
 
-def _types(decoder: JsonDecoder, key: str) -> RowTypes:
-    schema = pa.table(decoder.decode(pa.chunked_array([], pa.binary())).columns).schema
-    return RowTypes(schema.field(key).type, schema)
+def _fed(job: CompiledJob, stage: CompiledStage, earlier: Operation, types: RowTypes) -> CompiledJob:
+    """With a stage that knows of which types the records are that an earlier one writes."""
+    columns = pa.schema([types.columns.field(name) for name in earlier.columns])
+    operation = stage.spec.operation
+    if isinstance(operation, MergeAggregation):
+        merging = operation.of_rows(columns)
+        fed = _decoded_by_worker(stage, merging, merging.partial_rows)
+        return job.replaced(fed).with_types(RowTypes(types.key, columns), stage.number)
+    schema = stage.source.schema or json_schema(columns)
+    decoder = _json_decoder(schema, stage.source.steps, operation)
+    if decoder is not None:
+        fed = _decoded_by_worker(stage, operation, decoder)
+        return job.replaced(fed).with_types(RowTypes(types.key, columns_of(decoder)), stage.number)
+    source = dataclasses.replace(stage.source, schema=schema)
+    input_ = dataclasses.replace(
+        stage.spec.input, json=True, misread=MisreadValues.of(schema), misfit=SchemaMisfit(schema)
+    )
+    spec = dataclasses.replace(stage.spec, input=input_)
+    return job.replaced(dataclasses.replace(stage, source=source, spec=spec, key_type=types.key))
 
 
-def _decoder(job: StatefulJob, key: str, operation: Operation) -> JsonDecoder | None:
+def _signed(stage: CompiledStage, types: RowTypes) -> CompiledStage:
+    spec, operation = stage.spec, stage.spec.operation
+    lacking = [name for name in operation.columns if name not in types.columns.names]
+    if lacking:
+        raise ConfigurationError(
+            f"The operation of job {spec.application_id!r} names {', '.join(map(repr, lacking))}, and its "
+            f"rows have {', '.join(map(repr, types.columns.names))}: give a part of a column a name of its own "
+            "with with_column()."
+        )
+    signature = operation.signature(stage.source.key_name, types.key, types.columns)
+    store = dataclasses.replace(spec.store, signature=signature)
+    return dataclasses.replace(stage, spec=dataclasses.replace(spec, store=store))
+
+
+def _decoded_by_worker(stage: CompiledStage, operation: Operation, decoder: JsonDecoder | PartialRows) -> CompiledStage:
+    input_ = dataclasses.replace(stage.spec.input, decoder=decoder, json=isinstance(decoder, JsonDecoder))
+    return dataclasses.replace(
+        stage,
+        source=dataclasses.replace(stage.source, decoded_by_worker=True),
+        spec=dataclasses.replace(stage.spec, input=input_, operation=operation),
+    )
+
+
+def _decoder(plan: StagePlan) -> JsonDecoder | None:
     """Decodes the values in the worker, when no step needs them in Spark and their types are plain."""
-    if job.steps or job.schema is None:
-        return None
-    decoder = JsonDecoder.of(job.schema)
+    decoder = None if plan.schema is None else _json_decoder(plan.schema, plan.steps, plan.operation)
     if decoder is None:
         return None
     kinds = {field.name: field.kind for field in decoder.fields}
     # A double as a key is written by Spark's rules, which are its own.
-    plain_key = kinds.get(key, "DOUBLE") != "DOUBLE"
-    time = job.event_time
+    plain_key = kinds.get(plan.key, "DOUBLE") != "DOUBLE"
+    time = plan.event_time
     plain_time = time is None or time.of_record or kinds.get(time.column) == "BIGINT"
-    return decoder if plain_key and plain_time and set(operation.columns) <= set(kinds) else None
+    return decoder if plain_key and plain_time else None
+
+
+def _json_decoder(schema: str, steps: Sequence[Step], operation: Operation) -> JsonDecoder | None:
+    decoder = None if steps else JsonDecoder.of(schema)
+    if decoder is None or not set(operation.columns) <= {field.name for field in decoder.fields}:
+        return None
+    return decoder

@@ -27,6 +27,8 @@ class SourceSpec:
         event_time: of the rows; None where none is read.
         goes_on_after_loss: whether a task goes on without input that was deleted before it was read.
         kafka_options: further options of Spark's Kafka source.
+        from_stage: whether an earlier stage of the job writes the topic: the record's key is the group, and what was
+            processed is deleted.
     """
 
     application_id: str
@@ -40,6 +42,7 @@ class SourceSpec:
     max_offsets_per_trigger: int | None
     kafka_options: tuple[tuple[str, str], ...]
     goes_on_after_loss: bool = False
+    from_stage: bool = False
     event_time: EventTime | None = None
 
     @property

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from airflow_provider.streaming.job import StatefulJob
+from airflow_provider.streaming.event_time import EventTime
 from airflow_provider.streaming.operations.aggregate import Aggregation
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.session_aggregate import SessionAggregation
-from airflow_provider.streaming.operations.windowed_aggregate import WindowedAggregation
-from airflow_provider.streaming.windows import Window
+from airflow_provider.streaming.operations.windowed_aggregate import Emit, WindowedAggregation
+from airflow_provider.streaming.windows import SessionWindow, Window
 
 __all__ = ["operation_in_time"]
 
 
-def operation_in_time(job: StatefulJob) -> Operation:
-    """The operation of a job, with its windows where it has them.
+def operation_in_time(
+    operation: Operation, window: Window | SessionWindow | None, event_time: EventTime | None, emit: Emit
+) -> Operation:
+    """An operation, with its windows where it has them; `time_check.check_time` has found that they fit together.
 
     Args:
-        job: checked.
+        operation: as the user wrote it.
+        window: None for none.
+        event_time: of the rows; None where none is read.
+        emit: when it emits.
     """
-    assert job.operation is not None
-    if job.window is None:
-        return job.operation
-    assert isinstance(job.operation, Aggregation)
-    assert job.event_time is not None
-    aggregates, delay_ms = job.operation.aggregates, job.event_time.delay_ms
-    if isinstance(job.window, Window):
-        return WindowedAggregation(aggregates=aggregates, windows=job.window, delay_ms=delay_ms, emit=job.emit)
-    return SessionAggregation(aggregates=aggregates, windows=job.window, delay_ms=delay_ms, emit=job.emit)
+    if window is None:
+        return operation
+    assert isinstance(operation, Aggregation)
+    assert event_time is not None
+    aggregates, delay_ms = operation.aggregates, event_time.delay_ms
+    if isinstance(window, Window):
+        return WindowedAggregation(aggregates=aggregates, windows=window, delay_ms=delay_ms, emit=emit)
+    return SessionAggregation(aggregates=aggregates, windows=window, delay_ms=delay_ms, emit=emit)

@@ -13,13 +13,13 @@ class TopicFacts:
     """What was found out about a job's topics.
 
     Args:
-        source_partitions: number of partitions of the source: as many tasks has the job.
-        delete_retention_ms: the changelog's ``delete.retention.ms``: for how long it keeps tombstones.
-        topic_ids: by topic, its id in the cluster, of the source and the changelog at least; empty where there is none.
+        partitions: by topic that a stage reads, how many it has: as many tasks has the stage.
+        delete_retention_ms: by changelog, its ``delete.retention.ms``: for how long it keeps tombstones.
+        topic_ids: by topic, its id in the cluster, of sources and changelogs at least; empty where there is none.
         max_message_bytes: by topic that tasks write to, its ``max.message.bytes``.
     """
 
-    source_partitions: int
-    delete_retention_ms: int
+    partitions: Mapping[str, int]
+    delete_retention_ms: Mapping[str, int]
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     max_message_bytes: Mapping[str, int] = field(default_factory=dict)

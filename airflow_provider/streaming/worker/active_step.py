@@ -11,8 +11,8 @@ The order is the guarantee; the numbers are those of the protocol in ``docs/prot
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,10 +22,11 @@ from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.errors import ProcessError, RecordTooLargeError
 from airflow_provider.streaming.operations.function_error import FunctionError
 from airflow_provider.streaming.operations.operation import Changes
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.operations.timed_rows import TimedRows
 from airflow_provider.streaming.worker.batch_result import BatchResult
 from airflow_provider.streaming.worker.computation import TooLargeError, compute
 from airflow_provider.streaming.worker.failure import Failure
+from airflow_provider.streaming.worker.record_rows import count_records, filtered_records, without_records
 from airflow_provider.streaming.worker.row_validation import validate_rows, without_strays
 from airflow_provider.streaming.worker.task import Task
 from airflow_provider.streaming.worker.task_time import (
@@ -45,10 +46,10 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
 
     Args:
         task: RUNNING.
-        rows: in the order of the offsets, with the columns ``__offset``, ``__source_key``, ``__filtered`` (index of the
-            filter that drops the row, or null), ``__corrupt`` (why the value does not decode, or null), ``__key`` and
-            those of the operation; with event time ``__event_ms``, with a dead-letter topic ``__value`` and
-            ``__timestamp_ms`` too.
+        rows: in the order of the offsets, those of a record together, with the columns ``__offset``, ``__source_key``,
+            ``__filtered`` (index of the filter that drops the row, or null), ``__corrupt`` (why the value does not
+            decode, or null), ``__key`` and those of the operation; with event time ``__event_ms``, with a dead-letter
+            topic ``__value`` and ``__timestamp_ms`` too.
         group: gets the offsets.
 
     Raises:
@@ -56,7 +57,7 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
             the topic; nothing of the batch was written.
         FencedError: a newer owner exists; nothing was written.
     """
-    job = task.job
+    job, last = task.job, task.commit_record
     # 2. what the store stands for already changes nothing
     recorded = task.source_offset
     if recorded is not None:
@@ -64,54 +65,99 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
     if rows.num_rows == 0:
         return
     next_offset = int(rows.column("__offset")[-1].as_py()) + 1
-    kept, filtered = _without_filtered(job, rows)
-    check = task.partition_check
-    good, failures = validate_rows(
-        job.input.topic, task.partition, job.input.key_name, kept, keyed_by_group=check is not None
-    )
+    filtered = filtered_records(rows, job.input.filters)
+    kept = rows if rows.column("__filtered").null_count == rows.num_rows else _left(rows)
     policy = job.error_policy
-    if failures and not policy.tolerant:
-        raise failures[0].error
     # 3. read and compute
-    last, keys, old, changes = task.commit_record, list[bytes](), list[bytes | None](), Changes([], [])
-    while True:
-        placed = place_rows(task.operation, job.input.event_time, good, time_of_commit(last))
-        if placed.rows.num_rows == 0:
-            break
-        grouped = task.operation.group(job.input.key_name, placed.rows)
-        keys, old = list(grouped.keys), task.get_many(grouped.keys)
-        # A group that has state was found right when it got it.
-        strays = [] if check is None else check.strays(groups_of(task.operation, _new(keys, old)))
-        if check is None or not strays:
-            break
-        good, misplaced = without_strays(job.input.topic, task.partition, good, strays, check.partitioner)
-        if not policy.tolerant:
-            raise misplaced[0].error
-        failures += misplaced
-    if placed.rows.num_rows:
-        try:
-            changes = compute(job, task.operation, placed.rows, grouped, old)
-        except FunctionError as error:
-            raise _placed(task, error, good) from error
-        failures += [Failure.of(e.offset, _placed(task, e, good), e.__cause__ or e) for e in changes.failed]
-    changes = close_windows(task.operation, changes, placed, task.range, job.input.key_name)
+    done, failures = _computed(task, kept)
+    changes = close_windows(task.operation, done.changes, done.placed, task.range, job.input.key_name)
     # 4. and 5.
     task.write(
         BatchResult(
             changes=changes,
             source_offset=next_offset,
-            rows=rows.num_rows,
+            records=count_records(rows),
             filtered=filtered,
-            # One record may fail in several windows.
             failed=len({failure.offset for failure in failures}),
             dead_letters=() if policy.topic is None else _dead_letters(kept, failures, job.record_limit(policy.topic)),
-            late=placed.late,
-            digest_change=digest_changes(task.operation, keys, old, changes),
-            time=placed.after,
-            expired_before_ms=expired_before_ms(task.operation, placed.after, last, job.store.name),
+            late=done.placed.late,
+            digest_change=digest_changes(task.operation, done.keys, done.old, changes),
+            time=done.placed.after,
+            expired_before_ms=expired_before_ms(task.operation, done.placed.after, last, job.store.name),
         ),
         group,
     )
+
+
+def _left(rows: pa.Table) -> pa.Table:
+    return rows.filter(pc.is_null(rows.column("__filtered")))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Computed:
+    """What rows come to.
+
+    Args:
+        placed: the rows in time.
+        keys: those whose state was read.
+        old: their state before.
+        changes: that the rows make.
+    """
+
+    placed: TimedRows
+    keys: Sequence[bytes] = ()
+    old: Sequence[bytes | None] = ()
+    changes: Changes = field(default_factory=lambda: Changes([], []))
+
+
+def _computed(task: Task, rows: pa.Table) -> tuple[_Computed, list[Failure]]:
+    """What rows come to, and the records that cannot be processed.
+
+    A record is processed with all of its rows or with none: what is left out can be given to the job again. So it does
+    not move time either.
+
+    Raises:
+        RecordError: there is one, and the job's policy is to fail.
+    """
+    done, failures = _attempt(task, rows)
+    found = {failure.offset for failure in failures}
+    while failures and (task.job.input.event_time is not None or count_records(rows) < rows.num_rows):
+        done, more = _attempt(task, without_records(rows, found))
+        if not more:
+            break
+        failures += more
+        found |= {failure.offset for failure in more}
+    return done, sorted(failures, key=lambda failure: failure.offset)
+
+
+def _attempt(task: Task, rows: pa.Table) -> tuple[_Computed, list[Failure]]:
+    job, check = task.job, task.partition_check
+    tolerant = job.error_policy.tolerant
+    good, failures = validate_rows(
+        job.input.topic, task.partition, job.input.key_name, rows, keyed_by_group=check is not None
+    )
+    if failures and not tolerant:
+        raise failures[0].error
+    while True:
+        placed = place_rows(task.operation, job.input.event_time, good, time_of_commit(task.commit_record))
+        if placed.rows.num_rows == 0:
+            return _Computed(placed=placed), failures
+        grouped = task.operation.group(job.input.key_name, placed.rows)
+        keys, old = grouped.keys, task.get_many(grouped.keys)
+        # A group that has state was found right when it got it.
+        strays = [] if check is None else check.strays(groups_of(task.operation, _new(keys, old)))
+        if check is None or not strays:
+            break
+        good, misplaced = without_strays(job.input.topic, task.partition, good, strays, check.partitioner)
+        if not tolerant:
+            raise misplaced[0].error
+        failures += misplaced
+    try:
+        changes = compute(job, task.operation, placed.rows, grouped, old)
+    except FunctionError as error:
+        raise _placed(task, error, good) from error
+    failures += [Failure.of(e.offset, _placed(task, e, good), e.__cause__ or e) for e in changes.failed]
+    return _Computed(placed=placed, keys=keys, old=old, changes=changes), failures
 
 
 def _new(keys: Sequence[bytes], old: Sequence[bytes | None]) -> list[bytes]:
@@ -127,11 +173,13 @@ def _placed(task: Task, error: FunctionError, rows: pa.Table) -> ProcessError | 
 
 
 def _dead_letters(rows: pa.Table, failures: Sequence[Failure], max_bytes: int) -> list[DeadLetter]:
-    by_offset = {failure.offset: failure for failure in failures}
+    by_offset = {failure.offset: failure for failure in reversed(failures)}
     bad = rows.filter(pc.is_in(rows.column("__offset"), value_set=pa.array(list(by_offset), pa.int64())))
     letters = []
     for row in bad.select(["__offset", "__source_key", "__value", "__timestamp_ms"]).to_pylist():
-        failure = by_offset[row["__offset"]]
+        failure = by_offset.pop(row["__offset"], None)
+        if failure is None:
+            continue  # another row of the same record
         error = failure.error
         letter = DeadLetter(
             key=row["__source_key"],
@@ -153,14 +201,3 @@ def _dead_letters(rows: pa.Table, failures: Sequence[Failure], max_bytes: int) -
             raise RecordTooLargeError(error.topic, error.partition, row["__offset"], error.key, why)
         letters.append(letter)
     return letters
-
-
-def _without_filtered(job: JobSpec, rows: pa.Table) -> tuple[pa.Table, dict[str, int]]:
-    column = rows.column("__filtered")
-    if column.null_count == rows.num_rows:
-        return rows, {}
-    counts = pc.value_counts(column.combine_chunks().drop_null()).to_pylist()
-    filtered = Counter[str]()
-    for count in counts:
-        filtered[job.input.filters[count["values"]]] += count["counts"]
-    return rows.filter(pc.is_null(column)), dict(filtered)

@@ -10,14 +10,16 @@ from typing import Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_provider.streaming.event_time import EVENT_MS
 from airflow_provider.streaming.operations.json_decoder import JsonDecoder
 from airflow_provider.streaming.operations.json_text import not_json, not_text
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.operations.partial_rows import PartialRows
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.gc_control import no_collection
 
-__all__ = ["ROUND_COLUMN", "RowMeter", "prefetch", "rows_by_partition"]
+__all__ = ["ROUND_COLUMN", "RowMeter", "drained", "prefetch", "rows_by_partition"]
 
 ROUND_COLUMN = "__round"
 """The one column of a round's rows; a micro-batch has other columns."""
@@ -52,15 +54,15 @@ class RowMeter:
             yield batch
 
 
-def rows_by_partition(job: JobSpec, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
+def rows_by_partition(job: StageSpec, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
     """Each partition's rows, as soon as those of the next begin: Spark reads one partition after the other.
 
     So a task is processed while the JVM reads the next one's records: a micro-batch takes about the time of the slower
     of the two. Many large rows of one partition come in several parts, so that memory is bounded whatever the size of
-    the micro-batch; their order stays. A round brings none.
+    the micro-batch; their order stays, and the rows of one record stay together. A round brings none.
 
     Args:
-        job: of the job.
+        job: of the rows' stage.
         batches: from Spark, in pieces of any size.
     """
     number, pieces, size = -1, list[pa.Table](), 0
@@ -71,14 +73,26 @@ def rows_by_partition(job: JobSpec, batches: Iterable[pa.RecordBatch]) -> Iterat
         with no_collection():
             rows = _checked(job, rows) if job.input.decoder is None else _decoded(job.input.decoder, job, rows)
         for next_number, run in _runs(rows):
-            if pieces and (next_number != number or size + run.nbytes > _PART_BYTES):
+            if pieces and next_number != number:
                 yield number, pa.concat_tables(pieces).combine_chunks()
                 pieces, size = [], 0
+            elif pieces and size + run.nbytes > _PART_BYTES:
+                part, pieces = _whole_records(pieces, run)
+                size = sum(piece.nbytes for piece in pieces)
+                if part is not None:
+                    yield number, part
             number = next_number
             pieces.append(run)
             size += run.nbytes
     if pieces:
         yield number, pa.concat_tables(pieces).combine_chunks()
+
+
+def drained(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
+    """No rows, once all were taken from Spark: a worker that leaves some is not used again."""
+    for _ in batches:
+        pass
+    yield from ()
 
 
 def prefetch(items: Iterator[T]) -> Iterator[T]:
@@ -129,7 +143,22 @@ def _runs(rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
             yield int(numbers[begin]), rows.slice(begin, end - begin)
 
 
-def _decoded(decoder: JsonDecoder, job: JobSpec, rows: pa.Table) -> pa.Table:
+def _whole_records(pieces: list[pa.Table], following: pa.Table) -> tuple[pa.Table | None, list[pa.Table]]:
+    """Rows that are cut off where a record ends, and those that the following rows belong to.
+
+    Args:
+        pieces: one partition's rows, in the order of the offsets.
+        following: those that come next, at least one.
+    """
+    rows = pa.concat_tables(pieces)
+    offsets = rows.column("__offset").to_numpy()
+    # Where the next row is another record's, all are whole.
+    end = int(np.searchsorted(offsets, following.column("__offset")[0].as_py()))
+    part = rows.slice(0, end).combine_chunks() if end else None
+    return part, [rows.slice(end)] if end < len(offsets) else []
+
+
+def _decoded(decoder: JsonDecoder | PartialRows, job: StageSpec, rows: pa.Table) -> pa.Table:
     decoded = decoder.decode(rows.column("__value"))
     why = [decoded.bad.get(at) for at in range(rows.num_rows)] if decoded.bad else None
     # The record itself is wanted only where it may become a dead letter.
@@ -143,20 +172,29 @@ def _decoded(decoder: JsonDecoder, job: JobSpec, rows: pa.Table) -> pa.Table:
             **{name: rows.column(name) for name in ("__partition", "__offset", "__source_key", *kept)},
             "__filtered": pa.nulls(rows.num_rows, pa.int32()),
             "__corrupt": pa.nulls(rows.num_rows, pa.string()) if why is None else pa.array(why, pa.string()),
-            "__key": decoded.columns[job.input.key_name].cast(pa.string()).cast(pa.binary()),
+            "__key": rows.column("__source_key")
+            if job.input.from_stage
+            else decoded.columns[job.input.key_name].cast(pa.string()).cast(pa.binary()),
             **times,
             **decoded.columns,
         }
     )
 
 
-def _checked(job: JobSpec, rows: pa.Table) -> pa.Table:
+def _checked(job: StageSpec, rows: pa.Table) -> pa.Table:
     """What Spark decoded, less what it should not have: a value that is not JSON, a text that is not UTF-8."""
     bad = job.input.misread.find(rows.column("__value")) | not_json(rows.column("__value")) if job.input.json else {}
     unreadable: dict[int, str] = {}
     for name in rows.schema.names:
         for at, reason in not_text(rows.column(name)).items():
             unreadable.setdefault(at, f"column {name!r} is not text ({reason})")
+    if job.input.json:
+        # Spark refuses a value as a whole; which column it was, it does not say.
+        for at in np.flatnonzero(pc.is_valid(rows.column("__corrupt")).to_numpy()).tolist():
+            value = rows.column("__value")[at].as_py()
+            misfit = None if at in bad or value is None else job.input.misfit.reason(value)
+            if misfit is not None:
+                bad[at] = misfit
     if bad or unreadable:
         # A filter cannot drop what does not decode, yet it may drop a text that is not UTF-8.
         filtered = [None if at in bad else number for at, number in enumerate(rows.column("__filtered").to_pylist())]

@@ -19,7 +19,7 @@ class BatchResult:
     Args:
         changes: new state and output.
         source_offset: of the next input record.
-        rows: input records that the commit covers.
+        records: input records that the commit covers.
         filtered: how many of them each named filter dropped.
         failed: how many of them were left out because they cannot be processed.
         dead_letters: those of them that go to the dead-letter topic.
@@ -31,7 +31,7 @@ class BatchResult:
 
     changes: Changes
     source_offset: int
-    rows: int
+    records: int
     filtered: Mapping[str, int] = field(default_factory=dict)
     failed: int = 0
     dead_letters: Sequence[DeadLetter] = ()

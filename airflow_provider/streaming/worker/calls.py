@@ -67,7 +67,7 @@ def decode_report(report: bytes) -> CallReport:
 
 def _current(plan: SlotPlan) -> Slot:
     global _slot, _of  # the worker's memory between two calls is what this module is for
-    of = (plan.job.application_id, plan.settings.instance, plan.settings.incarnation)
+    of = (plan.settings.application_id, plan.settings.instance, plan.settings.incarnation)
     if _slot is None or _of != of:
         if _slot is not None:
             _slot.close()

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from airflow_provider.streaming.operations.function_error import FunctionError
 from airflow_provider.streaming.operations.operation import Changes, GroupedRows, Operation
 from airflow_provider.streaming.operations.session_aggregate import SessionAggregation
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 
 __all__ = ["TooLargeError", "compute"]
 
@@ -24,7 +24,7 @@ class TooLargeError(FunctionError):
 
 
 def compute(
-    job: JobSpec, operation: Operation, rows: pa.Table, grouped: GroupedRows, old: Sequence[bytes | None]
+    job: StageSpec, operation: Operation, rows: pa.Table, grouped: GroupedRows, old: Sequence[bytes | None]
 ) -> Changes:
     """The changes that rows make.
 
@@ -52,7 +52,7 @@ def compute(
     return changes
 
 
-def _too_large(job: JobSpec, changes: Changes) -> dict[bytes, str]:
+def _too_large(job: StageSpec, changes: Changes) -> dict[bytes, str]:
     """By key, why what became of it does not fit."""
     found: dict[bytes, str] = {}
     kinds = [("state", job.changelog, changes.state)]
@@ -81,7 +81,7 @@ def _error(rows: pa.Table, at: int, reason: str) -> TooLargeError:
 
 
 def _row_by_row(
-    job: JobSpec,
+    job: StageSpec,
     operation: Operation,
     rows: pa.Table,
     old: Mapping[bytes, bytes | None],
@@ -96,8 +96,9 @@ def _row_by_row(
         state.pop(key, None)
         of_key = rows.filter(pc.equal(rows.column("__key"), pa.scalar(key, pa.binary())))
         offsets = set(of_key.column("__offset").to_pylist())
-        failed = [error for error in failed if error.offset not in offsets]
-        now = before = old[key]
+        text = key.decode("utf-8", "replace")
+        failed = [error for error in failed if error.offset not in offsets or error.key != text]
+        now = before = old.get(key)  # none is read where no state is kept
         for at in range(of_key.num_rows):
             row = of_key.slice(at, 1)
             one = operation.group(job.input.key_name, row).apply([now], tolerant=True)

@@ -13,7 +13,7 @@ from airflow_provider.changelog.reader import ChangelogEnds, ChangelogPartition
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import BrokerUnreachableError
 from airflow_provider.failpoint import FailPoints
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.kafka_clients import KafkaClients, RestoreConsumer, TaskProducer
 
 __all__ = ["CutClients"]
@@ -33,11 +33,11 @@ class CutClients:
         self.cut = False
         """Whether no broker can be reached."""
 
-    def open_reader(self, job: JobSpec) -> RestoreConsumer:
+    def open_reader(self, job: StageSpec) -> RestoreConsumer:
         """See `KafkaClients`."""
         return _CutReader(self._clients.open_reader(job), self)
 
-    def open_writer(self, job: JobSpec, task_id: TaskId, failpoints: FailPoints) -> TaskProducer:
+    def open_writer(self, job: StageSpec, task_id: TaskId, failpoints: FailPoints) -> TaskProducer:
         """See `KafkaClients`."""
         return _CutWriter(self._clients.open_writer(job, task_id, failpoints), self)
 

@@ -17,7 +17,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import transactional_id
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 
 __all__ = ["ClusterClients", "KafkaClients", "RestoreConsumer", "TaskProducer"]
 
@@ -78,10 +78,10 @@ class TaskProducer(Protocol):
 class KafkaClients(Protocol):
     """Makes the clients by which a worker reaches its changelogs."""
 
-    def open_reader(self, job: JobSpec) -> RestoreConsumer:
+    def open_reader(self, job: StageSpec) -> RestoreConsumer:
         """The one reader of all changelogs of a slot."""
 
-    def open_writer(self, job: JobSpec, task_id: TaskId, failpoints: FailPoints) -> TaskProducer:
+    def open_writer(self, job: StageSpec, task_id: TaskId, failpoints: FailPoints) -> TaskProducer:
         """A producer for one task; nothing is sent before it fences."""
 
 
@@ -95,11 +95,11 @@ class ClusterClients:
 
     connection: KafkaConnection
 
-    def open_reader(self, job: JobSpec) -> RestoreConsumer:
+    def open_reader(self, job: StageSpec) -> RestoreConsumer:
         """See `KafkaClients`."""
         return ChangelogReader(self.connection, job.application_id, job.restore)
 
-    def open_writer(self, job: JobSpec, task_id: TaskId, failpoints: FailPoints) -> TaskProducer:
+    def open_writer(self, job: StageSpec, task_id: TaskId, failpoints: FailPoints) -> TaskProducer:
         """See `KafkaClients`."""
         return TransactionalWriter(
             self.connection,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from airflow_provider.changelog.sst_range import SstRange
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import Role
 from airflow_provider.launch.instance_settings import InstanceSettings
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.disturbance import Disturbance
 from airflow_provider.streaming.worker.store_fault import StoreFault
 
@@ -58,7 +59,7 @@ class SlotPlan:
 
     Args:
         settings: of the instance.
-        job: of the job.
+        stages: of the job, by number.
         slot: the worker's slot.
         tasks: what to be for each task; a task that is not named is closed.
         budget_s: how long a call may follow changelogs.
@@ -70,10 +71,15 @@ class SlotPlan:
     """
 
     settings: InstanceSettings
-    job: JobSpec
+    stages: Mapping[int, StageSpec]
     slot: int
     tasks: tuple[TaskPlan, ...]
     budget_s: float
     rows_of: tuple[TaskId, ...] = ()
     max_crashes: int = 3
     disturbance: Disturbance = field(default_factory=Disturbance)
+
+    @property
+    def any_stage(self) -> StageSpec:
+        """One of the stages, for what is the same in all of them."""
+        return self.stages[min(self.stages)]

@@ -12,9 +12,8 @@ from airflow_provider.changelog.range_writer import write_range
 from airflow_provider.changelog.reader import ChangelogReader
 from airflow_provider.changelog.sst_range import SstRange
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.kafka.names import changelog_topic
 from airflow_provider.launch.instance_settings import InstanceSettings
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.gc_control import no_collection
 
 __all__ = ["RANGE_SCHEMA", "decode_range", "write"]
@@ -27,7 +26,7 @@ _of: tuple[str, str, int] | None = None
 
 def write(
     settings: InstanceSettings,
-    job: JobSpec,
+    job: StageSpec,
     task: TaskId,
     begin: int,
     end: int,
@@ -38,7 +37,7 @@ def write(
     for _ in batches:
         pass
     store = job.store.name
-    partition = changelog_topic(job.application_id, store), task.partition
+    partition = job.changelog, task.partition
     with no_collection():
         found = write_range(
             _current(settings, job), store, partition, begin, end, Path(folder), job.store.rocksdb, job.restore
@@ -51,7 +50,7 @@ def decode_range(raw: bytes) -> SstRange:
     return msgspec.json.decode(raw, type=SstRange)
 
 
-def _current(settings: InstanceSettings, job: JobSpec) -> ChangelogReader:
+def _current(settings: InstanceSettings, job: StageSpec) -> ChangelogReader:
     global _reader, _of  # a connection costs as much as ten thousand records
     of = (job.application_id, settings.instance, settings.incarnation)
     if _reader is None or _of != of:

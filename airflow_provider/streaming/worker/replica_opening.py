@@ -9,10 +9,9 @@ from airflow_provider.changelog.resume_point import find_resume_point
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import StoreCorruptedError, StoreOutdatedError
-from airflow_provider.kafka.names import changelog_topic
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.state.store import Store
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.handover import open_store
 from airflow_provider.streaming.worker.kafka_clients import RestoreConsumer
 
@@ -58,7 +57,7 @@ def resume_offset(
 
 
 def open_replica(
-    job: JobSpec,
+    job: StageSpec,
     task: TaskId,
     directory: StateDirectory,
     reader: RestoreConsumer,
@@ -92,7 +91,7 @@ def open_replica(
         BrokerUnreachableError: the changelog's bounds are not known.
     """
     path = directory.database(task)
-    partition = changelog_topic(job.application_id, job.store.name), task.partition
+    partition = job.changelog, task.partition
 
     def open_(moving_aside: bool) -> tuple[Replica, int]:
         if moving_aside:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ from airflow_provider.common.clock_shift import shift_clock
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import TaskState, TaskStatus
 from airflow_provider.failpoint import FailPoints
-from airflow_provider.streaming.worker.arrival import rows_by_partition
+from airflow_provider.streaming.worker.arrival import drained, rows_by_partition
 from airflow_provider.streaming.worker.batch_processor import BatchProcessor
 from airflow_provider.streaming.worker.changelog_follower import ChangelogFollower
 from airflow_provider.streaming.worker.crash_count import CrashCounter
@@ -37,26 +37,26 @@ class Slot:
     One call at a time: the driver sees to that, and a lock keeps another worker's request for a store out until then.
 
     Args:
-        plan: of the first call; settings and job are those of all calls.
+        plan: of the first call; settings and stages are those of all calls.
         clients: makes its Kafka clients; None for those of the cluster that the settings name.
     """
 
     def __init__(self, plan: SlotPlan, clients: KafkaClients | None = None) -> None:
-        settings, job = plan.settings, plan.job
+        settings, stages, job = plan.settings, plan.stages, plan.any_stage
         self._clients = kafka = CutClients(clients or ClusterClients(settings.connection))
         self._lock = threading.RLock()
         self._reader = kafka.open_reader(job)
         self._handover = Handover(self._release)
-        self._duties = duties = StandbyDuties(settings, job)
+        self._duties = duties = StandbyDuties(settings, stages)
         # One for all: they count how often each place was passed.
         failpoints = FailPoints(settings.fail_points, Path(settings.run_dir))
 
         def open_writer(task_id: TaskId) -> TaskProducer:
-            return kafka.open_writer(job, task_id, failpoints)
+            return kafka.open_writer(stages[task_id.stage], task_id, failpoints)
 
         self._registry = registry = TaskRegistry(
             settings=settings,
-            job=job,
+            stages=stages,
             reader=self._reader,
             address=self._handover.address,
             duties=duties,
@@ -112,7 +112,7 @@ class Slot:
             if not self._registry.tasks and not plan.rows_of:
                 self._duties.wait(plan.budget_s)
             # 2. process
-            parts = rows_by_partition(plan.job, rows)
+            parts = _parts(plan, rows)
             skipped = self._processor.process(parts, plan.rows_of, attempts_left, plan.max_crashes)
             # 3. restore and follow
             with no_collection():
@@ -137,3 +137,10 @@ class Slot:
     def _release(self, folder: str) -> bool:
         with self._lock:
             return self._registry.release(folder)
+
+
+def _parts(plan: SlotPlan, rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
+    """The rows by partition; they are of one stage. None where none of them may be processed, or there are none."""
+    if not plan.rows_of:
+        return drained(rows)
+    return rows_by_partition(plan.stages[plan.rows_of[0].stage], rows)

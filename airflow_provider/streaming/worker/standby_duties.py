@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import TaskState, TaskStatus
 from airflow_provider.launch.instance_settings import InstanceSettings
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.certification import Certification
 from airflow_provider.streaming.worker.kafka_clients import RestoreConsumer
 from airflow_provider.streaming.worker.task import Task
@@ -29,11 +29,11 @@ class StandbyDuties:
 
     Args:
         settings: of the instance.
-        job: of the job.
+        stages: of the job, by number.
     """
 
-    def __init__(self, settings: InstanceSettings, job: JobSpec) -> None:
-        self._settings, self._job = settings, job
+    def __init__(self, settings: InstanceSettings, stages: Mapping[int, StageSpec]) -> None:
+        self._settings, self._stages = settings, stages
         self._certifications = defaultdict[TaskId, Certification](Certification)
         self._snapshots: dict[TaskId, TaskSnapshots] = {}
 
@@ -50,12 +50,12 @@ class StandbyDuties:
         Raises:
             StatefulStreamsError: the changelog's bounds are not known.
         """
-        snapshots = self._snapshots_of(task_id)
+        snapshots, stage = self._snapshots_of(task_id), self._stages[task_id.stage]
         if replay or self._certifications[task_id].diverged:
-            if self._job.snapshots is not None:
+            if stage.snapshots is not None:
                 snapshots.not_used("a replay was asked for" if replay else "the store differed from its active's")
             return False
-        return snapshots.restoring(self._job, path, reader)
+        return snapshots.restoring(stage, path, reader)
 
     def wait(self, timeout_s: float) -> None:
         """Wait for the stores that are being fetched, where there is nothing else to do."""
@@ -88,7 +88,6 @@ class StandbyDuties:
 
     def _certify(self, tasks: Sequence[Task], isolating: Isolating) -> None:
         """Compare the standbys' stores with their actives', one at a time."""
-        interval_s = self._job.certify_interval_s
         following = {task.id for task in tasks if task.state is TaskState.FOLLOWING}
         for task_id, certification in self._certifications.items():
             if certification.checking and task_id not in following:
@@ -97,16 +96,18 @@ class StandbyDuties:
             checking = any(certification.checking for certification in self._certifications.values())
             if task.state is TaskState.FOLLOWING:
                 with isolating(task.id):
-                    self._certifications[task.id].tick(task, interval_s, not checking, task.plan.certify)
+                    self._certifications[task.id].tick(
+                        task, self._stages[task.id.stage].certify_interval_s, not checking, task.plan.certify
+                    )
 
     def _take_snapshots(self, tasks: Sequence[Task], isolating: Isolating) -> None:
         """Copy the standbys' stores elsewhere: those that were certified, or whose active's digest is not known."""
-        if (settings := self._job.snapshots) is None:
-            return
         for task in [task for task in tasks if task.state is TaskState.FOLLOWING]:
+            if (settings := self._stages[task.id.stage].snapshots) is None:
+                continue
             with isolating(task.id):
                 certification = self._certifications[task.id]
-                checked = self._job.certify_interval_s is not None and task.digest is not None
+                checked = self._stages[task.id.stage].certify_interval_s is not None and task.digest is not None
                 trustworthy = certification.certified if checked else not certification.diverged
                 self._snapshots_of(task.id).tick(task, settings, trustworthy, task.plan.snapshot)
 

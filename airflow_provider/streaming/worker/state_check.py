@@ -5,12 +5,12 @@ from __future__ import annotations
 from airflow_provider.changelog.commit_record import CommitRecord
 from airflow_provider.changelog.signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 
 __all__ = ["continued_signature"]
 
 
-def continued_signature(job: JobSpec, last: CommitRecord | None) -> StoreSignature | None:
+def continued_signature(job: StageSpec, last: CommitRecord | None) -> StoreSignature | None:
     """What the state of a task means from the job's next commit on.
 
     Args:

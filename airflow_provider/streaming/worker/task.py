@@ -19,8 +19,9 @@ from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.digest_scan import DigestScan
 from airflow_provider.state.position import ChangelogPosition, Position
 from airflow_provider.streaming.operations.operation import Operation
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.batch_result import BatchResult
+from airflow_provider.streaming.worker.closed_owners import ClosedOwner
 from airflow_provider.streaming.worker.kafka_clients import TaskProducer
 from airflow_provider.streaming.worker.last_commit import LastCommit
 from airflow_provider.streaming.worker.ownership import Ownership
@@ -61,18 +62,20 @@ class Task:
         open_writer: makes a task's producer; nothing is sent before it fences.
         failpoints: where the process is to die.
         renew_digest: whether the digest in the last commit record is not gone on from.
+        ownership: what the task did in the plan's generation before its store was closed; None for nothing.
     """
 
     def __init__(
         self,
         *,
         settings: InstanceSettings,
-        job: JobSpec,
+        job: StageSpec,
         plan: TaskPlan,
         replica: Replica,
         open_writer: Callable[[TaskId], TaskProducer],
         failpoints: FailPoints,
         renew_digest: bool = False,
+        ownership: Ownership | None = None,
     ) -> None:
         self.job = job
         self.operation: Operation = job.operation
@@ -90,7 +93,7 @@ class Task:
             failpoints=failpoints,
         )
         self._last_commit = LastCommit(replica.store, job.application_id, plan.task, replica.changelog)
-        self._ownership = Ownership()
+        self._ownership = ownership or Ownership()
         self._renew_digest = renew_digest
 
     # -- what it is ----------------------------------------------------------------------------------------------
@@ -283,6 +286,11 @@ class Task:
         self._ownership.lose()
 
     @property
+    def closed_owner(self) -> ClosedOwner:
+        """What is to be known of it once its store is closed."""
+        return ClosedOwner(self._plan, self._ownership, self._own_commit_record())
+
+    @property
     def fenced_for_s(self) -> float:
         """How long it has waited for the assignment that explains why it was fenced; 0 where it does not wait."""
         return self._ownership.lost_for_s if self.state is TaskState.CLOSED else 0.0
@@ -341,7 +349,7 @@ class Task:
                 "fence() and complete_restoration()."
             )
         self._committer.commit(result, self.commit_record, self._plan.generation, group)
-        self._ownership.count_commit(result.rows)
+        self._ownership.count_commit(result.records)
 
     def apply(self, batch: ChangelogBatch) -> None:
         """Apply consecutive records of the changelog; a changelog that is another application's fails the task.
@@ -416,15 +424,17 @@ class Task:
 
     def status(self) -> TaskStatus:
         """For the heartbeat."""
-        record = None
-        with contextlib.suppress(TopicMismatchError):  # reported where it is applied; it must not hold up other tasks
-            record = self.commit_record
         return open_task_status(
             plan=self._plan,
             state=self.state,
             error=self.error,
             replica=self._replica,
             ownership=self._ownership,
-            record=record,
+            record=self._own_commit_record(),
             source_topic=self.job.input.topic,
         )
+
+    def _own_commit_record(self) -> CommitRecord | None:
+        with contextlib.suppress(TopicMismatchError):  # reported where it is applied; it must not hold up other tasks
+            return self.commit_record
+        return None

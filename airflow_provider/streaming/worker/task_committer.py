@@ -16,7 +16,7 @@ from airflow_provider.state.digest import DIGEST_MASK
 from airflow_provider.state.position import Position
 from airflow_provider.state.running_digest import RunningDigest
 from airflow_provider.state.time_segments import TimeSegments
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.batch_result import BatchResult
 from airflow_provider.streaming.worker.kafka_clients import TaskProducer
 
@@ -39,7 +39,7 @@ class TaskCommitter:
         self,
         *,
         settings: InstanceSettings,
-        job: JobSpec,
+        job: StageSpec,
         task_id: TaskId,
         replica: Replica,
         open_writer: Callable[[TaskId], TaskProducer],
@@ -185,7 +185,7 @@ class TaskCommitter:
             incarnation=self._settings.incarnation,
             committed_at_ms=now_ms(),
             sources={source: SourcePosition(result.source_offset, job.topic_ids.get(source))},
-            processed=(last.processed if last else 0) + result.rows,
+            processed=(last.processed if last else 0) + result.records,
             filtered=filtered,
             failed=(last.failed if last else 0) + result.failed,
             digests={} if digests is None else {name: f"{sum(digests.values()) & DIGEST_MASK:016x}"},

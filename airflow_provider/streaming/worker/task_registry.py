@@ -14,7 +14,8 @@ from airflow_provider.errors import StateError, StatefulStreamsError, StoreCorru
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.directory import StateDirectory
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec, stage_of
+from airflow_provider.streaming.worker.closed_owners import ClosedOwners
 from airflow_provider.streaming.worker.kafka_clients import RestoreConsumer, TaskProducer
 from airflow_provider.streaming.worker.lost_stores import LostStores
 from airflow_provider.streaming.worker.plan import TaskPlan
@@ -24,7 +25,7 @@ from airflow_provider.streaming.worker.replica_opening import open_replica
 from airflow_provider.streaming.worker.standby_duties import StandbyDuties
 from airflow_provider.streaming.worker.store_fault import StoreFault, inject_store_fault
 from airflow_provider.streaming.worker.task import Task
-from airflow_provider.streaming.worker.task_report import failed_task_status, unopened_task_status
+from airflow_provider.streaming.worker.task_report import failed_task_status, unopened_task_status, with_ownership
 
 __all__ = ["TaskRegistry"]
 
@@ -36,7 +37,7 @@ class TaskRegistry:
 
     Args:
         settings: of the instance.
-        job: of the job.
+        stages: of the job, by number.
         reader: gets the changelogs of the tasks that are opened.
         address: of this worker's handover.
         duties: knows whether a store waits for a snapshot; ended where a store is closed.
@@ -48,21 +49,21 @@ class TaskRegistry:
         self,
         *,
         settings: InstanceSettings,
-        job: JobSpec,
+        stages: Mapping[int, StageSpec],
         reader: RestoreConsumer,
         address: str,
         duties: StandbyDuties,
         open_writer: Callable[[TaskId], TaskProducer],
         failpoints: FailPoints,
     ) -> None:
-        self._settings, self._job, self._reader, self._address = settings, job, reader, address
+        self._settings, self._stages, self._reader, self._address = settings, stages, reader, address
         self._duties, self._open_writer, self._failpoints = duties, open_writer, failpoints
-        self._directory = StateDirectory(Path(settings.state_dir), job.application_id)
+        self._directory = StateDirectory(Path(settings.state_dir), settings.application_id)
         self._tasks: dict[TaskId, Task] = {}
         self._plans: Mapping[TaskId, TaskPlan] = {}
         self._errors: dict[TaskId, Exception] = {}
         self._was_locked: frozenset[TaskId] = frozenset()
-        self._lost, self._refused = LostStores(), RefusedTasks()
+        self._lost, self._refused, self._closed = LostStores(), RefusedTasks(), ClosedOwners()
         self._quarantine_grew = True  # what an earlier process left in quarantine counts too
 
     @property
@@ -81,17 +82,22 @@ class TaskRegistry:
         self._errors = {}
         for task_id in self._tasks.keys() - self._plans.keys():
             self.close(task_id)
+        drills: dict[TaskId, str] = {}
+        self._closed.keep(self._plans.keys())
         for plan in plans:
             if (fault := self._due_fault(plan)) is not None:
+                drills[plan.task] = fault.id
                 with self.isolating(plan.task):
                     self._inject_fault(plan.task, fault)
         for task_id, task in list(self._tasks.items()):
             if not task.path.joinpath("CURRENT").exists():
                 # RocksDB goes on with the files it holds open, and the next start would find nothing.
+                drill = drills.get(task_id)
+                who = ": find out who did it" if drill is None else f" by a drill (fault {drill})"
                 with self.isolating(task_id):
                     raise StoreCorruptedError(
-                        f"The files of the open store {task.path} were removed: find out who did it. The store is "
-                        "restored from its changelog."
+                        f"The files of the open store {task.path} were removed{who}. The store is restored from its "
+                        "changelog."
                     )
 
     def _due_fault(self, plan: TaskPlan) -> StoreFault | None:
@@ -124,6 +130,7 @@ class TaskRegistry:
             OSError: the state folder cannot be used.
         """
         task_id = plan.task
+        stage = stage_of(self._settings.application_id, self._stages, task_id.stage)
         if self._lost.reason(plan) is not None or self._refused.reason(plan) is not None:
             return None
         replay = plan.replay is not None and self._directory.replayed(task_id) != plan.replay
@@ -135,7 +142,7 @@ class TaskRegistry:
             return None
         self._quarantine_grew = True  # opening may move a bad store aside
         replica = open_replica(
-            self._job,
+            stage,
             task_id,
             self._directory,
             self._reader,
@@ -143,19 +150,21 @@ class TaskRegistry:
             self._settings.instance,
             fresh=replay,
             # With snapshots a bad store is not replaced at once: an empty one may be filled by them.
-            strict=plan.yields_to_standby or self._job.snapshots is not None,
+            strict=plan.yields_to_standby or stage.snapshots is not None,
             # A process that did not give the lock back once is not waited for again: the other tasks would wait too.
             lock_timeout_s=0.0 if task_id in self._was_locked else _LOCK_TIMEOUT_S,
         )
+        closed = self._closed.known(plan)
         # A replay renews the digest too.
         task = Task(
             settings=self._settings,
-            job=self._job,
+            job=stage,
             plan=plan,
             replica=replica,
             open_writer=self._open_writer,
             failpoints=self._failpoints,
             renew_digest=replay,
+            ownership=None if closed is None else closed.ownership,
         )
         self._tasks[task_id] = task
         if replay and plan.replay is not None:
@@ -168,6 +177,7 @@ class TaskRegistry:
         if task is not None:
             self._reader.remove(task.changelog_partition)
             self._duties.end(task_id)
+            self._closed.note(task.closed_owner)
             task.close()
 
     def close_all(self) -> None:
@@ -213,6 +223,11 @@ class TaskRegistry:
             status = failed_task_status(plan, refused)
         else:
             status = unopened_task_status(plan)
+        status = dataclasses.replace(status, replay=plan.replay)
+        if task is None and (closed := self._closed.known(plan)) is not None:
+            # Where it committed decides where it may go.
+            topic = stage_of(self._settings.application_id, self._stages, plan.task.stage).input.topic
+            status = with_ownership(status, closed.ownership, closed.record, topic)
         if plan.fault is not None:
             status = dataclasses.replace(status, fault=self._directory.injected(plan.task))
         if error is not None and status.error is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from airflow_provider.changelog.commit_record import CommitRecord
 from airflow_provider.changelog.replica import Replica
 from airflow_provider.common.clock import now_ms
@@ -10,7 +12,7 @@ from airflow_provider.control.status import FailureStatus, RestorePhase, Restore
 from airflow_provider.streaming.worker.ownership import Ownership
 from airflow_provider.streaming.worker.plan import TaskPlan
 
-__all__ = ["failed_task_status", "open_task_status", "unopened_task_status"]
+__all__ = ["failed_task_status", "open_task_status", "unopened_task_status", "with_ownership"]
 
 
 def open_task_status(
@@ -40,7 +42,7 @@ def open_task_status(
     if lag and position is not None and position.timestamp_ms:
         lag_s = max(0.0, (now_ms() - position.timestamp_ms) / 1000)
     restore_phase = RestorePhase.CHANGELOG if plan.ranges is None else RestorePhase.RANGES
-    return TaskStatus(
+    status = TaskStatus(
         task=plan.task,
         role=plan.role,
         state=state,
@@ -49,8 +51,6 @@ def open_task_status(
         end=position.offset if running and position is not None else replica.end,
         lag_records=lag,
         lag_s=lag_s,
-        source_offset=None if record is None else record.source_offset(source_topic),
-        resumed_offset=ownership.resumed_offset,
         restore=RestoreStatus(
             phase=None if running or replica.restored else restore_phase,
             records=meter.records,
@@ -60,6 +60,26 @@ def open_task_status(
             took_s=round(meter.elapsed_s, 3),
             remaining_s=0.0 if running else meter.caught_up_in_s(lag),
         ),
+        failure=None if error is None else FailureStatus.of(error),
+    )
+    return with_ownership(status, ownership, record, source_topic)
+
+
+def with_ownership(
+    status: TaskStatus, ownership: Ownership, record: CommitRecord | None, source_topic: str
+) -> TaskStatus:
+    """A status with what the task did as the active one.
+
+    Args:
+        status: of the task, whose store may be open or not.
+        ownership: what it did.
+        record: the last commit; None before the first, and where it is not the application's.
+        source_topic: of which the status gives the offset.
+    """
+    return dataclasses.replace(
+        status,
+        source_offset=None if record is None else record.source_offset(source_topic),
+        resumed_offset=ownership.resumed_offset,
         committed_generation=None if record is None else record.generation,
         processed_records=ownership.processed,
         failed_records=0 if record is None else record.failed,
@@ -67,7 +87,6 @@ def open_task_status(
         stream_time_ms=None if record is None else record.stream_time_ms,
         first_commit_at_ms=ownership.first_commit_at_ms,
         owned_at_ms=ownership.owned_at_ms,
-        failure=None if error is None else FailureStatus.of(error),
     )
 
 

@@ -17,7 +17,6 @@ from airflow_provider.common.in_thread import in_thread
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import RestorePhase, SnapshotStatus, TaskStatus
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.kafka.names import changelog_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.snapshot.choice import ChangelogBounds
 from airflow_provider.snapshot.clearing import clear_abandoned
@@ -27,7 +26,7 @@ from airflow_provider.snapshot.manifest import MANIFEST_FORMAT, Manifest
 from airflow_provider.snapshot.place import place_of
 from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.snapshot.upload import Uploaded, upload
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.kafka_clients import RestoreConsumer
 from airflow_provider.streaming.worker.task import Task
 
@@ -63,7 +62,7 @@ class TaskSnapshots:
 
     # -- restoring -----------------------------------------------------------------------------------------------
 
-    def restoring(self, job: JobSpec, path: Path, reader: RestoreConsumer) -> bool:
+    def restoring(self, job: StageSpec, path: Path, reader: RestoreConsumer) -> bool:
         """Whether the store has to wait for a snapshot. Begins to fetch one where the store's folder is not there.
 
         Args:
@@ -79,7 +78,7 @@ class TaskSnapshots:
         if self._download is None:
             if path.exists():
                 return False
-            changelog = changelog_topic(job.application_id, job.store.name)
+            changelog = job.changelog
             low, high = reader.bounds((changelog, self._task_id.partition))
             if high <= low:
                 return False
@@ -96,7 +95,7 @@ class TaskSnapshots:
             wait([self._download], seconds)
 
     def _begin_download(
-        self, job: JobSpec, settings: SnapshotSettings, path: Path, changelog: str, low: int, high: int
+        self, job: StageSpec, settings: SnapshotSettings, path: Path, changelog: str, low: int, high: int
     ) -> Future[Downloaded]:
         remote = place_of(settings, job.application_id, job.store.name, self._task_id)
         _remove_left_behind(path)

@@ -46,6 +46,7 @@ def tasks_of(
     snapshots: dict[TaskId, SnapshotStatus],
     certificates: dict[TaskId, CertificateStatus],
     faults: dict[TaskId, Command],
+    replays: dict[TaskId, str],
 ) -> tuple[TaskStatus, ...]:
     """Its tasks, running or followed the moment they are assigned. Source offsets grow with the clock."""
     tasks = []
@@ -63,6 +64,7 @@ def tasks_of(
                     generation=given.active_since,
                     failure=FailureStatus("StoreCorruptedError", "the store was removed"),
                     fault=fault_id,
+                    replay=replays.get(task_id),
                 )
             )
         elif given.active == instance:
@@ -83,6 +85,7 @@ def tasks_of(
                     first_commit_at_ms=None if str(task_id) in no_input else owned + 5,
                     source=SourceStatus(end=0, lag_records=int(os.environ.get("SOURCE_LAG", "0"))),
                     fault=fault_id,
+                    replay=replays.get(task_id),
                 )
             )
         elif instance in given.standbys:
@@ -98,6 +101,7 @@ def tasks_of(
                     certificate=certificates.get(task_id, unasked),
                     restore=RestoreStatus(records=3),
                     fault=fault_id,
+                    replay=replays.get(task_id),
                 )
             )
     return tuple(tasks)
@@ -117,6 +121,7 @@ def main() -> int:
     snapshots: dict[TaskId, SnapshotStatus] = {}
     certificates: dict[TaskId, CertificateStatus] = {}
     faults: dict[TaskId, Command] = {}
+    replays: dict[TaskId, str] = {}
     held: FaultStatus | None = None
     while True:
         done, stopping = [], False
@@ -135,6 +140,8 @@ def main() -> int:
                     if "DIVERGES" in os.environ:
                         found = CertificateStatus(divergences=1, command=command.id)
                     certificates |= dict.fromkeys(command.tasks, found)
+                if command.kind is CommandKind.REPLAY:
+                    replays |= dict.fromkeys(command.tasks, command.id)
                 if command.kind in (CommandKind.PAUSE, CommandKind.RESUME):
                     paused = command.kind is CommandKind.PAUSE
                 if command.kind.is_fault and "REFUSE_FAULTS" in os.environ:
@@ -170,7 +177,9 @@ def main() -> int:
                     ),
                     disk=DiskStatus(settings.state_dir, 4_096, 1 << 30),
                     sent_at_ms=now_ms(),
-                    tasks=tasks_of(settings.instance, view.assignment, owned_at_ms, snapshots, certificates, faults),
+                    tasks=tasks_of(
+                        settings.instance, view.assignment, owned_at_ms, snapshots, certificates, faults, replays
+                    ),
                     paused=paused,
                     last_commands=seen,
                     refusals=refusals,

@@ -166,7 +166,8 @@ def test_drill_and_its_failover_are_in_the_history_once_however_often_they_are_t
     )
     assert (failover["kind"], failover["outcome"], failover["cause"]) == ("failover", "passed", "instance_ended")
     assert drill["rto"] == failover["rto"]
-    assert all(ms is not None for ms in drill["rto"].values())
+    assert all(ms is not None for name, ms in drill["rto"].items() if name != "clocks_differ_ms")
+    assert drill["rto"]["clocks_differ_ms"] is None
     assert drill["rpo"] == {"lost_records": 0, "doubled_records": 0}
     assert [(decision["task"], decision["action"], decision["to"]) for decision in failover["decisions"]] == [
         ("0_0", "promote", "b")

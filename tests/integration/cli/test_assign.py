@@ -35,3 +35,26 @@ def test_tasks_are_assigned_to_the_instances_that_run(
     found = application.view()
     assert found.assignment is not None
     assert sorted(placed(found.assignment)) == ["a b", "b a"]
+
+
+def test_load_that_cannot_be_even_for_want_of_an_instance_is_said_at_once_unless_it_shall_wait(
+    bootstrap_servers: str, application_id: str, launch_instance: Launch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    application = Application.create(bootstrap_servers, application_id)
+    TopicAdmin(application.connection).ensure([changelog_spec(application_id, "state", 2)])
+    launch_instance(application, "a")
+    balance = ["assign", application_id, "--bootstrap-servers", bootstrap_servers, "--balance"]
+
+    assert main([*balance, "--instances", "a,b", "--timeout", "60"]) == 1
+    said = capsys.readouterr().err
+    assert "the assignment names b, which has never run" in said
+    assert "run JOB --instance b" in said
+    assert "--wait" in said
+
+    assert main([*balance, "--wait", "--timeout", "2"]) == 1
+    assert "DeadlineError: Waited 2" in capsys.readouterr().err
+    launch_instance(application, "b")
+    assert main([*balance, "--wait", "--timeout", "60"]) == 0
+    found = application.view()
+    assert found.assignment is not None
+    assert sorted(placed(found.assignment)) == ["a b", "b a"]

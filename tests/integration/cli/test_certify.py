@@ -24,6 +24,8 @@ def test_standbys_of_every_instance_are_compared_each_time_that_it_is_asked(
         }
     assert main(["certify", *at, "--instance", "a", "--task", "0_0"]) == 1
     assert "There is nothing to compare" in capsys.readouterr().err
+    assert main(["certify", *at, "--instance", "c"]) == 1
+    assert "has no instance 'c', but a, b" in capsys.readouterr().err
 
 
 def test_difference_is_a_no(

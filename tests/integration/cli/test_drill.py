@@ -79,14 +79,16 @@ def test_drill_that_cannot_begin_or_measures_nothing_is_skipped(
     assert capsys.readouterr().out.startswith("skipped: it is not whole after")
     assert main(["drill", *started.at, "--blackout", "mon-sun"]) == 4
     assert capsys.readouterr().out.startswith("skipped: no drill begins ")
-    assert main(["drill", *started.at, "--instance", "c"]) == 4
-    assert "Instance 'c'" in capsys.readouterr().out
+    assert main(["drill", *started.at, "--instance", "c"]) == 1
+    assert "has no instance 'c', but a, b" in capsys.readouterr().err
+    assert main(["drill", *started.at]) == 4
+    assert "nothing watches" in capsys.readouterr().out
     assert main(["drill", *started.at, "--answer"]) == 4
     assert "Nothing was measured" in capsys.readouterr().out
 
     kept = read_history(started.application.connection, started.application.id, kind=HistoryKind.DRILL)
     assert [one.outcome for one in kept] == [HistoryOutcome.SKIPPED] * 4
-    begun = ("it is not whole after", "no drill begins ", "Instance 'c'", "Nothing was measured")
+    begun = ("it is not whole after", "no drill begins ", "nothing watches", "Nothing was measured")
     assert all(words in str(one.reason) for one, words in zip(kept, begun, strict=True))
     assert passed_drill(kept) is None
 

@@ -9,6 +9,8 @@ import signal
 import pytest
 
 from airflow_provider.cli.main import main
+from airflow_provider.control.history.record import HistoryOutcome
+from airflow_provider.control.history.topic import read_history
 from tests.builders import placed
 from tests.integration.launch.application import Application
 
@@ -55,3 +57,29 @@ def test_everything_is_moved_off_an_instance_that_is_named(
     assert found is not None
     assert found.active_on("a") == ()
     assert main(["failover", *at, "--instance", "c"]) == 1
+
+
+def test_incident_that_is_answered_and_repaired_is_resolved(
+    application: Application, bootstrap_servers: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = (application.id, "--bootstrap-servers", bootstrap_servers)
+
+    soon = (*at, "--instance-timeout", "2")
+    assert main(["failover", *soon, "--instance", "a"]) == 0
+    assert main(["assign", *at, "--standbys", "2"]) == 0
+    assert "not resolved yet" in capsys.readouterr().err
+    assert [record.resolved_at_ms for record in application.view().incidents.values()] == [None]
+
+    assert main(["assign", *at, "--no-wait"]) == 0
+    assert [record.resolved_at_ms for record in application.view().incidents.values()] == [None]
+    assert main(["assign", *at]) == 0
+
+    (record,) = application.view().incidents.values()
+    assert record.resolved_at_ms is not None
+    assert record.recovery is not None
+    assert "resolved: a/" in capsys.readouterr().err
+    (kept,) = read_history(application.connection, application.id)
+    assert (kept.outcome, kept.ended_at_ms) == (HistoryOutcome.PASSED, record.resolved_at_ms)
+
+    assert main(["failover", *soon, "--instance", "b", "--standbys", "0", "--wait", "60"]) == 0
+    assert all(record.resolved_at_ms is not None for record in application.view().incidents.values())

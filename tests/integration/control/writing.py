@@ -9,10 +9,12 @@ from confluent_kafka import Consumer, Producer
 from airflow_provider.changelog.commit_record import CommitRecord, SourcePosition
 from airflow_provider.changelog.writer import TransactionalWriter
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.commit_topics import CommitTopics
 from airflow_provider.control.drills.output_counter import count_outputs, take_cut
 from airflow_provider.control.drills.output_cut import OutputCut
 from airflow_provider.control.history.output_check import OutputCheck
 from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.names import changelog_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec
 
@@ -79,7 +81,11 @@ class Writing:
         return producer
 
     def cut(self, timeout_s: float = 20.0) -> OutputCut:
-        return take_cut(self.connection, self.id, "state", TASKS, timeout_s)
+        return take_cut(self.connection, self.id, self.topics, TASKS, timeout_s)
 
     def count(self, before: OutputCut | None) -> OutputCheck:
-        return count_outputs(self.connection, self.id, "state", before)
+        return count_outputs(self.connection, self.id, self.topics, before)
+
+    @property
+    def topics(self) -> CommitTopics:
+        return CommitTopics({0: changelog_topic(self.id, "state")})

@@ -16,7 +16,6 @@ import pyarrow as pa
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import Role, TaskState, TaskStatus
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.kafka.names import changelog_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec
 from airflow_provider.launch.instance_settings import InstanceSettings
@@ -26,7 +25,7 @@ from airflow_provider.state.store import Store
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.process import Process
 from airflow_provider.streaming.operations.state_codec import decode_state
-from airflow_provider.streaming.planner.job_spec import InputSpec, JobSpec, StoreSpec
+from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec
 from airflow_provider.streaming.worker.plan import SlotPlan, TaskPlan
 from airflow_provider.streaming.worker.slot import Slot
 from tests.integration.streaming.committed import wait_for_markers
@@ -53,7 +52,7 @@ class Application:
 
     connection: KafkaConnection
     folder: Path
-    spec: JobSpec
+    spec: StageSpec
 
     @classmethod
     def create(
@@ -73,11 +72,11 @@ class Application:
         plain = [TopicSpec(name=f"{application_id}-{name}", partitions=num_tasks) for name in ("source", "sink")]
         admin = TopicAdmin(connection)
         admin.ensure([changelog, *plain])
-        spec = JobSpec(
+        spec = StageSpec(
             application_id=application_id,
             input=InputSpec(topic=f"{application_id}-source", key_name="customer", filters=filters),
             operation=operation or Process(running_totals, ("amount",)),
-            store=StoreSpec(name="state", rocksdb=_SMALL, delete_retention_ms=24 * 3_600_000),
+            store=StoreSpec(name="state", changelog=changelog.name, rocksdb=_SMALL, delete_retention_ms=24 * 3_600_000),
             sink_topic=f"{application_id}-sink",
             topic_ids=admin.ids([changelog.name, f"{application_id}-source"]),
         )
@@ -90,7 +89,7 @@ class Application:
 
     @property
     def changelog(self) -> str:
-        return changelog_topic(self.spec.application_id, self.spec.store.name)
+        return self.spec.changelog
 
     def settle(self) -> None:
         """Wait until a reader of the changelog can see all that was committed."""
@@ -115,12 +114,14 @@ class Application:
 class InstancePlans:
     """What the driver of one instance tells its workers."""
 
-    spec: JobSpec
+    spec: StageSpec
     settings: InstanceSettings
 
     def plan(self, *tasks: TaskPlan, budget_s: float = RESTORE_S) -> SlotPlan:
         rows_of = tuple(t.task for t in tasks if t.role is ACTIVE)
-        return SlotPlan(settings=self.settings, job=self.spec, slot=0, tasks=tasks, budget_s=budget_s, rows_of=rows_of)
+        return SlotPlan(
+            settings=self.settings, stages={0: self.spec}, slot=0, tasks=tasks, budget_s=budget_s, rows_of=rows_of
+        )
 
     @property
     def directory(self) -> StateDirectory:
@@ -215,7 +216,7 @@ def the_only(statuses: Sequence[TaskStatus]) -> TaskStatus:
     return status
 
 
-def with_store(spec: JobSpec, **changes: Any) -> JobSpec:
+def with_store(spec: StageSpec, **changes: Any) -> StageSpec:
     """The same job with other settings of its store."""
     return dataclasses.replace(spec, store=dataclasses.replace(spec.store, **changes))
 

@@ -35,8 +35,8 @@ spark = (
     SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").config("spark.jars", jars).getOrCreate()
 )
 job = StatefulJob("app").source(topic).group_by("key").aggregate(F.count())
-facts = TopicFacts(source_partitions=1, delete_retention_ms=86_400_000)
-source, connection = compile_job(job, facts).source, KafkaConnection(servers)
+facts = TopicFacts(partitions={topic: 1}, delete_retention_ms={"app-state-changelog": 86_400_000})
+source, connection = compile_job(job, facts).stages[0].source, KafkaConnection(servers)
 batches = []
 
 def on_batch(query, rows):

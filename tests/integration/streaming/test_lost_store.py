@@ -99,10 +99,14 @@ def test_state_folder_removed_under_a_running_active_lets_its_standby_take_over(
     backed_plan = plans.plan(backed(active(0)))
     with closing(Slot(backed_plan)) as slot:
         assert the_only(slot.call(backed_plan, (), False)).state is TaskState.RUNNING
+        before = the_only(slot.call(backed_plan, record_batches((0, SECOND)), False))
         shutil.rmtree(plans.settings.state_dir)
         status = the_only(slot.call(backed_plan, (), False))
     assert (status.state, status.error_kind) == (TaskState.FAILED, "StoreCorruptedError")
     assert "were removed" in str(status.error)
+    # By that the next failover knows that the task may come back to where it failed before.
+    assert status.first_commit_at_ms == before.first_commit_at_ms is not None
+    assert (status.processed_records, status.source_offset) == (len(SECOND), SECOND[-1].offset + 1)
 
 
 def test_state_folder_removed_under_a_running_active_without_standbys_is_restored(plans: InstancePlans) -> None:

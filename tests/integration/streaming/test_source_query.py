@@ -44,11 +44,11 @@ jobs = {
     "in Spark, with letters": stepped.aggregate(F.sum("cents")).on_error("dead_letter", "letters"),
     "raw": StatefulJob("app").source("orders").group_by("key").aggregate(F.count()),
 }
-facts = TopicFacts(source_partitions=4, delete_retention_ms=86_400_000)
+facts = TopicFacts(partitions={"orders": 4}, delete_retention_ms={"app-state-changelog": 86_400_000})
 plans = {
     name: [
         {k: bytes(v).decode() if isinstance(v, (bytes, bytearray)) else v for k, v in row.asDict().items()}
-        for row in rows_of_source(raw, compile_job(job, facts).source).collect()
+        for row in rows_of_source(raw, compile_job(job, facts).stages[0].source).collect()
     ]
     for name, job in jobs.items()
 }

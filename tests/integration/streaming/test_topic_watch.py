@@ -145,13 +145,14 @@ def test_workers_get_what_the_brokers_say_of_the_topics(
     topics.alter_setting(sink, "max.message.bytes", "50000")
 
     facts, _ = verify_topics(job_of(application_id), topics, INTERVAL_S)
-    job = compile_job(job_of(application_id), facts)
+    (stage,) = compile_job(job_of(application_id), facts).stages
+    job = stage.spec
 
-    assert (job.num_tasks, job.spec.store.delete_retention_ms) == (2, 7000)
-    assert (job.spec.record_limit(sink), job.spec.record_limit(changelog)) == (50_000, MAX_MESSAGE_BYTES)
+    assert (stage.num_tasks, job.store.delete_retention_ms) == (2, 7000)
+    assert (job.record_limit(sink), job.record_limit(changelog)) == (50_000, MAX_MESSAGE_BYTES)
     ids = topics.ids([source, changelog])
     assert len(set(ids.values())) == 2
-    assert {name: job.spec.topic_ids[name] for name in ids} == ids
+    assert {name: job.topic_ids[name] for name in ids} == ids
 
 
 @pytest.mark.parametrize("written", ["sink", "dead-letters"])

@@ -3,14 +3,17 @@ from __future__ import annotations
 import dataclasses
 import json
 
+import pytest
+
 from airflow_provider.cli.application_state import ApplicationState
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.history.record import RtoParts
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
-from airflow_provider.control.status import InstanceState, RestorePhase, TaskState
+from airflow_provider.control.status import InstanceState, InstanceStatus, RestorePhase, TaskState
+from airflow_provider.control.unanswered import Unanswered
 from airflow_provider.control.view import ControlView
 from airflow_provider.control.watcher import Watcher
-from tests.builders import APPLICATION, active, assigned, instance, promoted, standby
+from tests.builders import APPLICATION, active, assigned, instance, promoted, standby, view_of
 from tests.unit.control.prediction.test_phase_times import failover
 
 
@@ -89,6 +92,8 @@ def test_whatever_keeps_a_task_from_its_work_is_a_problem_with_its_cause() -> No
         "task 0_2: no instance is active",
         "task 0_2: no warm standby on c",
         "task 0_3: unknown on d",
+        "task 0_3: no standby is assigned (c, d not running: an upgrade or a start may be under way; if none is, run "
+        "the deploy DAG)",
     )
 
 
@@ -141,6 +146,19 @@ def test_incident_is_shown_until_it_is_resolved() -> None:
 
     view.incidents[gone.id] = dataclasses.replace(record, resolved_at_ms=9)
     assert ApplicationState(view).open_incidents == ()
+
+
+def test_failure_that_no_failover_answers_is_a_problem_while_the_application_is_watched() -> None:
+    view = whole()
+    reported = Unanswered(incident="b/1/gone-1", what="heartbeat_missed of b", reported_at_ms=1_000)
+    view.watcher = Watcher(
+        application_id=APPLICATION, host="h9", pid=5, began_at_ms=1, sent_at_ms=61_000, unanswered=(reported,)
+    )
+
+    (line,) = ApplicationState(view, watched=True).problems
+
+    assert line.startswith("heartbeat_missed of b was reported 60 s ago, and no failover has answered it: is the DAG")
+    assert ApplicationState(view).problems == (), "what a watcher said that is gone may be long over"
 
 
 def test_long_error_is_whole_below_the_tables_and_in_the_json() -> None:
@@ -223,3 +241,59 @@ def test_instances_that_start_are_one_problem_whatever_is_assigned_to_them() -> 
         "instance d: silent (starting)",
         "task 0_2: unknown on d",
     )
+
+
+def test_application_from_which_an_upgrade_took_the_second_instance_lacks_its_standbys() -> None:
+    view = view_of(assigned("a", "a"), instance("a", active(0), active(1)), instance("b", state=InstanceState.STARTING))
+    lacking = (
+        "task 0_{}: no standby is assigned (b not running: an upgrade or a start may be under way; if none is, run the "
+        "deploy DAG)"
+    )
+
+    assert ApplicationState(view).problems == (lacking.format(0), lacking.format(1))
+    assert ApplicationState(view, {"b"}).problems == (
+        "instance b: silent (starting) for longer than a start may take: look at its log, then deploy it again",
+        lacking.format(0),
+        lacking.format(1),
+    )
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        instance("b", state=InstanceState.STOPPED, last_commands=("restart/run-1/upgrade_b/7",)),
+        instance("b", state=InstanceState.ENDED),
+        instance("b"),
+    ],
+    ids=["stopped-for-an-upgrade", "ended-by-itself", "running"],
+)
+def test_task_lacks_its_standby_while_a_second_instance_is_meant_to_run(second: InstanceStatus) -> None:
+    (problem,) = ApplicationState(view_of(assigned("a"), instance("a", active(0)), second)).problems
+
+    assert problem.startswith("task 0_0: no standby is assigned (")
+
+
+@pytest.mark.parametrize(
+    "others",
+    [(), (instance("b", state=InstanceState.STOPPED, last_commands=("restart/run-1/b/7", "stop/run-2")),)],
+    ids=["never-had-another", "stopped-the-other"],
+)
+def test_application_with_one_instance_on_purpose_lacks_no_standby(others: tuple[InstanceStatus, ...]) -> None:
+    assert ApplicationState(view_of(assigned("a"), instance("a", active(0)), *others)).problems == ()
+
+
+def test_as_many_standbys_are_wanted_as_was_said_and_instances_are_left_for() -> None:
+    view = view_of(assigned("a b"), instance("a", active(0)), instance("b", standby(0)), instance("c"))
+
+    assert ApplicationState(view).problems == ()
+    assert ApplicationState(view, num_standby_replicas=5).problems == (
+        "task 0_0: 1 of 2 standbys are assigned (a, b, c run: run the deploy DAG, or assign)",
+    )
+    view.assignment, view.statuses["b"] = assigned("a"), instance("b")
+    assert ApplicationState(view, num_standby_replicas=0).problems == ()
+
+
+def test_start_that_never_ends_is_a_problem_before_anything_is_assigned() -> None:
+    view = view_of(None, instance("b", state=InstanceState.STARTING))
+
+    assert len(ApplicationState(view, {"b"}).problems) == 2

@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 
 from airflow_provider.control.application_reset import StateFolder, plan_reset
+from airflow_provider.control.job_description import JobDescription, JobTopic, TopicKind
 from airflow_provider.control.status import DiskStatus, ProcessStatus
 from tests.builders import APPLICATION, active, assigned, instance, view_of
 
@@ -39,3 +40,27 @@ def test_stores_and_control_records_are_listed() -> None:
     assert plan.state == {"a": StateFolder("host-1", "/mnt/a")}
     assert plan.records["instances"] == 1
     assert "  - stores of a: /mnt/a on host-1" in str(plan).splitlines()
+
+
+def test_topics_of_a_described_job_go_with_those_of_its_earlier_versions_and_no_others() -> None:
+    view = view_of(None)
+    own = [JobTopic(name=f"{APPLICATION}-words-repartition", kind=TopicKind.REPARTITION, stage=0)]
+    strange = [JobTopic(name="orders", kind=TopicKind.CHANGELOG, stage=0)]
+    view.job = JobDescription(
+        application_id=APPLICATION,
+        stages=(),
+        topics=(*own, *strange),
+        gone=(f"{APPLICATION}-other-changelog", f"{APPLICATION}2-state-changelog"),
+    )
+
+    plan = plan_reset(view, {*EXISTING, f"{APPLICATION}-words-repartition"}, ["state"])
+
+    assert plan.topics == (
+        "app-state-changelog",
+        "app-words-repartition",
+        "app-other-changelog",
+        "app-0-commits",
+        "app-metrics",
+        "app-status",
+        "app-assignment",
+    )

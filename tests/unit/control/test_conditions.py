@@ -44,6 +44,7 @@ from airflow_provider.control.status import (
     InstanceStatus,
     SnapshotStatus,
     TaskState,
+    TaskStatus,
 )
 from airflow_provider.errors import ConfigurationError
 from tests.builders import APPLICATION, active, assigned, instance, seen, standby
@@ -276,6 +277,36 @@ class TestStandbysWarm:
     def test_words_from_before_the_observer_listened_do_not_count(self) -> None:
         assert outcome(StandbysWarm(), seen(PAIR, A, B, heard=frozenset({"a"}))) is Outcome.WAITING
 
+    @pytest.mark.parametrize(
+        ("observation", "words"),
+        [
+            pytest.param(seen(PAIR, A), "b, which has never run", id="never-ran"),
+            pytest.param(seen(PAIR, A, instance("b", state=InstanceState.ENDED)), "b is ended", id="ended"),
+            pytest.param(seen(PAIR, A, B, silent_for_s={"b": 9.0}), "no heartbeat for 9.0 s", id="silent"),
+        ],
+    )
+    def test_fails_where_that_is_wanted_because_of_an_instance_that_does_not_run(
+        self, observation: Observation, words: str
+    ) -> None:
+        evaluation = StandbysWarm(wait_for_instances=False).evaluate(observation)
+
+        assert evaluation.outcome is Outcome.FAILED
+        assert words in evaluation.seen
+        assert "run JOB --instance b" in evaluation.seen
+        assert outcome(StandbysWarm(), observation) is Outcome.WAITING
+
+    @pytest.mark.parametrize(
+        "observation",
+        [
+            pytest.param(seen(PAIR, A, B, heard=frozenset({"a"})), id="not-heard-yet"),
+            pytest.param(
+                seen(PAIR, A, instance("b", state=InstanceState.STARTING), silent_for_s={"b": 9.0}), id="starts"
+            ),
+        ],
+    )
+    def test_waits_for_an_instance_that_may_live(self, observation: Observation) -> None:
+        assert outcome(StandbysWarm(wait_for_instances=False), observation) is Outcome.WAITING
+
     def test_copy_that_the_assignment_does_not_name_does_not_count(self) -> None:
         assert outcome(StandbysWarm(), seen(assigned("a", "b a"), A, B)) is Outcome.WAITING
 
@@ -311,16 +342,43 @@ class TestTasksReplayed:
         assert outcome(self.REPLAY, seen(PAIR, A)) is Outcome.WAITING
 
     def test_restoring_is_waited_out(self) -> None:
-        restoring = instance("a", active(0, TaskState.RESTORING), standby(1), last_commands=("c0", "c1", "c2"))
+        restoring = instance(
+            "a", active(0, TaskState.RESTORING, replay="c1"), standby(1, replay="c1"), last_commands=("c0", "c1", "c2")
+        )
 
         assert outcome(self.REPLAY, seen(PAIR, restoring)) is Outcome.WAITING
 
     def test_counts_are_the_result(self) -> None:
         whole = instance(
-            "a", active(0, restored_records=5), standby(1, restored_records=7), last_commands=("c0", "c1", "c2")
+            "a",
+            active(0, restored_records=5, replay="c1"),
+            standby(1, restored_records=7, fault="c1"),
+            last_commands=("c0", "c1", "c2"),
         )
 
         assert self.REPLAY.evaluate(seen(PAIR, whole)).result["restored_records"] == {"0_0": 5, "0_1": 7}
+
+    @pytest.mark.parametrize(
+        "before",
+        [
+            pytest.param(active(0, TaskState.FAILED, replay="c0", error="boom"), id="failed"),
+            pytest.param(active(0, replay="c0", restored_records=5), id="running"),
+        ],
+    )
+    def test_what_a_task_was_before_the_replay_is_no_answer(self, before: TaskStatus) -> None:
+        taken_on = instance("a", before, standby(1, replay="c1"), last_commands=("c1",))
+
+        assert outcome(self.REPLAY, seen(PAIR, taken_on)) is Outcome.WAITING
+
+    def test_replay_that_was_asked_for_later_is_an_answer_too(self) -> None:
+        twice = instance("a", active(0, replay="c2"), standby(1, replay="c1"), last_commands=("c0", "c1", "c2"))
+
+        assert outcome(self.REPLAY, seen(PAIR, twice)) is Outcome.MET
+
+    def test_task_that_failed_again_is_a_failure(self) -> None:
+        failed = active(0, TaskState.FAILED, replay="c1", error="boom")
+
+        assert outcome(self.REPLAY, seen(PAIR, instance("a", failed, last_commands=("c1",)))) is Outcome.FAILED
 
     def test_end_of_the_instance_is_a_failure(self) -> None:
         ended = instance("a", state=InstanceState.ENDED, last_commands=("c0", "c1", "c2"))

@@ -228,6 +228,44 @@ def test_task_that_fails_everywhere_passes_each_instance_once() -> None:
     assert "failed on a, b, c, and there is no other instance" in decision.evidence
 
 
+@pytest.mark.parametrize(
+    ("on_b", "on_a"),
+    [
+        pytest.param({"first_commit_at_ms": 7}, {}, id="as-the-owner-says"),
+        pytest.param({"committed_generation": 2}, {}, id="as-its-store-says-after-a-restart"),
+        pytest.param({}, {"committed_generation": 2}, id="as-the-standby-says"),
+    ],
+)
+def test_second_loss_of_a_store_is_answered_by_the_warm_standby_when_there_was_a_commit_in_between(
+    on_b: dict[str, Any], on_a: dict[str, Any]
+) -> None:
+    lost: dict[str, Any] = {
+        "state": TaskState.FAILED,
+        "error": "the store is gone",
+        "error_kind": "StoreCorruptedError",
+    }
+    first = (instance("a", active(0, **lost)), instance("b", standby(0)))
+    (before,) = detect(assigned("a b"), {status.instance: status for status in first}, {}, Timeouts())
+    answer = plan(before, assigned("a b"), *first)
+    moved = published(answer)
+    known = IncidentRecord(
+        incident=before, answered_by="run", detected_at_ms=None, decided_at_ms=1, generation=moved.generation
+    )
+
+    def second(of_b: dict[str, Any], of_a: dict[str, Any]) -> FailoverPlan:
+        statuses = {
+            "a": instance("a", standby(0, **of_a)),
+            "b": instance("b", active(0, generation=moved.generation, **lost, **of_b)),
+        }
+        (incident,) = detect(moved, statuses, {}, Timeouts())
+        return decide(incident, moved, statuses, ["a", "b"], answered={before.id: known})
+
+    assert placed(moved) == ["b a"]
+    assert [(d.action, d.to) for d in second(on_b, on_a).decisions] == [(Action.PROMOTE, "a")]
+    committed_before = {"committed_generation": 1}
+    assert [d.action for d in second(committed_before, committed_before).decisions] == [Action.HOLD]
+
+
 def test_task_that_committed_since_may_come_back() -> None:
     before = Incident(
         application_id=APPLICATION,

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import dataclasses
+
+import pytest
+
 from airflow_provider.control.detection import detect
 from airflow_provider.control.history.builder import failover_record
 from airflow_provider.control.incident import Incident, IncidentKind
@@ -43,6 +47,39 @@ def test_failure_of_a_task_is_timed_by_the_heartbeat_that_told_it_and_not_by_the
     assert record is not None
     assert record.failed_at_ms == 1_000
     assert failover_record(record).rto.detected_ms == DETECTED_MS - 1_000
+
+
+def reported(kind: IncidentKind) -> tuple[ControlView, Incident]:
+    """By a heartbeat of just now."""
+    if kind is IncidentKind.TASK_FAILED:
+        task = active(0, TaskState.FAILED, failed_s=392.0)
+    else:
+        task = active(0, stalled_s=300.0, source_lag=5)
+    view = view_of(assigned("a b"), instance("a", task), instance("b", standby(0)))
+    (incident,) = detect(view.assignment, view.statuses, view.silent_for_s, Timeouts(), view.heard_at_ms)
+    assert incident.kind is kind
+    view.heard_at_ms["a"] = 500_000
+    return view, incident
+
+
+@pytest.mark.parametrize(
+    ("kind", "failed_at_ms"), [(IncidentKind.TASK_FAILED, 108_000), (IncidentKind.TASK_STALLED, 200_000)]
+)
+def test_time_until_a_failed_task_was_noticed_is_part_of_the_rto(kind: IncidentKind, failed_at_ms: int) -> None:
+    view, incident = reported(kind)
+
+    record = answer_incident(view, incident, finder(incident, None), lambda: 510_000).record
+
+    assert record is not None
+    assert record.failed_at_ms == failed_at_ms
+    assert failover_record(record).at_ms == failed_at_ms
+
+
+def test_process_that_took_the_place_of_the_one_that_failed_does_not_time_its_failure() -> None:
+    view, incident = reported(IncidentKind.TASK_FAILED)
+    view.statuses["a"] = dataclasses.replace(view.statuses["a"], incarnation=9)
+
+    assert finder(incident, None).failed_at_ms(incident, view) is None
 
 
 def test_failure_of_a_task_that_nobody_timed_counts_from_its_detection() -> None:

@@ -13,6 +13,7 @@ from airflow_provider.control.incident import Incident, IncidentKind, IncidentRe
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.records import FORMAT, Value, apply, claim_key, instance_of, to_key, to_value, topic_of
 from airflow_provider.control.status import InstanceState, InstanceStatus
+from airflow_provider.control.unanswered import Unanswered
 from airflow_provider.control.view import ControlView
 from airflow_provider.control.watcher import Watcher
 from airflow_provider.kafka.names import status_topic
@@ -51,7 +52,14 @@ VALUES: list[Value] = [
         plan=(promoted(0, "b"),),
         failed_at_ms=4,
     ),
-    Watcher(application_id=APPLICATION, host="triggerer", pid=7, began_at_ms=1, sent_at_ms=2),
+    Watcher(
+        application_id=APPLICATION,
+        host="triggerer",
+        pid=7,
+        began_at_ms=1,
+        sent_at_ms=2,
+        unanswered=(Unanswered(incident="a/1/gone-1", what="instance_ended of a", reported_at_ms=1),),
+    ),
 ]
 
 

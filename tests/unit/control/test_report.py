@@ -47,6 +47,21 @@ def test_last_task_counts() -> None:
     assert "2.00 s" in str(found)
 
 
+def test_output_that_a_clock_puts_before_the_failure_is_not_measured_and_names_the_clocks() -> None:
+    b = instance(
+        "b",
+        active(0, owned_at_ms=2_100, first_commit_at_ms=2_500, **OWNED),
+        active(1, owned_at_ms=2_200, first_commit_at_ms=3_000, **OWNED),
+    )
+    record = dataclasses.replace(RECORD, failed_at_ms=1_790_000)
+
+    found = report(record, view_of(assigned("b", "b", generation=2), b))
+
+    assert (found.rto_ms, found.first_commit_at_ms) == (None, 3_000)
+    assert found.unmeasured == "not measured: the clocks of the brokers and of b differ by 1787.0 s or more"
+    assert f"  {found.unmeasured}" in str(found).splitlines()
+
+
 COMMITTED = active(0, owned_at_ms=2_100, first_commit_at_ms=2_500)
 
 

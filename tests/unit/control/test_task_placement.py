@@ -8,6 +8,7 @@ import pytest
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
+from airflow_provider.control.job_description import JobDescription, StageDescription
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.status import InstanceState, InstanceStatus
 from airflow_provider.control.task_placement import PlacedTasks, TaskPlacement, place_tasks
@@ -111,3 +112,46 @@ def test_warnings_speak_of_operators_and_commands_alike() -> None:
 
     assert "=True" not in words
     assert "'instances'" not in words
+
+
+def described(**stages: int) -> JobDescription:
+    """A job of some stages, by ``s<number>`` how many tasks each has."""
+    numbers = {int(name.removeprefix("s")): count for name, count in stages.items()}
+    return JobDescription(
+        application_id="app",
+        stages=tuple(
+            StageDescription(
+                number=number, name="s", source="in", steps=(), key="k", operation="o", partitions=partitions
+            )
+            for number, partitions in numbers.items()
+        ),
+        topics=(),
+    )
+
+
+def test_stage_that_was_added_gets_its_tasks_placed() -> None:
+    view = view_of(assigned("a b", "b a"), A, B)
+    view.job = described(s0=2, s1=2)
+    publisher = Publisher(view)
+
+    done = place(publisher)
+
+    assert done.changed
+    (published,) = publisher.published
+    assert [str(task_id) for task_id in published.tasks] == ["0_0", "0_1", "1_0", "1_1"]
+    assert {task.active for task in published.tasks.values()} == {"a", "b"}
+    assert all(task.standbys for task in published.tasks.values())
+
+
+def test_tasks_of_a_stage_that_is_gone_are_taken_out() -> None:
+    view = view_of(assigned("a b", "b a"), A, B)
+    view.job = described(s0=1)
+
+    assert list(map(str, place(Publisher(view)).assignment.tasks)) == ["0_0"]
+
+
+def test_job_as_it_was_described_changes_nothing_where_its_tasks_are_placed() -> None:
+    view = view_of(assigned("a b", "b a"), A, B)
+    view.job = described(s0=2)
+
+    assert not place(Publisher(view)).changed

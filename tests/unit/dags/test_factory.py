@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,21 @@ def test_file_that_is_parsed_for_all_makes_every_dag(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "again",
+    ['stream_dags("orders", **arguments)', 'DAG("payments_stop_")\nstream_dags("payments_stop_x", **arguments)'],
+    ids=["twice", "another"],
+)
+def test_two_applications_of_one_id_in_one_file_are_refused(again: str, tmp_path: Path) -> None:
+    file = tmp_path / "streams.py"
+    file.write_text(f"{FILE}\n{again}\n")
+
+    bag = DagBag(str(file))
+
+    (error,) = bag.import_errors.values() or [""]
+    assert ("This file has a DAG 'orders_deploy' already" in error) is ("orders" in again)
+
+
 def test_dag_that_is_asked_for_within_another_one_is_the_same(
     made: StreamDags, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -233,6 +249,18 @@ def test_repair_asks_about_held_tasks_where_that_is_wanted_and_nothing_else_wait
     DagSerialization.from_dict(DagSerialization.to_dict(asking))
 
 
+def test_owner_bounds_the_work_of_the_question_and_the_time_for_its_answer_apart() -> None:
+    hour, days = timedelta(hours=1), timedelta(days=2)
+
+    for default_args, expected in (
+        ({"execution_timeout": hour}, (hour, None)),
+        ({"execution_timeout": hour, "response_timeout": days}, (hour, days)),
+    ):
+        asking = stream_dags("orders", **{**ARGUMENTS, "default_args": default_args}, ask_on_hold=True).repair
+        ask: Any = asking.get_task("ask_about_held_tasks")
+        assert (ask.execution_timeout, ask.response_timeout) == expected
+
+
 def test_repair_replaces_what_is_gone_and_still_named(made: StreamDags) -> None:
     task: Any = made.repair.get_task("choose")
     repairs = [
@@ -255,10 +283,17 @@ def test_drill_that_does_not_begin_is_noted_beside_the_callbacks_of_the_default_
     assert blackout.kind == "hang"
 
 
+def asset_of(failover: Any) -> str:
+    """The one whose events start it."""
+    name: str = failover.schedule.name
+    return name
+
+
 def test_monitor_looks_whether_the_failover_dag_is_unpaused(made: StreamDags) -> None:
     task: Any = made.monitor.get_task("check_slo")
 
     assert task.failover_dag_id == made.failover.dag_id
+    assert task.failover_asset == asset_of(made.failover)
 
 
 @pytest.mark.parametrize(
@@ -304,9 +339,11 @@ def test_drill_is_scheduled_and_tells_when_it_was_passed(made: StreamDags) -> No
     assert dag.params["blackout"] == ["mon,tue,wed,thu,fri 08:00-18:00 Europe/Vienna", "sun UTC"]
     watched: Any = dag.get_task("check_watch")
     assert watched.failover_dag_id == made.failover.dag_id
+    assert watched.failover_asset == asset_of(made.failover)
     assert dag.get_task("inject_fault").upstream_task_ids == {"check_watch"}
     fault: Any = dag.get_task("inject_fault")
     assert watched.instance == fault.instance
+    assert fault.num_standby_replicas == check.num_standby_replicas
     # A drill in its blackout times is skipped before anything could fail.
     assert not dag.get_task("check_blackout").upstream_task_ids
     assert dag.get_task("be_ready").upstream_task_ids == {"check_blackout"}
@@ -322,6 +359,24 @@ def test_drill_gives_every_task_its_standbys_again_whatever_became_of_it_and_sta
     assert made.drills["crash"].get_task("inject_fault").is_setup
     assert again.upstream_task_ids == {"check_recovery", "inject_fault"}
     assert not again.on_failure_fail_dagrun
+
+
+def test_topics_are_those_of_the_job_file_where_none_are_named() -> None:
+    given = {name: value for name, value in ARGUMENTS.items() if name not in ("source_topics", "output_topics")}
+    where = [Instance("a", queue="h1", env_vars={"B": "2"}), Instance("b", queue="h2")]
+    dags = stream_dags("orders", **given | {"instances": where, "env_vars": {"A": "1"}, "application_args": ["x"]})
+
+    created: Any = dags.deploy.get_task("create_topics")
+    checked: Any = dags.topics.get_task("check_topics")
+    assert created.application.endswith("/jobs/orders.py")
+    assert (created.queue, created.env_vars, created.application_args) == ("h1", {"A": "1", "B": "2"}, ["x"])
+    assert (list(created.source_topics), list(checked.source_topics)) == ([], [])
+
+
+def test_topics_that_are_named_are_those_of_a_job_of_one_stage() -> None:
+    created: Any = stream_dags("orders", **ARGUMENTS).deploy.get_task("create_topics")
+
+    assert (created.application, created.source_topics) == (None, ["orders"])
 
 
 @pytest.mark.parametrize("kind", DrillKind)
@@ -340,8 +395,15 @@ def test_each_kind_of_drill_has_a_dag(kind: DrillKind) -> None:
         ({"instances": [Instance("a"), Instance("a")]}, "twice"),
         ({"instances": [Instance("a")]}, "a standby needs an instance besides"),
         ({"source_topics": "orders"}, "give a list"),
+        ({"source_topics": [], "output_topics": ["totals"]}, "name both, or neither"),
         ({"drills": [Drill("crash"), Drill("crash")]}, "two drills"),
         ({"drills": [Drill("crash", instance="z")]}, "drills instance 'z', which it does not have"),
+        ({"instances": ["a", "b"]}, r"'a' among its instances: give Instance\(...\)"),
+        ({"drills": ["crash"]}, r"'crash' among its drills: give Drill\(...\)"),
+        ({"output_topics": ["orders"]}, "reads what it writes"),
+        ({"dag_args": {"schedule": "@daily"}}, "dag_args=.'schedule': .* the failover what starts it"),
+        ({"dag_args": {"default_args": {"retries": 1}}}, "use default_args="),
+        ({"monitor_schedule": "every hour"}, "has the monitor_schedule 'every hour', which is no schedule"),
     ],
 )
 def test_wrong_argument_is_refused_in_one_line(wrong: dict[str, Any], message: str) -> None:
@@ -366,7 +428,12 @@ def test_instances_of_one_queue_with_one_state_folder_are_refused() -> None:
         lambda: Instance("a/b"),
         lambda: Drill("flood"),
         lambda: Drill(blackout="weekends"),
+        lambda: Drill(schedule="every night"),
+        lambda: Drill(schedule="0 4 * *"),
+        lambda: Drill(schedule="@wekly"),
+        lambda: Instance("a", queue=""),
         lambda: Slo(rto_s=0),
+        lambda: Slo(rto_s="15"),  # type: ignore[arg-type]
         lambda: stream_dags("a b", **ARGUMENTS),
     ],
 )

@@ -10,6 +10,7 @@ from airflow_provider.kafka.names import (
     check_name,
     commits_topic,
     publisher_transactional_id,
+    repartition_topic,
     status_topic,
     transactional_id,
 )
@@ -18,6 +19,7 @@ from airflow_provider.kafka.names import (
 def test_topics_and_ids_begin_with_the_application() -> None:
     assert changelog_topic("orders", "state") == "orders-state-changelog"
     assert commits_topic("orders", 1) == "orders-1-commits"
+    assert repartition_topic("orders", "counts") == "orders-counts-repartition"
     assert assignment_topic("orders") == "orders-assignment"
     assert status_topic("orders") == "orders-status"
     assert transactional_id("orders", TaskId(0, 3)) == "orders-0_3"

@@ -13,6 +13,7 @@ from airflow_provider.kafka.topic_spec import (
     history_spec,
     metrics_spec,
     mismatch,
+    repartition_spec,
 )
 
 SPEC = changelog_spec("orders", "state", partitions=6, replication_factor=3)
@@ -147,6 +148,20 @@ def test_metrics_are_kept_for_a_week_and_not_compacted() -> None:
         config = {**spec.config, "cleanup.policy": policy}
         found = TopicDescription(name=spec.name, partitions=1, replication_factor=3, config=config)
         assert f"has cleanup.policy={policy}, delete is needed" in str(mismatch(spec, found))
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"), [("retention.ms", "604800000"), ("retention.bytes", "1000"), ("cleanup.policy", "compact")]
+)
+def test_topic_between_stages_that_would_lose_what_was_not_processed_is_refused(setting: str, value: str) -> None:
+    spec = repartition_spec("orders-counts-repartition", 4)
+    found = TopicDescription(name=spec.name, partitions=4, replication_factor=1, config={**spec.config})
+    assert mismatch(spec, found) is None
+
+    why = mismatch(spec, dataclasses.replace(found, config={**spec.config, setting: value}))
+
+    assert why is not None
+    assert f"has {setting}={value}" in why
 
 
 WINDOWS = changelog_spec("orders", "state", partitions=6, windowed=True)

@@ -46,7 +46,7 @@ def test_job_file_that_does_not_compile_is_refused(tmp_path: Path) -> None:
 
 
 def test_job_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="There is no job file"):
+    with pytest.raises(ConfigurationError, match=r"There is no job file '.*none\.py' on this host: correct its path"):
         check_job_file(str(tmp_path / "none.py"), "orders")
 
 

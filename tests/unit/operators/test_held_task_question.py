@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from airflow.providers.standard.operators import hitl
-from airflow.sdk.exceptions import AirflowSkipException, TaskAwaitingInput
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskAwaitingInput
 
 from airflow_provider.control.status import TaskState
 from airflow_provider.control.view import ControlView
+from airflow_provider.errors import BrokerUnreachableError, DeadlineError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.operators.held_task_question import LEAVE, REPLAY, AskAboutHeldTasksOperator
 from tests.builders import active, assigned, instance, view_of
@@ -25,9 +26,23 @@ HELD = view_of(
 )
 
 
-def asking(monkeypatch: pytest.MonkeyPatch, view: ControlView) -> AskAboutHeldTasksOperator:
+def asking(monkeypatch: pytest.MonkeyPatch, view: ControlView, **arguments: Any) -> AskAboutHeldTasksOperator:
     monkeypatch.setattr(KafkaStreamsHook, "read", lambda *_: view)
-    return AskAboutHeldTasksOperator(task_id="ask", application_id="orders", notifiers=[])
+    return AskAboutHeldTasksOperator(task_id="ask", application_id="orders", **arguments)
+
+
+class Store(dict[str, Any]):
+    """What a task keeps over its tries."""
+
+    def set(self, key: str, value: Any) -> None:
+        self[key] = value
+
+    def delete(self, key: str) -> None:
+        self.pop(key, None)
+
+
+def context(store: Store | None = None) -> Any:
+    return {"task_instance": SimpleNamespace(id="the task's"), "task_state_store": Store() if store is None else store}
 
 
 def answered(option: str) -> dict[str, Any]:
@@ -43,17 +58,15 @@ def test_nobody_is_asked_where_nothing_is_held(monkeypatch: pytest.MonkeyPatch) 
     whole = view_of(assigned("a"), instance("a", active(0)))
 
     with pytest.raises(AirflowSkipException, match="No task of 'orders' is held"):
-        asking(monkeypatch, whole).execute({})
+        asking(monkeypatch, whole).execute(context())
 
 
 def test_question_names_each_held_task_with_its_error_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, Any] = {}
     monkeypatch.setattr(hitl, "upsert_hitl_detail", lambda **question: asked.update(question))
 
-    context: Any = {"task_instance": SimpleNamespace(id="the task's")}
-
     with pytest.raises(TaskAwaitingInput):
-        asking(monkeypatch, HELD).execute(context)
+        asking(monkeypatch, HELD).execute(context())
 
     assert asked["options"] == [REPLAY, LEAVE]
     assert asked["subject"] == "Tasks of orders are held"
@@ -65,5 +78,54 @@ def test_question_names_each_held_task_with_its_error_in_one_line(monkeypatch: p
 def test_replay_takes_what_is_held_when_the_answer_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     operator = asking(monkeypatch, HELD)
 
-    assert operator.execute_complete({}, answered(REPLAY)) == [{"instance": "a", "tasks": ["0_0", "0_2"]}]
-    assert operator.execute_complete({}, answered(LEAVE)) == []
+    assert operator.execute_complete(context(), answered(REPLAY)) == [{"instance": "a", "tasks": ["0_0", "0_2"]}]
+    assert operator.execute_complete(context(), answered(LEAVE)) == []
+
+
+def test_callback_that_fails_leaves_the_question_and_the_other_callbacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+
+    def fail(_: Any) -> None:
+        raise ConnectionError("the chat does not answer")
+
+    monkeypatch.setattr(hitl, "upsert_hitl_detail", lambda **_: None)
+    operator = asking(monkeypatch, HELD, notifiers=[fail, told.append])
+
+    with pytest.raises(TaskAwaitingInput):
+        operator.execute(context())
+
+    assert len(told) == 1
+
+
+def test_question_that_nobody_answered_in_its_time_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    unanswered = {"error": "The response timeout has passed.", "error_type": "timeout"}
+
+    with pytest.raises(AirflowFailException, match="Nobody said within 2 days, 0:00:00") as raised:
+        asking(monkeypatch, HELD, response_timeout=timedelta(days=2)).execute_complete(context(), unanswered)
+
+    assert isinstance(raised.value, DeadlineError)
+    assert "stay held" in str(raised.value)
+
+
+def test_bound_on_the_work_of_a_task_is_none_on_a_persons_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    hour = timedelta(hours=1)
+
+    for arguments in ({"execution_timeout": hour}, {"default_args": {"execution_timeout": hour}}):
+        operator = asking(monkeypatch, HELD, **arguments)
+        assert (operator.response_timeout, operator.execution_timeout) == (None, hour)
+
+
+def test_answer_outlives_a_try_that_could_not_carry_it_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    operator, store = asking(monkeypatch, HELD), Store()
+    monkeypatch.setattr(KafkaStreamsHook, "read", refuse)
+    with pytest.raises(BrokerUnreachableError):
+        operator.execute_complete(context(store), answered(REPLAY))
+    monkeypatch.setattr(KafkaStreamsHook, "read", lambda *_: HELD)
+
+    assert operator.execute(context(store)) == [{"instance": "a", "tasks": ["0_0", "0_2"]}]
+    # Cleared by a person, it asks anew.
+    assert not store
+
+
+def refuse(*_: Any) -> ControlView:
+    raise BrokerUnreachableError("no broker answered")

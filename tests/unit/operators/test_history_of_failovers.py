@@ -14,26 +14,18 @@ from airflow_provider.control.drills.commit_chain import Commit
 from airflow_provider.control.drills.injected_fault import InjectedFault
 from airflow_provider.control.history.output_check import OutputCheck, OutputCount
 from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord
-from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
+from airflow_provider.control.incident import IncidentRecord
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import BrokerUnreachableError, DeadlineError, InstanceError, StateError
 from airflow_provider.links.failover_run import FailoverRun
 from airflow_provider.operators.control import ControlOperator
 from airflow_provider.operators.failover_report import ReportFailOverOperator
 from airflow_provider.operators.recovery_check import CheckRecoveryOperator
-from tests.builders import APPLICATION, active, assigned, instance, promoted, standby, view_of
+from tests.builders import APPLICATION, active, assigned, ended, instance, promoted, standby, view_of
 
 TASK = TaskId(0, 0)
 RECORD = IncidentRecord(
-    incident=Incident(
-        application_id=APPLICATION,
-        kind=IncidentKind.INSTANCE_ENDED,
-        instance="a",
-        incarnation=1,
-        tasks=(TASK,),
-        evidence="killed by signal 9",
-        generation=1,
-    ),
+    incident=ended("a", 0),
     answered_by="failover-1",
     answered_by_dag="app_failover",
     detected_at_ms=1_010,

@@ -30,3 +30,13 @@ def test_protocol_without_its_package_says_what_to_install(url: str, monkeypatch
     ) as caught:
         check_protocol(url)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["s4://bob:hunter2@host/x", "simplecache::s4://bob:hunter2@host/x", "bob:hunter2@host/x"]
+)
+def test_login_in_a_url_that_is_refused_is_not_repeated(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="fsspec does not know") as caught:
+        check_protocol(url)
+
+    assert "hunter2" not in str(caught.value)

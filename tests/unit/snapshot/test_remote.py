@@ -68,6 +68,16 @@ def test_remote_that_does_not_answer_is_waited_for_no_longer_than_allowed(fake: 
         fake.names()
 
 
+def test_login_in_the_url_itself_is_not_repeated(fake: Remote) -> None:
+    settings = SnapshotSettings("fake://x", timeout_s=0.1)
+    object.__setattr__(settings, "url", "simplecache::fake://bob:hunter2@x")
+
+    with pytest.raises(SnapshotError, match=r"simplecache::fake://…x/x could not be read") as caught:
+        Remote(settings).read("x")
+
+    assert "hunter2" not in str(caught.value)
+
+
 def test_secret_in_a_librarys_message_is_not_repeated(fake: Remote) -> None:
     with pytest.raises(SnapshotError, match=r"OSError.*said 403") as caught:
         fake.read("x")

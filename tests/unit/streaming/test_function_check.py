@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -29,6 +29,30 @@ class Unsigned:
         """Does nothing."""
 
 
+class CountsLater:
+    """An object whose call is a coroutine."""
+
+    async def __call__(self, key: object, rows: object, state: object) -> None:
+        """Does nothing."""
+
+    async def method(self, key: object, rows: object, state: object) -> None:
+        """Does nothing."""
+
+
+async def later(key: object, rows: object, state: object, factor: int = 1) -> None:
+    """Does nothing."""
+
+
+async def one_by_one_later(key: object, rows: object, state: object) -> AsyncIterator[dict[str, Any]]:
+    """Gives one row."""
+    yield {}
+
+
+def one_by_one(key: object, rows: object, state: object) -> Iterator[dict[str, Any]]:
+    """Gives one row."""
+    yield {}
+
+
 def with_factor(factor: int, key: object, rows: object, state: object) -> None:
     """Does nothing."""
 
@@ -52,6 +76,7 @@ def job(function: Callable[..., Any]) -> StatefulJob:
         pytest.param(lambda *given: None, id="any-number"),
         pytest.param(lambda key, *others: None, id="some-and-the-rest"),
         pytest.param(with_default, id="a-default"),
+        pytest.param(one_by_one, id="generator"),
         pytest.param(functools.partial(with_factor, 2), id="partial"),
         pytest.param(functools.partial(with_named, factor=2), id="partial-by-name"),
         pytest.param(Counts(), id="object"),
@@ -83,3 +108,23 @@ def test_function_that_cannot_be_called_with_three_arguments_is_refused_in_one_l
     assert "\n" not in said
     for word in [*words, "function(key, rows, state)"]:
         assert word in said
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        pytest.param(later, "later(key", id="coroutine"),
+        pytest.param(functools.partial(later, factor=2), "partial(", id="partial"),
+        pytest.param(CountsLater(), "CountsLater(key", id="object"),
+        pytest.param(CountsLater().method, "method(key", id="method"),
+        pytest.param(one_by_one_later, "one_by_one_later(key", id="generator"),
+    ],
+)
+def test_asynchronous_function_is_refused_in_one_line(function: Callable[..., Any], name: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        job(function)
+
+    said = str(refused.value)
+    assert "\n" not in said
+    assert name in said
+    assert "async def" in said

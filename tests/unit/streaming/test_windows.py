@@ -9,12 +9,16 @@ from airflow_provider.streaming import StatefulJob, session_window, window
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.duration import duration_ms, duration_text
 from airflow_provider.streaming.planner.compiled_job import compile_job
-from airflow_provider.streaming.planner.topic_facts import TopicFacts
+from airflow_provider.streaming.planner.source_spec import SourceSpec
 from airflow_provider.streaming.windows import SessionWindow, Window
+from tests.builders import topic_facts
 
 SCHEMA = "customer STRING, amount DOUBLE, at TIMESTAMP, ms BIGINT"
 HOUR = window("at", "1 hour")
-TOPICS = TopicFacts(source_partitions=2, delete_retention_ms=1)
+
+
+def source_of(job: StatefulJob) -> SourceSpec:
+    return compile_job(job, topic_facts(job, partitions=2)).stage(0).source
 
 
 def job(windows: Any = HOUR, event_time: str | None = "at", watermark: str | None = "10 minutes") -> StatefulJob:
@@ -103,18 +107,15 @@ def test_what_does_not_fit_together_is_refused_before_spark_starts(make: Any, wh
 
 
 def test_time_of_the_record_is_an_event_time() -> None:
-    compiled = compile_job(
+    source = source_of(
         StatefulJob("app").source("orders", schema="customer STRING", watermark="0 seconds")
-        .group_by("customer", window("_source.timestamp", "1 hour")).aggregate(F.count()),
-        TOPICS,
+        .group_by("customer", window("_source.timestamp", "1 hour")).aggregate(F.count())
     )  # fmt: skip
-    assert compiled.source.decoded_by_worker
-    assert compiled.source.keeps_timestamps
+    assert source.decoded_by_worker
+    assert source.keeps_timestamps
 
 
 def test_column_of_milliseconds_is_decoded_by_the_worker_and_a_timestamp_by_spark() -> None:
     plain = StatefulJob("app").source("o", schema="k STRING, ms BIGINT", event_time="ms", watermark="1 day")
-    assert compile_job(
-        plain.group_by("k", window("ms", "1 hour")).aggregate(F.count()), TOPICS
-    ).source.decoded_by_worker
-    assert not compile_job(job(), TOPICS).source.decoded_by_worker
+    assert source_of(plain.group_by("k", window("ms", "1 hour")).aggregate(F.count())).decoded_by_worker
+    assert not source_of(job()).decoded_by_worker

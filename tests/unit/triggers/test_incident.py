@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 from airflow_provider.control.detection import detect
 from airflow_provider.control.failover import Action, decide
 from airflow_provider.control.incident import IncidentRecord
+from airflow_provider.control.incident_event import IncidentEvent
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.status import InstanceState, TaskState
 from airflow_provider.control.view import ControlView
@@ -41,8 +42,19 @@ class Trigger(IncidentTrigger):
     def write(self, writer: Any) -> None:
         self._write_that_it_watches(writer, began_at_ms=7)
 
+    def waits(self, seconds: float) -> None:
+        """As if all that it did had been so long ago."""
+        self._fired = {id: at - seconds for id, at in self._fired.items()}
+        self._reported = {id: (at - seconds, one) for id, (at, one) in self._reported.items()}
+        self._wrote_at -= seconds
+
     async def _answer_needed(self, follower: Any) -> Any:
         return await self._due(follower)
+
+    def event(self, view: ControlView) -> IncidentEvent:
+        follower: Any = Follower(view)
+        (incident,) = asyncio.run(self._due(follower))
+        return self._event(incident, follower)
 
 
 def held(view: ControlView) -> ControlView:
@@ -79,6 +91,57 @@ def test_incident_that_is_held_for_want_of_an_instance_is_fired_again_once_one_r
 
     assert trigger.due(view) == ["a"]
     assert trigger.due(view) == [], "its answer is under way"
+
+
+@pytest.mark.parametrize(("failed_s", "failed_at_ms"), [(392.0, 108_000), (None, 500_000)])
+def test_event_says_when_the_task_failed_or_where_that_is_not_reported_when_it_was_told(
+    failed_s: float | None, failed_at_ms: int
+) -> None:
+    failed = instance("a", active(0, state=TaskState.FAILED, error="no", failed_s=failed_s))
+    view = view_of(assigned("a b"), failed, instance("b", standby(0)))
+    view.heard_at_ms["a"] = 500_000
+
+    assert Trigger(APPLICATION).event(view).failed_at_ms == failed_at_ms
+
+
+def test_failure_that_stays_without_an_answer_is_in_the_watchers_record_and_in_its_log(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    trigger, writer, view = Trigger(APPLICATION, refire_after_s=30.0), Writer(), view_of(assigned("a"), FAILED)
+
+    assert trigger.due(view) == ["a"]
+    trigger.write(writer)
+    trigger.waits(29.0)
+    assert trigger.due(view) == []
+    trigger.write(writer)
+    trigger.waits(2.0)
+    assert trigger.due(view) == ["a"]
+    trigger.write(writer)
+    trigger.waits(31.0)
+    assert trigger.due(view) == ["a"], "fired again and again"
+    trigger.write(writer)
+
+    assert [[one.what for one in watcher.unanswered] for watcher in writer.sent] == [
+        [],
+        [],
+        ["task_failed of a"],
+        ["task_failed of a"],
+    ]
+    first, second = (watcher.unanswered[0].reported_at_ms for watcher in writer.sent[2:])
+    assert first == second, "counted from the first time"
+    assert capsys.readouterr().out.count("and no failover has answered it") == 2
+
+
+def test_failure_that_is_answered_leaves_the_watchers_record() -> None:
+    trigger, writer, view = Trigger(APPLICATION), Writer(), view_of(assigned("a"), FAILED)
+    trigger.due(view)
+    trigger.waits(31.0)
+    trigger.due(view)
+
+    trigger.due(held(view))
+    trigger.write(writer)
+
+    assert writer.sent[0].unanswered == ()
 
 
 class Writer:

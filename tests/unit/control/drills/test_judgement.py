@@ -73,6 +73,15 @@ def test_drill_is_passed_with_what_it_cost() -> None:
     assert (judged.failover.rto_ms, judged.progress) == (1_500, {TASK: 20})
 
 
+def test_drill_whose_rto_is_below_zero_is_not_passed_because_clocks_differ() -> None:
+    view = after(dataclasses.replace(RECOVERY, owned_at_ms=-1_799_000, first_commit_at_ms=-1_786_000))
+
+    with pytest.raises(NotMeasuredError, match=r"not measured: the clocks of .* differ by 1787\.0 s or more") as error:
+        judge_drill(view, FAULT, max_rto_s=15.0)
+    record = judged_record(view, FAULT, "run", error.value, 15.0, 9_000)
+    assert (record.outcome, record.slo_met, record.rto.total_ms) == (HistoryOutcome.SKIPPED, None, None)
+
+
 def test_failure_that_none_answered_is_not_passed() -> None:
     view = after()
     other = dataclasses.replace(FAULT, incarnation=2)

@@ -38,6 +38,7 @@ def test_what_all_tasks_wrote_is_summed_by_topic() -> None:
     last = {TASKS[0]: counting(3, {"out": 7, "dead": 1}), TASKS[1]: counting(9, {"out": 3}), TaskId(0, 2): None}
 
     assert written_by(last) == {"out": 10, "dead": 1}
+    assert written_by(last, between={"out"}) == {"dead": 1}
 
 
 @pytest.mark.parametrize(

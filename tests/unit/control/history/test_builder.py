@@ -80,6 +80,13 @@ def test_instance_that_never_sent_a_heartbeat_is_timed_from_its_detection() -> N
     assert (never.at_ms, never.rto.detected_ms, never.rto.total_ms) == (1_100, None, 1_900)
 
 
+def test_output_that_a_clock_puts_before_the_failure_is_said_with_the_clocks() -> None:
+    behind = failover_record(dataclasses.replace(RECORD, failed_at_ms=1_790_000), RECOVERY, slo_rto_s=10.0)
+
+    assert (behind.rto.total_ms, behind.slo_met) == (None, None)
+    assert behind.reason == "not measured: the clocks of the brokers and of b differ by 1787.0 s or more"
+
+
 def test_each_move_by_hand_is_an_event_of_its_own() -> None:
     manual = dataclasses.replace(
         RECORD, incident=dataclasses.replace(RECORD.incident, kind=IncidentKind.MANUAL), generation=2

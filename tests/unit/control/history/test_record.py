@@ -21,6 +21,7 @@ from airflow_provider.control.history.record import (
     read_history_value,
 )
 from airflow_provider.control.history.task_restore import TaskRestore
+from airflow_provider.control.prediction.measured_rto import measured_rto_ms
 from tests.builders import APPLICATION
 
 TASK = TaskId(0, 3)
@@ -97,6 +98,22 @@ def test_json_has_what_follows_from_the_fields() -> None:
 )
 def test_slo_is_met_by_what_was_measured(total_ms: int | None, slo_rto_s: float | None, met: bool | None) -> None:
     assert dataclasses.replace(PLAIN_ONE, rto=RtoParts(total_ms=total_ms), slo_rto_s=slo_rto_s).slo_met is met
+
+
+def test_output_before_the_failure_is_no_measured_rto_but_clocks_that_differ() -> None:
+    record = dataclasses.replace(PLAIN_ONE, rto=RtoParts(total_ms=-1_787_000), slo_rto_s=15.0)
+    read = read_history_value(history_value(record))
+    older = msgspec.json.decode(history_value(record))
+    older["rto"] |= {"total_ms": -1_787_000, "clocks_differ_ms": None}
+
+    for one in (record, read, read_history_value(msgspec.json.encode(older))):
+        assert (one.rto.total_ms, one.rto.clocks_differ_ms, one.slo_met) == (None, 1_787_000, None)
+        assert one.prediction_error_percent is None
+        assert measured_rto_ms([one]) == {}
+
+
+def test_little_by_which_clocks_may_differ_is_no_reason_to_measure_nothing() -> None:
+    assert RtoParts(total_ms=-900) == RtoParts(total_ms=-900, clocks_differ_ms=None)
 
 
 @pytest.mark.parametrize(

@@ -53,12 +53,27 @@ def test_what_was_restored_is_not_of_the_first_output() -> None:
     assert phase_times([failover(restore_s=4.0)], Timeouts()).first_output_ms == 0
 
 
+def test_failover_whose_clocks_differ_says_nothing() -> None:
+    behind = dataclasses.replace(failover(), rto=RtoParts(owned_ms=-1_790_000, total_ms=-1_787_000))
+
+    assert phase_times([behind], Timeouts()).owned_ms == 500
+    assert phase_times([behind, failover()], Timeouts()).failovers == 1
+
+
 def test_failovers_of_the_same_cause_count_where_there_are_some() -> None:
     history = [failover(detected_ms=20), failover(detected_ms=6_000, kind=IncidentKind.HEARTBEAT_MISSED)]
 
     assert phase_times(history, Timeouts()).detected_ms == 6_000
     assert phase_times(history, Timeouts(), IncidentKind.INSTANCE_ENDED).detected_ms == 20
-    assert phase_times(history[1:], Timeouts(), IncidentKind.INSTANCE_ENDED).detected_ms == 6_000
+
+
+def test_detection_says_nothing_of_failures_that_are_found_in_another_way() -> None:
+    ended = [failover(detected_ms=20)]
+    silent = [failover(detected_ms=6_000, kind=IncidentKind.HEARTBEAT_MISSED)]
+
+    after_silence = phase_times(silent, Timeouts(), IncidentKind.INSTANCE_ENDED)
+    assert (after_silence.detected_ms, after_silence.decided_ms, after_silence.failovers) == (100, 2_000, 1)
+    assert phase_times(ended, Timeouts(), IncidentKind.HEARTBEAT_MISSED).detected_ms == 5_000
 
 
 def test_moves_by_hand_failed_tasks_and_drills_say_nothing_of_a_lost_instance() -> None:

@@ -17,17 +17,16 @@ from airflow_provider.streaming.driver.spark_session import ARROW_BATCH_BYTES, M
 from airflow_provider.streaming.functions import count
 from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, compile_job
-from airflow_provider.streaming.planner.topic_facts import TopicFacts
 from airflow_provider.streaming.worker.calls import CallReport
 from airflow_provider.streaming.worker.plan import TaskPlan
-from tests.builders import task_id, task_status
+from tests.builders import task_id, task_status, topic_facts
 
 ACTIVE, STANDBY = Role.ACTIVE, Role.STANDBY
 JOB = StatefulJob("app").source("in").group_by("key").aggregate(count())
 
 
 def compiled(job: StatefulJob = JOB) -> CompiledJob:
-    return compile_job(job, TopicFacts(source_partitions=4, delete_retention_ms=86_400_000))
+    return compile_job(job, topic_facts(job, 4))
 
 
 def settings_in(folder: Path, **more: Any) -> InstanceSettings:
@@ -42,8 +41,8 @@ def settings_in(folder: Path, **more: Any) -> InstanceSettings:
     )
 
 
-def plan(task: int | TaskId, role: Role = ACTIVE, generation: int = 1) -> TaskPlan:
-    return TaskPlan(task=task_id(task), role=role, generation=generation)
+def plan(task: int | TaskId, role: Role = ACTIVE, generation: int = 1, **more: Any) -> TaskPlan:
+    return TaskPlan(task=task_id(task), role=role, generation=generation, **more)
 
 
 def status_of(

@@ -56,7 +56,7 @@ def test_replay_is_a_process_whose_result_is_reported(
 
     monkeypatch.setattr(subprocess, "run", run)
     report = FakeReport()
-    injector = FaultInjector(settings_in(tmp_path), compiled().spec, report, Disturbances())
+    injector = FaultInjector(settings_in(tmp_path), compiled().specs, report, Disturbances())
 
     injector.inject(Command(id="f1", kind=CommandKind.SHADOW_RESTORE, instance="i1", tasks=(TASK,)))
 
@@ -78,7 +78,7 @@ def test_every_command_that_is_a_fault_is_carried_out(
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=b"", returncode=1))
     monkeypatch.setattr(fault_injector, "_SHIFT_S", 0.0)
     report, disturbances = FakeReport(), Disturbances()
-    injector = FaultInjector(settings_in(tmp_path), compiled().spec, report, disturbances)
+    injector = FaultInjector(settings_in(tmp_path), compiled().specs, report, disturbances)
 
     injector.inject(Command(id="f1", kind=kind, instance="i1", tasks=(TASK,), generation=3))
 
@@ -93,7 +93,7 @@ def test_clock_jumps_and_jumps_back(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(disturbances, "shift_clock", shifts.append)
     report = FakeReport()
 
-    FaultInjector(settings_in(tmp_path), compiled().spec, report, disturbances).inject(
+    FaultInjector(settings_in(tmp_path), compiled().specs, report, disturbances).inject(
         Command(id="f1", kind=CommandKind.SHIFT_CLOCK, instance="i1", tasks=(TASK,))
     )
 

@@ -155,6 +155,23 @@ def test_state_of_a_task_is_sent_at_once_and_its_progress_is_not(heartbeat: Hear
     assert len(writer.sent) == sent + 1
 
 
+def test_time_since_a_task_failed_is_reported_as_long_as_it_has(heartbeat: Heartbeat, writer: FakeWriter) -> None:
+    def failed_s() -> float | None:
+        return next(iter(task.failed_s for task in writer.sent[-1].tasks), None)
+
+    heartbeat.report(0, (dataclasses.replace(status_of(0), state=TaskState.FAILED),))
+    wait_until(lambda: failed_s() is not None, 10, "the failure")
+    first = failed_s()
+
+    heartbeat.set_error("another heartbeat")
+    wait_until(lambda: writer.sent[-1].error is not None, 10, "another heartbeat")
+    assert (failed_s() or 0.0) >= (first or 0.0)
+    assert failed_s() is not None
+
+    heartbeat.report(0, (status_of(0),))
+    wait_until(lambda: failed_s() is None, 10, "it to go on")
+
+
 def test_tasks_of_all_slots_are_sent_in_the_order_of_their_numbers(heartbeat: Heartbeat, writer: FakeWriter) -> None:
     heartbeat.report(1, (status_of(1), status_of(3)))
     heartbeat.report(0, (status_of(0), status_of(2)))

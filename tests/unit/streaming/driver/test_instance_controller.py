@@ -88,7 +88,7 @@ class Controlled:
         self.status = FakeStatus()
         self.stop = threading.Event()
         settings = settings_in(folder)
-        faults = FaultInjector(settings, compiled().spec, self.status, Disturbances()) if allow_faults else None
+        faults = FaultInjector(settings, compiled().specs, self.status, Disturbances()) if allow_faults else None
         self.controller = InstanceController(
             settings, self.slots, self.status, self.stop, at_start or view_of(None), faults, **more
         )

@@ -38,7 +38,7 @@ class Watched:
     def __init__(self) -> None:
         self.ends, self.batch_since, self.answers = FakeEnds(), None, threading.Event()
         self.answers.set()
-        self.watch = ProgressWatch(self.ends, self.answers.wait, lambda _: self.batch_since, 600.0)
+        self.watch = ProgressWatch({0: self.ends}, self.answers.wait, lambda _: self.batch_since, 600.0)
         self.watch.start()
 
     batch_since: float | None

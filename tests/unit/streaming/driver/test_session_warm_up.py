@@ -42,7 +42,7 @@ class FakeSource:
 def warm_up(source: FakeSource, folder: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
     monkeypatch.setattr(session_warm_up, "SourceQuery", source)
     spark: Any = None
-    return warm_up_session(spark, compiled().source, KafkaConnection("nowhere:1"), folder)
+    return warm_up_session(spark, compiled().stages[0], KafkaConnection("nowhere:1"), folder)
 
 
 def test_one_micro_batch_runs_and_the_query_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

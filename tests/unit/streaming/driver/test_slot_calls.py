@@ -51,7 +51,7 @@ def calls_of(
     spark: FakeSpark, goal: Goal, folder: Path, on_report: Callable[[tuple[TaskStatus, ...]], None] = lambda _: None
 ) -> SlotCalls:
     settings = settings_in(folder, call_timeout_s=0.05)
-    return SlotCalls(cast(SparkSession, spark), compiled_job().spec, settings, 0, goal, on_report)
+    return SlotCalls(cast(SparkSession, spark), compiled_job().specs, settings, 0, goal, on_report)
 
 
 def never() -> bool:

@@ -31,7 +31,7 @@ def reported() -> list[TaskStatus]:
     return []
 
 
-def nothing_lost(_: Collection[int]) -> dict[int, int]:
+def nothing_lost(_: str, __: Collection[int]) -> dict[int, int]:
     return {}
 
 

@@ -21,7 +21,7 @@ def slot_queries(
     goes_on: bool = False,
     overlap: Callable[[Mapping[TaskId, int | None]], Mapping[TaskId, int | None]] = dict,
 ) -> SlotQueries:
-    return SlotQueries(0, "in", start, find_lost, goes_on, overlap)
+    return SlotQueries(0, lambda _: "in", start, find_lost, goes_on, overlap)
 
 
 class Started:
@@ -132,12 +132,24 @@ def test_task_that_ends_its_queries_stops_no_other_and_is_given_up_after_some_tr
     assert queries.failures[TaskId(0, 0)].given_up
     assert len(started.queries) < 10
 
-    # A newer generation names it: it is tried again.
-    again = SlotGoal((plan(0, generation=2), plan(1)))
-    newer = SlotReport({**REPORT.statuses, TaskId(0, 0): status_of(0, generation=2, source_offset=7)})
+
+@pytest.mark.parametrize(
+    ("generation", "replay"),
+    [pytest.param(2, None, id="a-newer-generation"), pytest.param(1, "replay-1", id="a-replay")],
+)
+def test_task_that_was_given_up_is_tried_again_where_a_person_asks_for_it(generation: int, replay: str | None) -> None:
+    started = Started()
+    queries = slot_queries(started)
+    queries.start_missing(BOTH, REPORT)
+    ended(started.queries[0], "pyspark.errors.AnalysisException: [UNRESOLVED_COLUMN] customer?")
+    queries.tick(BOTH)
+    assert queries.failures[TaskId(0, 0)].given_up
+
+    again = SlotGoal((plan(0, generation=generation, replay=replay), plan(1)))
+    newer = SlotReport({**REPORT.statuses, TaskId(0, 0): status_of(0, generation=generation, source_offset=7)})
     queries.tick(again)
     queries.start_missing(again, newer)
-    assert queries.failures == {}
+    assert TaskId(0, 0) not in queries.failures
     assert started.queries[-1].offsets == {TaskId(0, 0): 7}
 
 

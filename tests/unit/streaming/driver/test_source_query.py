@@ -110,7 +110,7 @@ def query_of(
 ) -> SourceQuery:
     query = SourceQuery(
         cast(SparkSession, stream),
-        compiled(job).source,
+        compiled(job).stages[0].source,
         KafkaConnection("broker:9092"),
         {TaskId(0, 2): 7, TaskId(0, 10): None},
         folder / "checkpoint",
@@ -171,7 +171,12 @@ def test_every_option_that_the_source_sets_itself_is_refused_of_the_job(tmp_path
         ssl_ca_location="/ca.pem",
     )
     SourceQuery(
-        cast(SparkSession, stream), compiled(PLAIN).source, login, {TaskId(0, 2): 7}, tmp_path / "c", lambda *_: {}
+        cast(SparkSession, stream),
+        compiled(PLAIN).stages[0].source,
+        login,
+        {TaskId(0, 2): 7},
+        tmp_path / "c",
+        lambda *_: {},
     ).start()
     # What is set for speed is the job's to change; the checkpoint is the writer's.
     for name in stream.asked.keys() - {

@@ -10,27 +10,31 @@ from airflow_provider.changelog.restore_settings import RestoreSettings
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming import StatefulJob
 from airflow_provider.streaming import functions as F
-from airflow_provider.streaming.planner.compiled_job import compile_job
+from airflow_provider.streaming.planner.compiled_job import CompiledJob, compile_job
 from airflow_provider.streaming.planner.row_types import RowTypes
-from airflow_provider.streaming.planner.topic_facts import TopicFacts
+from airflow_provider.streaming.planner.stage_plans import stage_plans
+from tests.builders import topic_facts
 
-TOPICS = TopicFacts(source_partitions=4, delete_retention_ms=3_600_000)
 PLAIN = StatefulJob("app").source("orders", schema="customer STRING, amount DOUBLE").group_by("customer")
 
 
-def test_topics_say_how_many_tasks_and_for_how_long_tombstones_are_kept() -> None:
-    compiled = compile_job(PLAIN.aggregate(F.count()), TOPICS)
+def compiled(job: StatefulJob, partitions: int = 4) -> CompiledJob:
+    return compile_job(job, topic_facts(job, partitions, delete_retention_ms=3_600_000))
 
-    assert (compiled.num_tasks, compiled.spec.store.delete_retention_ms) == (4, 3_600_000)
+
+def test_topics_say_how_many_tasks_and_for_how_long_tombstones_are_kept() -> None:
+    (stage,) = compiled(PLAIN.aggregate(F.count())).stages
+
+    assert (stage.num_tasks, stage.spec.store.delete_retention_ms) == (4, 3_600_000)
 
 
 def test_filters_are_named_in_their_order() -> None:
     job = PLAIN.filter("amount IS NOT NULL", name="no_amount").with_column("cents", "amount * 100")
 
-    compiled = compile_job(job.filter("cents > 0", name="free").aggregate(F.sum("cents")), TOPICS)
+    (stage,) = compiled(job.filter("cents > 0", name="free").aggregate(F.sum("cents"))).stages
 
-    assert compiled.spec.input.filters == ("no_amount", "free")
-    assert [step.name for step in compiled.source.steps] == ["no_amount", "cents", "free"]
+    assert stage.spec.input.filters == ("no_amount", "free")
+    assert [step.name for step in stage.source.steps] == ["no_amount", "cents", "free"]
 
 
 @pytest.mark.parametrize(
@@ -49,38 +53,36 @@ def test_filters_are_named_in_their_order() -> None:
     ],
 )
 def test_driver_and_workers_agree_on_who_decodes(job: StatefulJob, by_worker: bool) -> None:
-    compiled = compile_job(job, TOPICS)
+    (stage,) = compiled(job).stages
 
-    assert compiled.source.decoded_by_worker is by_worker
-    assert (compiled.spec.input.decoder is not None) is by_worker
+    assert stage.source.decoded_by_worker is by_worker
+    assert (stage.spec.input.decoder is not None) is by_worker
 
 
 @pytest.mark.parametrize(("policy", "topic"), [("fail", None), ("skip", None), ("dead_letter", "bad")])
 def test_records_travel_whole_only_where_they_may_become_dead_letters(policy: str, topic: str | None) -> None:
     job = PLAIN.aggregate(F.count()).on_error(policy, topic)  # type: ignore[arg-type]
 
-    assert compile_job(job, TOPICS).source.keeps_records is (topic is not None)
+    assert compiled(job).stages[0].source.keeps_records is (topic is not None)
 
 
 def test_restore_settings_reach_the_store() -> None:
     job = PLAIN.aggregate(F.count()).options(restore=RestoreSettings(parallelism=2))
 
-    spec = compile_job(job, TOPICS).spec
+    spec = compiled(job).specs[0]
 
     assert spec.store.rocksdb.bulk_write_buffer_bytes == job.restore.write_buffer_bytes
     assert spec.store.rocksdb.bulk_max_write_buffers == job.restore.max_write_buffers
 
 
 def test_what_workers_get_can_be_sent_to_them() -> None:
-    spec = compile_job(PLAIN.aggregate(F.count()).sink("out"), TOPICS).spec
+    spec = compiled(PLAIN.aggregate(F.count()).sink("out")).specs[0]
 
     assert pickle.loads(pickle.dumps(spec)) == spec
 
 
 def test_job_of_plain_types_is_signed_at_once() -> None:
-    signature = compile_job(
-        PLAIN.aggregate(F.count().alias("n"), F.avg("amount").alias("mean")), TOPICS
-    ).spec.store.signature
+    signature = compiled(PLAIN.aggregate(F.count().alias("n"), F.avg("amount").alias("mean"))).specs[0].store.signature
 
     assert signature is not None
     assert (signature.key, signature.key_type, signature.layouts, signature.layout) == (
@@ -96,20 +98,20 @@ def test_job_of_plain_types_is_signed_at_once() -> None:
 
 
 def test_job_that_spark_decodes_is_signed_once_its_types_are_known() -> None:
-    job = compile_job(PLAIN.with_column("cents", "amount * 100").aggregate(F.sum("cents").alias("total")), TOPICS)
-    assert job.spec.store.signature is None
+    job = compiled(PLAIN.with_column("cents", "amount * 100").aggregate(F.sum("cents").alias("total")))
+    assert job.specs[0].store.signature is None
 
     signed = job.with_types(RowTypes(pa.int32(), pa.schema([("cents", pa.int64())])))
 
-    signature = signed.spec.store.signature
+    signature = signed.specs[0].store.signature
     assert signature is not None
     assert (signature.key_type, signature.aggregates[0].type) == ("bigint", "bigint")
 
 
 def test_zone_of_the_session_is_no_part_of_a_type() -> None:
-    job = compile_job(PLAIN.with_column("at", "now()").aggregate(F.max("at").alias("at")), TOPICS)
+    job = compiled(PLAIN.with_column("at", "now()").aggregate(F.max("at").alias("at")))
     here, there = (
-        job.with_types(RowTypes(pa.string(), pa.schema([("at", pa.timestamp("us", tz=zone))]))).spec.store.signature
+        job.with_types(RowTypes(pa.string(), pa.schema([("at", pa.timestamp("us", tz=zone))]))).specs[0].store.signature
         for zone in ("UTC", "Europe/Berlin")
     )
 
@@ -117,7 +119,7 @@ def test_zone_of_the_session_is_no_part_of_a_type() -> None:
 
 
 def test_column_that_the_rows_lack_is_named() -> None:
-    job = compile_job(PLAIN.with_column("who", "struct(customer)").aggregate(F.max("who.customer")), TOPICS)
+    job = compiled(PLAIN.with_column("who", "struct(customer)").aggregate(F.max("who.customer")))
 
     with pytest.raises(ConfigurationError, match=r"names 'who\.customer', and its rows have 'customer'"):
         job.with_types(RowTypes(pa.string(), pa.schema([("customer", pa.string())])))
@@ -134,11 +136,9 @@ def test_column_that_the_rows_lack_is_named() -> None:
 def test_partitions_of_the_groups_are_checked_where_there_are_several(
     job: StatefulJob, partitions: int, checked: int | None
 ) -> None:
-    facts = TopicFacts(source_partitions=partitions, delete_retention_ms=1)
-
-    assert compile_job(job.aggregate(F.count()), facts).spec.input.num_partitions == checked
+    assert compiled(job.aggregate(F.count()), partitions).specs[0].input.num_partitions == checked
 
 
 def test_incomplete_job_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"call aggregate\(\) on it"):
-        compile_job(PLAIN, TOPICS)
+        stage_plans(PLAIN)

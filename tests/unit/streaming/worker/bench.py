@@ -24,7 +24,7 @@ from airflow_provider.kafka.names import transactional_id
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming.operations.process import Process, Row, ValueState
-from airflow_provider.streaming.planner.job_spec import InputSpec, JobSpec, StoreSpec
+from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec
 from airflow_provider.streaming.worker.changelog_follower import ChangelogFollower
 from airflow_provider.streaming.worker.plan import TaskPlan
 from airflow_provider.streaming.worker.plan_execution import PlanExecution
@@ -43,13 +43,14 @@ def last_amount(key: str, rows: list[Row], state: ValueState) -> None:
     state.update(rows[-1]["amount"])
 
 
-def job_spec() -> JobSpec:
-    return JobSpec(
+def job_spec() -> StageSpec:
+    return StageSpec(
         application_id=APPLICATION,
         input=InputSpec(topic="orders", key_name="customer"),
         operation=Process(last_amount, ("amount",)),
         store=StoreSpec(
             name="state",
+            changelog=CHANGELOG,
             rocksdb=RocksDBOptions(block_cache_bytes=1 << 20, write_buffer_bytes=1 << 20),
             delete_retention_ms=86_400_000,
         ),
@@ -210,7 +211,7 @@ class Bench:
         folder: Path,
         log: InMemoryLog,
         topic_ids: Mapping[str, str] | None = None,
-        job: JobSpec | None = None,
+        job: StageSpec | None = None,
         **more: Any,
     ) -> None:
         job = dataclasses.replace(job or job_spec(), topic_ids=topic_ids or {})
@@ -219,10 +220,10 @@ class Bench:
         self.writers: list[FailingWriter] = []
         self.fence_errors: list[Exception] = []
         self.caught_up = 0
-        self.duties = StandbyDuties(self.settings, self.job)
+        self.duties = StandbyDuties(self.settings, {0: self.job})
         self.registry = TaskRegistry(
             settings=self.settings,
-            job=self.job,
+            stages={0: self.job},
             reader=self.reader,
             address="nowhere",
             duties=self.duties,

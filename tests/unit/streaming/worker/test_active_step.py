@@ -14,11 +14,11 @@ from airflow_provider.changelog.consumer_group import ConsumerGroup
 from airflow_provider.errors import DecodeError, ProcessError, RecordError
 from airflow_provider.state.digest import digest_of
 from airflow_provider.state.position import RESERVED_PREFIX
-from airflow_provider.streaming.error_policy import ErrorPolicy
+from airflow_provider.streaming.error_policy import ErrorPolicy, OnError
 from airflow_provider.streaming.operations.operation import Changes
 from airflow_provider.streaming.operations.process import Process, Row, ValueState
 from airflow_provider.streaming.operations.state_codec import encode_state
-from airflow_provider.streaming.planner.job_spec import InputSpec
+from airflow_provider.streaming.planner.stage_spec import InputSpec
 from airflow_provider.streaming.worker.active_step import active_step
 from airflow_provider.streaming.worker.batch_result import BatchResult
 from airflow_provider.streaming.worker.partition_check import PartitionCheck
@@ -90,7 +90,7 @@ def step(task: FakeTask, *records: Record) -> int:
     )
     before = len(task.written)
     active_step(cast(Task, task), table, GROUP)
-    return sum(result.rows for result in task.written[before:])
+    return sum(result.records for result in task.written[before:])
 
 
 def test_first_batch_of_all_is_processed_from_its_beginning() -> None:
@@ -100,7 +100,7 @@ def test_first_batch_of_all_is_processed_from_its_beginning() -> None:
 
     (written,) = task.written
     assert dict(written.changes.state) == {b"a": encode_state(3), b"b": encode_state(2)}
-    assert (written.source_offset, written.rows, written.filtered) == (10, 3, {})
+    assert (written.source_offset, written.records, written.filtered) == (10, 3, {})
 
 
 def test_digest_changes_as_the_store_does() -> None:
@@ -120,7 +120,7 @@ def test_rows_below_the_recorded_offset_change_nothing() -> None:
 
     (written,) = task.written
     assert [key for key, _ in written.changes.state] == [b"c"]
-    assert (written.source_offset, written.rows) == (10, 1)
+    assert (written.source_offset, written.records) == (10, 1)
 
 
 def test_batch_that_was_processed_already_writes_nothing() -> None:
@@ -146,7 +146,7 @@ def test_filtered_rows_are_counted_by_the_filter_that_dropped_them() -> None:
     (written,) = task.written
     assert written.filtered == {"no_amount": 2, "test_order": 1}
     assert [key for key, _ in written.changes.state] == [b"kept"]
-    assert (written.source_offset, written.rows) == (5, 4)
+    assert (written.source_offset, written.records) == (5, 4)
 
 
 def test_filters_of_one_name_are_counted_together() -> None:
@@ -165,7 +165,9 @@ def test_batch_that_is_all_filtered_moves_the_position_and_the_counts_only() -> 
 
     step(task, Record(1, None, filtered=1), Record(2, None, filtered=1))
 
-    assert task.written == [BatchResult(changes=Changes([], []), source_offset=3, rows=2, filtered={"test_order": 2})]
+    assert task.written == [
+        BatchResult(changes=Changes([], []), source_offset=3, records=2, filtered={"test_order": 2})
+    ]
 
 
 @pytest.mark.parametrize(
@@ -191,3 +193,26 @@ def test_bad_record_is_named_and_nothing_of_its_batch_is_written(
     assert key is None or error.key == key
     assert str(error).startswith("orders[3] at offset 12, key ")
     assert task.written == []
+
+
+def test_rows_of_one_record_are_one_record() -> None:
+    task = FakeTask()
+
+    assert (
+        step(task, Record(5, b"a", 1), Record(5, b"b", 2), Record(6, b"a", 3, filtered=1), Record(6, filtered=0)) == 2
+    )
+
+    (written,) = task.written
+    assert dict(written.changes.state) == {b"a": encode_state(1), b"b": encode_state(2)}
+    assert (written.source_offset, written.filtered, written.failed) == (7, {"test_order": 1}, 0)
+
+
+def test_record_of_which_one_row_cannot_be_processed_is_left_out_whole() -> None:
+    task = FakeTask()
+    task.job = SimpleNamespace(**{**vars(FakeTask.job), "error_policy": ErrorPolicy(OnError.SKIP)})
+
+    step(task, Record(5, b"a", 1), Record(6, b"a", 2), Record(6, b"b", 666), Record(6, b"b", 666), Record(7, b"b", 3))
+
+    (written,) = task.written
+    assert dict(written.changes.state) == {b"a": encode_state(1), b"b": encode_state(3)}
+    assert (written.records, written.failed, written.source_offset) == (3, 1, 8)

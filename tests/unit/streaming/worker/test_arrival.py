@@ -14,17 +14,20 @@ from airflow_provider.streaming.functions import count
 from airflow_provider.streaming.operations.aggregate import Aggregation
 from airflow_provider.streaming.operations.json_decoder import JsonDecoder
 from airflow_provider.streaming.operations.misread_values import MisreadValues
-from airflow_provider.streaming.planner.job_spec import InputSpec, JobSpec, StoreSpec
-from airflow_provider.streaming.worker.arrival import ROUND_COLUMN, RowMeter, prefetch, rows_by_partition
+from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec
+from airflow_provider.streaming.worker import arrival
+from airflow_provider.streaming.worker.arrival import ROUND_COLUMN, RowMeter, drained, prefetch, rows_by_partition
 from tests.waiting import wait_until
 
 
-def spec(decoder: JsonDecoder | None = None, **changes: Any) -> JobSpec:
-    return JobSpec(
+def spec(decoder: JsonDecoder | None = None, **changes: Any) -> StageSpec:
+    return StageSpec(
         application_id="app",
         input=InputSpec(topic="in", key_name="name", decoder=decoder),
         operation=Aggregation((count(),)),
-        store=StoreSpec(name="state", rocksdb=RocksDBOptions(), delete_retention_ms=86_400_000),
+        store=StoreSpec(
+            name="state", changelog="app-state-changelog", rocksdb=RocksDBOptions(), delete_retention_ms=86_400_000
+        ),
         **changes,
     )
 
@@ -215,3 +218,35 @@ def test_thread_ends_soon_after_the_last_item_is_asked_for() -> None:
     ahead.close()  # type: ignore[attr-defined]
 
     wait_until(lambda: all(t.name != "arrival" for t in threading.enumerate()), 10, "the thread to end")
+
+
+def test_rows_of_one_record_are_never_parted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrival, "_PART_BYTES", 1)
+    pieces = [
+        piece((0, 1, b"a"), (0, 2, b"b")),
+        piece((0, 2, b"c")),
+        piece((0, 2, b"d"), (0, 3, b"e")),
+        piece((1, 3, b"f")),
+    ]
+
+    found = [(task, rows.column("__offset").to_pylist()) for task, rows in rows_by_partition(spec(), pieces)]
+
+    assert found == [(0, [1]), (0, [2, 2, 2, 3]), (1, [3])]
+
+
+def test_parts_end_where_a_record_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrival, "_PART_BYTES", 1)
+
+    found = [
+        rows.column("__offset").to_pylist()
+        for _, rows in rows_by_partition(spec(), [piece((0, n, b"")) for n in (1, 2, 4)])
+    ]
+
+    assert found == [[1], [2], [4]]
+
+
+def test_rows_that_nobody_may_process_are_taken_all_the_same() -> None:
+    left = iter([piece((0, 1, b"")), piece((0, 2, b""))])
+
+    assert list(drained(left)) == []
+    assert list(left) == []

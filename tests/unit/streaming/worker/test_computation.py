@@ -11,7 +11,7 @@ from airflow_provider.streaming.error_policy import ErrorPolicy, OnError
 from airflow_provider.streaming.operations.operation import Changes
 from airflow_provider.streaming.operations.process import Process, Row, ValueState
 from airflow_provider.streaming.operations.state_codec import encode_state
-from airflow_provider.streaming.planner.job_spec import JobSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.computation import TooLargeError, compute
 from airflow_provider.streaming.worker.task_time import digest_changes
 from tests.unit.streaming.worker.bench import CHANGELOG, job_spec
@@ -27,7 +27,7 @@ def grow(key: str, rows: list[Row], state: ValueState) -> list[Row]:
     return [{"last": "y" * rows[-1]["amount"]}]
 
 
-def job(on_error: OnError = OnError.SKIP, **limits: int) -> JobSpec:
+def job(on_error: OnError = OnError.SKIP, **limits: int) -> StageSpec:
     return dataclasses.replace(
         job_spec(),
         operation=Process(grow, ("amount",)),
@@ -47,7 +47,7 @@ def rows(*pairs: tuple[bytes, int]) -> pa.Table:
     )
 
 
-def computed(job: JobSpec, get_many: Callable[[Sequence[bytes]], Sequence[bytes | None]], given: pa.Table) -> Changes:
+def computed(job: StageSpec, get_many: Callable[[Sequence[bytes]], Sequence[bytes | None]], given: pa.Table) -> Changes:
     grouped = job.operation.group(job.input.key_name, given)
     return compute(job, job.operation, given, grouped, get_many(grouped.keys))
 

@@ -70,7 +70,7 @@ class Isolation:
 
 @pytest.fixture
 def duties(tmp_path: Path) -> StandbyDuties:
-    return StandbyDuties(instance_settings(tmp_path), dataclasses.replace(job_spec(), certify_interval_s=600.0))
+    return StandbyDuties(instance_settings(tmp_path), {0: dataclasses.replace(job_spec(), certify_interval_s=600.0)})
 
 
 def tick(duties: StandbyDuties, *tasks: FakeStandby) -> dict[TaskId, Exception]:
@@ -115,7 +115,7 @@ def test_only_standbys_are_compared(duties: StandbyDuties) -> None:
 
 
 def test_standby_is_compared_when_its_plan_asks_for_it(tmp_path: Path) -> None:
-    never = StandbyDuties(instance_settings(tmp_path), dataclasses.replace(job_spec(), certify_interval_s=None))
+    never = StandbyDuties(instance_settings(tmp_path), {0: dataclasses.replace(job_spec(), certify_interval_s=None)})
     asked, other = FakeStandby(0), FakeStandby(1)
     asked.plan = dataclasses.replace(asked.plan, certify="c1")
 

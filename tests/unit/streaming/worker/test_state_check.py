@@ -16,11 +16,11 @@ from airflow_provider.errors import ConfigurationError, TopicMismatchError
 from airflow_provider.streaming import StatefulJob
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, compile_job
-from airflow_provider.streaming.planner.topic_facts import TopicFacts
 from airflow_provider.streaming.worker.state_check import continued_signature
 from airflow_provider.testing.in_memory_log import InMemoryLog, Record
 from airflow_provider.testing.source_rows import SourceRecord, SourceRows
 from airflow_provider.testing.tested_instance import TestedInstance
+from tests.builders import topic_facts
 
 SOURCE = StatefulJob("app").source("orders", schema="customer STRING, amount DOUBLE").group_by("customer")
 SUM, MAX = F.sum("amount").alias("total"), F.max("amount").alias("total")
@@ -33,9 +33,7 @@ class Open(Protocol):
 
 
 def compiled(job: StatefulJob, topic_ids: Mapping[str, str] | None = None) -> CompiledJob:
-    return compile_job(
-        job.certify(None), TopicFacts(source_partitions=1, delete_retention_ms=86_400_000, topic_ids=topic_ids or {})
-    )
+    return compile_job(job.certify(None), topic_facts(job, topic_ids=topic_ids or {}))
 
 
 @pytest.fixture
@@ -53,7 +51,7 @@ def open_instance(tmp_path: Path) -> Iterator[Open]:
 
 def process(instance: TestedInstance, job: StatefulJob, offset: int) -> None:
     record = Record(key=b"ann", value=b'{"customer":"ann","amount":2.5}', timestamp_ms=1)
-    rows = SourceRows(compiled(job)).of([SourceRecord(partition=0, offset=offset, record=record)])
+    rows = SourceRows(compiled(job).stages[0]).of([SourceRecord(partition=0, offset=offset, record=record)])
     (status,) = instance.process(rows)
     assert (status.state, status.failure) == (TaskState.RUNNING, None)
 
@@ -119,10 +117,7 @@ def test_offsets_of_one_source_are_not_taken_for_those_of_another(
     now: tuple[str, str], kind: type[Exception] | None, said: str
 ) -> None:
     topic, topic_id = now
-    job = compile_job(
-        dataclasses.replace(SOURCE, source_topic=topic).aggregate(SUM),
-        TopicFacts(source_partitions=1, delete_retention_ms=86_400_000, topic_ids={topic: topic_id}),
-    ).spec
+    job = compiled(dataclasses.replace(SOURCE, source_topic=topic).aggregate(SUM), {topic: topic_id}).specs[0]
     last = CommitRecord(
         application_id="app",
         task=TaskId(0, 0),

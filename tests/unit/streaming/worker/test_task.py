@@ -33,7 +33,7 @@ from tests.unit.streaming.worker.bench import (
 
 def result(value: bytes, source_offset: int, digest_change: int = 0) -> BatchResult:
     changes = Changes([(b"k", value)], [])
-    return BatchResult(changes=changes, source_offset=source_offset, rows=1, digest_change={0: digest_change})
+    return BatchResult(changes=changes, source_offset=source_offset, records=1, digest_change={0: digest_change})
 
 
 def held(bench: Bench) -> Task:
@@ -254,7 +254,7 @@ def test_digest_is_known_from_the_first_commit_on(bench: Bench, log: InMemoryLog
 def test_digest_goes_on_from_the_last_commit_unless_it_is_to_be_renewed(bench: Bench) -> None:
     bench.hold(active(0))
     held(bench).write(
-        BatchResult(changes=Changes([(b"k", b"1")], []), source_offset=5, rows=1, digest_change={0: 42}), GROUP
+        BatchResult(changes=Changes([(b"k", b"1")], []), source_offset=5, records=1, digest_change={0: 42}), GROUP
     )
     record = held(bench).commit_record
     assert record is not None
@@ -325,7 +325,7 @@ def test_commit_counts_all_that_the_task_wrote_into_sink_and_dead_letter_topic(
         for outputs, letters in ((3, 0), (0, 1), (2, 1)):
             changes = Changes([(b"k", b"1")], [(b"k", b"{}")] * outputs)
             offset = 5 + len(counted)
-            written = BatchResult(changes=changes, source_offset=offset, rows=1, dead_letters=[letter] * letters)
+            written = BatchResult(changes=changes, source_offset=offset, records=1, dead_letters=[letter] * letters)
             held(bench).write(written, GROUP)
             record = held(bench).commit_record
             assert record is not None

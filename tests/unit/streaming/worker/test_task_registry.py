@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import TaskState
+from airflow_provider.control.status import TaskState, TaskStatus
 from airflow_provider.errors import (
     BrokerUnreachableError,
     ConfigurationError,
@@ -20,15 +20,32 @@ from airflow_provider.errors import (
     StoreDivergedError,
     StoreLockedError,
     StoreOutdatedError,
+    TopicDamagedError,
     TopicMismatchError,
     TopicMissingError,
 )
 from airflow_provider.state.store import Store
+from airflow_provider.streaming.operations.operation import Changes
 from airflow_provider.streaming.worker import task_registry
+from airflow_provider.streaming.worker.batch_result import BatchResult
 from airflow_provider.streaming.worker.plan import TaskPlan
 from airflow_provider.streaming.worker.store_fault import StoreFault, StoreFaultKind
 from airflow_provider.testing.in_memory_log import InMemoryLog
-from tests.unit.streaming.worker.bench import Bench, active, commit_elsewhere, standby
+from tests.unit.streaming.worker.bench import GROUP, Bench, active, commit_elsewhere, standby
+
+
+def commit(bench: Bench, source_offset: int) -> TaskStatus:
+    """One record of the source, as the owner commits it; its status after that."""
+    task = bench.registry.tasks[TaskId(0, 0)]
+    changes = Changes([(b"k", b"1")], [])
+    task.write(BatchResult(changes=changes, source_offset=source_offset, records=1), GROUP)
+    return task.status()
+
+
+def owned(status: TaskStatus) -> tuple[int | None, ...]:
+    """What it did as the owner."""
+    committed = (status.first_commit_at_ms, status.committed_generation, status.processed_records)
+    return *committed, status.source_offset, status.resumed_offset, status.owned_at_ms
 
 
 def quarantined(bench: Bench) -> list[Path]:
@@ -76,6 +93,7 @@ def test_replay_begins_with_an_empty_store_once(bench: Bench, log: InMemoryLog) 
     bench.hold(standby(0, replay="r1"))
 
     assert bench.registry.tasks[TaskId(0, 0)] is task
+    assert [bench.registry.status(standby(0, replay=asked)).replay for asked in (None, "r1")] == [None, "r1"]
 
 
 def test_store_is_released_to_another_worker_by_its_folder(bench: Bench) -> None:
@@ -179,6 +197,63 @@ def test_lost_store_is_opened_again_when_the_assignment_says_otherwise(later: ob
     bench.hold(later)  # type: ignore[arg-type]
 
     assert TaskId(0, 0) in bench.registry.tasks
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(StoreCorruptedError("bad"), id="replaced"),
+        pytest.param(OSError("no space left on device"), id="closed"),
+        pytest.param(TopicDamagedError("a record is damaged"), id="changelog-damaged"),
+    ],
+)
+@pytest.mark.parametrize("backed", [pytest.param(True, id="backed"), pytest.param(False, id="alone")])
+def test_owner_whose_store_is_closed_goes_on_reporting_what_it_committed(
+    backed: bool, error: Exception, bench: Bench
+) -> None:
+    plan = active(0, 3, has_standbys=backed)
+    bench.hold(plan)
+    before = commit(bench, 5)
+
+    befall(bench, error)
+
+    status = bench.registry.status(plan)
+    assert (status.state, status.position) == (TaskState.FAILED if backed else TaskState.OWNING, None)
+    assert owned(status) == owned(before)
+    assert (status.first_commit_at_ms is not None, status.committed_generation) == (True, 3)
+    newer = bench.registry.status(active(0, 4))
+    assert (newer.first_commit_at_ms, newer.processed_records, newer.source_offset) == (None, 0, None)
+    assert bench.registry.status(standby(0, 3)).committed_generation is None
+
+
+def test_owner_whose_store_is_opened_again_goes_on_counting(bench: Bench) -> None:
+    bench.hold(active(0))
+    before = commit(bench, 5)
+    befall(bench, StoreCorruptedError("bad"))
+    bench.hold(active(0), follow=False)
+    befall(bench, StoreCorruptedError("bad again"))  # before anything was restored
+
+    closed = bench.registry.status(active(0))
+    bench.hold(active(0))
+    after = commit(bench, 6)
+
+    assert (closed.source_offset, closed.first_commit_at_ms) == (5, before.first_commit_at_ms)
+    assert (after.processed_records, after.first_commit_at_ms) == (2, before.first_commit_at_ms)
+
+
+def test_owner_that_may_not_open_its_store_again_goes_on_reporting_what_it_committed(bench: Bench) -> None:
+    bench.hold(active(0))
+    before = commit(bench, 5)
+    befall(bench, StateError("disk full"))
+    bench.reader.bounds_error = ConfigurationError("Reading the changelog is not authorized")
+    bench.hold(active(0))
+
+    status = bench.registry.status(active(0))
+
+    assert (status.state, status.error_kind) == (TaskState.FAILED, "ConfigurationError")
+    assert status.first_commit_at_ms == before.first_commit_at_ms
+    bench.hold(active(0, 2), active(1))
+    assert bench.registry.status(active(0, 2)).first_commit_at_ms is None
 
 
 def test_store_that_another_process_holds_is_waited_for_once(
@@ -305,7 +380,7 @@ def test_files_that_are_removed_under_an_open_store_are_noticed_and_it_is_restor
     bench.hold(standby(0))
 
     assert status.error_kind == "StoreCorruptedError"
-    assert "were removed" in str(status.error)
+    assert "were removed: find out who did it" in str(status.error)
     assert bench.registry.status(standby(0)).error is None
     assert dict(bench.registry.tasks[TaskId(0, 0)].items()) == {b"k": b"1"}
 
@@ -343,8 +418,14 @@ def test_standby_store_that_a_drill_removes_is_restored_and_never_looks_whole_be
     bench.hold(standby(0, fault=lose()))
 
     assert (at_once.fault, at_once.ready, at_once.error_kind) == ("f1", False, "StoreCorruptedError")
+    assert "were removed by a drill (fault f1)" in str(at_once.error)
+    assert "find out who" not in str(at_once.error)
     whole = bench.registry.status(standby(0, fault=lose()))
     assert (whole.ready, whole.fault, whole.restore.records) == (True, "f1", 2)
+
+    shutil.rmtree(bench.registry.tasks[TaskId(0, 0)].path)  # by no drill: its fault is done
+    bench.execution.apply_plan([standby(0, fault=lose())])
+    assert "find out who did it" in str(bench.registry.status(standby(0, fault=lose())).error)
 
 
 def test_store_is_removed_once_and_not_after_a_newer_assignment(bench: Bench, log: InMemoryLog) -> None:

@@ -17,7 +17,7 @@ from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.state.position import ChangelogPosition, Position
-from airflow_provider.streaming.planner.job_spec import JobSpec, StoreSpec
+from airflow_provider.streaming.planner.stage_spec import StageSpec, StoreSpec
 from airflow_provider.streaming.worker import task_snapshots
 from airflow_provider.streaming.worker.task import Task
 from airflow_provider.streaming.worker.task_snapshots import TaskSnapshots
@@ -27,7 +27,7 @@ from tests.waiting import wait_until
 # Nobody listens there: what asks for the changelog's id fails.
 NOWHERE = KafkaConnection("127.0.0.1:1")
 DAY_MS = 24 * 3_600_000
-STORE = StoreSpec(name="state", rocksdb=RocksDBOptions(), delete_retention_ms=DAY_MS)
+STORE = StoreSpec(name="state", changelog="app-state-changelog", rocksdb=RocksDBOptions(), delete_retention_ms=DAY_MS)
 
 
 class FakeStandby:
@@ -35,7 +35,7 @@ class FakeStandby:
 
     def __init__(self, folder: Path) -> None:
         self.path, self.changelog = folder / "0_0" / "state", "app-state-changelog"
-        self.job = SimpleNamespace(application_id="app", store=STORE)
+        self.job = SimpleNamespace(application_id="app", changelog=STORE.changelog, store=STORE)
         self.reached_end = True
         at = ChangelogPosition(offset=10, timestamp_ms=1, complete_at_ms=1)
         self.store_position: Position | None = Position(changelogs={"app-state-changelog": at}, commit=b"{}")
@@ -154,10 +154,10 @@ def test_what_a_dead_process_left_is_removed_and_what_a_living_one_works_at_is_n
 
 
 def fetched(snapshots: TaskSnapshots, settings: SnapshotSettings | None, path: Path, high: int) -> str | None:
-    job = SimpleNamespace(application_id="app", store=STORE, snapshots=settings)
+    job = SimpleNamespace(application_id="app", changelog=STORE.changelog, store=STORE, snapshots=settings)
     reader = SimpleNamespace(bounds=lambda _: (0, high))
     wait_until(
-        lambda: not snapshots.restoring(cast(JobSpec, job), path, cast(ChangelogReader, reader)), 10, "the end of it"
+        lambda: not snapshots.restoring(cast(StageSpec, job), path, cast(ChangelogReader, reader)), 10, "the end of it"
     )
     return snapshots.with_snapshot_status(standby(0)).restore.source
 

@@ -1,13 +1,14 @@
-"""What a worker has to know of a job."""
+"""What a worker has to know of a stage of a job."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from airflow_provider.changelog.restore_settings import RestoreSettings
 from airflow_provider.changelog.signature import StoreSignature
-from airflow_provider.kafka.names import changelog_topic
+from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.topic_spec import MAX_MESSAGE_BYTES
 from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.state.options import RocksDBOptions
@@ -16,8 +17,12 @@ from airflow_provider.streaming.event_time import EventTime
 from airflow_provider.streaming.operations.json_decoder import JsonDecoder
 from airflow_provider.streaming.operations.misread_values import MisreadValues
 from airflow_provider.streaming.operations.operation import Operation
+from airflow_provider.streaming.operations.partial_rows import PartialRows
+from airflow_provider.streaming.operations.schema_misfit import SchemaMisfit
 
-__all__ = ["InputSpec", "JobSpec", "StoreSpec"]
+__all__ = ["InputSpec", "StageSpec", "StoreSpec", "stage_of"]
+
+S = TypeVar("S")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +34,10 @@ class InputSpec:
         key_name: the key column's name.
         filters: names of the counting filters, in order.
         decoder: decodes the values in the worker; None when Spark has decoded them.
+        from_stage: whether an earlier stage of the job writes the topic, so that the record's key is the group.
         json: whether the values have to be JSON, which the worker decides, whether Spark decodes them or the worker.
         misread: finds what Spark would take for something else than was written, where Spark decodes the values.
+        misfit: finds the column for which Spark refused a value.
         event_time: of the rows; None where none is read.
         num_partitions: of the source, over which its producers spread the groups; None where nothing has to be checked.
     """
@@ -38,19 +45,22 @@ class InputSpec:
     topic: str
     key_name: str
     filters: tuple[str, ...] = ()
-    decoder: JsonDecoder | None = None
+    decoder: JsonDecoder | PartialRows | None = None
+    from_stage: bool = False
     json: bool = False
     misread: MisreadValues = field(default_factory=MisreadValues)
+    misfit: SchemaMisfit = field(default_factory=SchemaMisfit)
     event_time: EventTime | None = None
     num_partitions: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoreSpec:
-    """The store, and its changelog.
+    """The store, and its changelog. That of a stage that keeps no state holds the position, and nothing else.
 
     Args:
         name: of the store.
+        changelog: the topic with its changes, and with the tasks' commits.
         rocksdb: its settings.
         delete_retention_ms: for how long the changelog keeps tombstones.
         signature: what the state means that the job writes into an empty store; None while the types of its columns are
@@ -58,24 +68,26 @@ class StoreSpec:
     """
 
     name: str
+    changelog: str
     rocksdb: RocksDBOptions
     delete_retention_ms: int
     signature: StoreSignature | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobSpec:
-    """A job as a worker carries it out.
+class StageSpec:
+    """A stage of a job as a worker carries it out.
 
     Args:
         application_id: the application.
         input: the rows that come in.
         operation: the keyed stateful operation.
         store: where its state is kept.
-        sink_topic: where the output goes; None for none.
+        sink_topic: where the output goes: the user's topic, or one that a later stage reads; None for none.
         transaction_timeout_ms: of the tasks' producers.
         error_policy: what becomes of a record that cannot be processed.
         certify_interval_s: between two comparisons of a standby's store with its active's; None for never.
+        keeps_state: whether its store holds more than the position.
         snapshots: where standbys' stores are copied to; None for nowhere.
         restore: how a restore may use the machine.
         topic_ids: by topic, its id in the cluster as the instance found it when it started; a topic that is missing
@@ -91,6 +103,7 @@ class JobSpec:
     transaction_timeout_ms: int = 60_000
     error_policy: ErrorPolicy = field(default_factory=ErrorPolicy)
     certify_interval_s: float | None = 600.0
+    keeps_state: bool = True
     snapshots: SnapshotSettings | None = None
     restore: RestoreSettings = field(default_factory=RestoreSettings)
     topic_ids: Mapping[str, str] = field(default_factory=dict)
@@ -99,8 +112,28 @@ class JobSpec:
     @property
     def changelog(self) -> str:
         """The topic of its store's changelog."""
-        return changelog_topic(self.application_id, self.store.name)
+        return self.store.changelog
 
     def record_limit(self, topic: str) -> int:
         """The largest record batch that a topic takes, in bytes; Kafka's default where it is not known."""
         return self.max_message_bytes.get(topic, MAX_MESSAGE_BYTES)
+
+
+def stage_of(application_id: str, stages: Mapping[int, S], number: int) -> S:
+    """What is known of a stage.
+
+    Args:
+        application_id: the application.
+        stages: by number.
+        number: of the stage.
+
+    Raises:
+        ConfigurationError: the job has no such stage.
+    """
+    if number not in stages:
+        raise ConfigurationError(
+            f"The job {application_id!r} has no stage {number}, only {', '.join(map(str, sorted(stages)))}: the "
+            "assignment was made for another version of it. Assign its tasks again (AssignTasksOperator, or "
+            "'stateful-streams assign')."
+        )
+    return stages[number]

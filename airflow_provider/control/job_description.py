@@ -1,0 +1,149 @@
+"""What a job is made of: its stages, their stores, and the topics that it reads and writes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from airflow_provider.errors import ConfigurationError
+
+__all__ = ["JobDescription", "JobTopic", "StageDescription", "TopicKind"]
+
+
+class TopicKind(Enum):
+    """What a topic is to a job."""
+
+    SOURCE = "source"
+    REPARTITION = "repartition"
+    """Between two stages; the later one's tasks delete what they have processed."""
+    CHANGELOG = "changelog"
+    COMMITS = "commits"
+    """Of a stage without a store: where it stands."""
+    SINK = "sink"
+    DEAD_LETTERS = "dead letters"
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobTopic:
+    """A topic of a job.
+
+    Args:
+        name: its name.
+        kind: what it is to the job.
+        stage: that writes it; of a source, the first that reads it.
+        partitions: how many it has, or is to have where it does not exist; None while that is not known.
+        like: the source that it has as many as, where the number is not the job's to choose.
+        store: of a changelog, the store's name.
+        windowed: whether that store holds windows, whose changelog is cut when they are over.
+    """
+
+    name: str
+    kind: TopicKind
+    stage: int
+    partitions: int | None = None
+    like: str | None = None
+    store: str | None = None
+    windowed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageDescription:
+    """A stage of a job.
+
+    Args:
+        number: 0 for the first.
+        name: for people.
+        source: the topic that it reads.
+        steps: that come before the operation, a line each.
+        key: the column that it groups by.
+        operation: what is done with the rows of a key, in one line.
+        store: the name of its store; None for none.
+        output: the topic that it writes; None for none.
+        partitions: of its source, as many as it has tasks; None while that is not known.
+    """
+
+    number: int
+    name: str
+    source: str
+    steps: tuple[str, ...]
+    key: str
+    operation: str
+    store: str | None = None
+    output: str | None = None
+    partitions: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobDescription:
+    """All of a job that does not depend on who runs it.
+
+    Kept in ``<app>-assignment`` under ``job``, so that Airflow and the command line know an application's tasks without
+    the job file.
+
+    Args:
+        application_id: the application.
+        stages: each before those that read what it writes.
+        topics: sources first.
+        gone: names of topics that it kept for itself before it was changed, and that nothing but a reset deletes.
+    """
+
+    application_id: str
+    stages: tuple[StageDescription, ...]
+    topics: tuple[JobTopic, ...]
+    gone: tuple[str, ...] = ()
+
+    def names(self, *kinds: TopicKind) -> tuple[str, ...]:
+        """Of its topics of some kinds, in their order."""
+        return tuple(topic.name for topic in self.topics if topic.kind in kinds)
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The names of its stores, in the order of the stages."""
+        return tuple(stage.store for stage in self.stages if stage.store is not None)
+
+    @property
+    def num_partitions(self) -> dict[int, int]:
+        """By stage, how many tasks it has.
+
+        Raises:
+            ConfigurationError: that is not known yet.
+        """
+        unknown = [stage.source for stage in self.stages if stage.partitions is None]
+        if unknown:
+            raise ConfigurationError(
+                f"How many partitions {unknown[0]!r} has is not known, so neither are the tasks of "
+                f"{self.application_id!r}: run its deploy DAG, which finds out and keeps it."
+            )
+        return {stage.number: stage.partitions for stage in self.stages if stage.partitions is not None}
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """The names of the topics that only the application writes to."""
+        return self.names(TopicKind.REPARTITION, TopicKind.CHANGELOG, TopicKind.COMMITS)
+
+    def after(self, before: JobDescription | None) -> JobDescription:
+        """The same, with what an earlier version of the job leaves behind.
+
+        Args:
+            before: as it was described before; None where it never was.
+        """
+        if before is None:
+            return self
+        left = dict.fromkeys((*before.gone, *before.own))
+        return dataclasses.replace(self, gone=tuple(name for name in left if name not in self.own))
+
+    def with_partitions(self, of_sources: Mapping[str, int]) -> JobDescription:
+        """The same, with the numbers of partitions that follow from the sources'.
+
+        Args:
+            of_sources: by source, how many partitions it has; those that are missing stay unknown.
+        """
+        topics = tuple(
+            dataclasses.replace(topic, partitions=of_sources.get(topic.like or topic.name, topic.partitions))
+            for topic in self.topics
+        )
+        by_name = {topic.name: topic.partitions for topic in topics}
+        stages = tuple(dataclasses.replace(stage, partitions=by_name[stage.source]) for stage in self.stages)
+        return dataclasses.replace(self, stages=stages, topics=topics)

@@ -1,0 +1,149 @@
+"""Reads the committed records between offsets of a topic: an ordinary consumer that shares no code with the writers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any, Final, Self
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from airflow_provider.control.cursor import UNKNOWN_TOPIC, consumer_config
+from airflow_provider.errors import BrokerUnreachableError, StatefulStreamsError, TopicMissingError
+from airflow_provider.kafka.broker_error import broker_error, damage, refusal, refusal_to_describe
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.connection_errors import ConnectionErrors
+
+__all__ = ["SpanReader"]
+
+_BATCH: Final = 10_000
+_POLL_S: Final = 0.2
+_DESCRIBE_S: Final = 5.0
+_CHECK: Final = "check the address and that the brokers answer."
+
+
+class SpanReader:
+    """Reads parts of one topic, within a time. A context manager: leaving it closes the consumer.
+
+    Within it, whatever the client raises becomes an error of this package:
+    `TopicMissingError` or what `broker_error` makes of a topic that there is not, `ConfigurationError` for want of a
+    right, `BrokerUnreachableError` for the rest.
+
+    Args:
+        connection: the cluster.
+        application_id: the application that reads.
+        topic: which.
+        timeout_s: how long all of it may take, from now on.
+        missing: what is raised where the topic does not exist; None for what the brokers say.
+    """
+
+    def __init__(
+        self,
+        connection: KafkaConnection,
+        application_id: str,
+        topic: str,
+        *,
+        timeout_s: float,
+        missing: TopicMissingError | None = None,
+    ) -> None:
+        self._servers, self._topic, self._missing = connection.bootstrap_servers, topic, missing
+        self._timeout_s, self._deadline = timeout_s, time.monotonic() + timeout_s
+        self._errors = ConnectionErrors(logs=False)
+        config: dict[str, Any] = {"client.id": f"{application_id}-reader", "error_cb": self._errors}
+        self._consumer = Consumer(consumer_config(connection, application_id) | config)
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close the consumer; an error of the client becomes one of this package."""
+        try:
+            if isinstance(error, KafkaException):
+                raise self._typed(error.args[0]) from error
+        finally:
+            self._consumer.close()
+
+    def bounds(self, partition: int, since_ms: int | None = None) -> tuple[int, int]:
+        """Where a partition begins, and its end as it is now.
+
+        Args:
+            partition: of the topic.
+            since_ms: begin at what the brokers, or the producers where the topic says so, timed then or later, epoch
+                ms; None for the first record that there is.
+        """
+        low, end = self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout=self._timeout_s)
+        if since_ms is None:
+            return int(low), int(end)
+        at = TopicPartition(self._topic, partition, max(0, since_ms))
+        (found,) = self._consumer.offsets_for_times([at], timeout=self._timeout_s)
+        if found.error is not None:
+            raise KafkaException(found.error)
+        # An offset of -1 where nothing is as young: then there is nothing to read.
+        return int(found.offset) if found.offset >= 0 else int(end), int(end)
+
+    def read(self, spans: Mapping[int, tuple[int, int]]) -> Iterator[Message]:
+        """The records between offsets, those without a value too, each partition's in their order.
+
+        Args:
+            spans: by partition, the offset to begin at, and the one after the last, at which no transaction is open.
+
+        Raises:
+            BrokerUnreachableError: the end was not reached in time.
+            TopicDamagedError: a record is not what was written.
+            StatefulStreamsError: there is no such topic or partition, or it may not be read.
+        """
+        left = {number for number, (begin, end) in spans.items() if begin < end}
+        self._consumer.assign([TopicPartition(self._topic, number, spans[number][0]) for number in sorted(left)])
+        while left:
+            if time.monotonic() > self._deadline:
+                why = self._errors.because(f"{len(left)} partition(s) of {len(spans)} not read to their end")
+                raise BrokerUnreachableError(
+                    f"{self._topic!r} at {self._servers} could not be read to its end within {self._timeout_s:g} s "
+                    f"({why}): check that the brokers answer."
+                )
+            for message in self._consumer.consume(_BATCH, _POLL_S):
+                number, offset, error = int(message.partition() or 0), int(message.offset() or 0), message.error()
+                if number not in left:
+                    continue
+                end = spans[number][1]
+                if error is None:
+                    if offset < end:
+                        yield message
+                    offset += 1
+                elif error.code() != KafkaError._PARTITION_EOF:
+                    self._raise_if_final(message, error)
+                    continue
+                # Behind the last record that a transaction, compaction or deletion left, only an end says so.
+                if offset >= end:
+                    left.discard(number)
+
+    def _raise_if_final(self, event: Message, error: KafkaError) -> None:
+        what = f"Reading {self._topic}"
+        if (found := damage(event) or refusal(error, what)) is not None:
+            raise found
+        if error.code() in UNKNOWN_TOPIC:
+            raise self._typed(error)
+
+    def _typed(self, error: KafkaError) -> StatefulStreamsError:
+        what = f"Reading {self._topic}"
+        if (refused := self._refusal(error, what)) is not None:
+            return refused
+        if error.code() in UNKNOWN_TOPIC:
+            return self._missing or broker_error(error, what, _CHECK)
+        self._consumer.poll(0)  # hands over why its connections failed
+        return BrokerUnreachableError(
+            f"{self._topic!r} at {self._servers} could not be read ({self._errors.because(error.str())}): {_CHECK}"
+        )
+
+    def _refusal(self, error: KafkaError, what: str) -> StatefulStreamsError | None:
+        """The error where the topic may not be read; one that may not be described looks like one that is missing."""
+        if error.code() not in UNKNOWN_TOPIC:
+            return refusal(error, what)
+        try:
+            return refusal_to_describe(self._consumer.list_topics(self._topic, timeout=_DESCRIBE_S), self._topic, what)
+        except KafkaException:
+            return None

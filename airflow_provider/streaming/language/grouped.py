@@ -1,0 +1,185 @@
+"""A stream whose rows are grouped, waiting for what is to be kept of each group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.kafka.names import check_name
+from airflow_provider.streaming.argument_check import check_kind, check_number
+from airflow_provider.streaming.column_check import Columns, check_grouping, check_operation, columns_after
+from airflow_provider.streaming.function_check import process_operation
+from airflow_provider.streaming.language.result import Result
+from airflow_provider.streaming.operations.aggregate import Aggregate, Aggregation
+from airflow_provider.streaming.operations.aggregate_function import Function
+from airflow_provider.streaming.operations.operation import Operation
+from airflow_provider.streaming.operations.process import ProcessFunction
+from airflow_provider.streaming.steps import CompositeKey, Step
+
+if TYPE_CHECKING:
+    from airflow_provider.streaming.language.stream import Stream
+
+__all__ = ["AGGREGATES", "GroupedStream"]
+
+AGGREGATES: Final = (
+    'aggregates one by one, such as F.sum("amount").alias("spent"), with "from airflow_provider.streaming import '
+    'functions as F", not those of pyspark'
+)
+"""What `aggregate()` takes, in words."""
+
+_BY_ORDER: Final = (Function.FIRST, Function.LAST)
+
+
+@dataclass(frozen=True)
+class GroupedStream:
+    """A stream and what it is grouped by; `Stream.group_by` makes it.
+
+    Args:
+        stream: whose rows are grouped.
+        by: the columns, in order.
+        trust_partitioning: whether it is taken that all records of a group are in one partition of the topic.
+        partitions: of the internal topic; None for as many as the stream's topic has.
+    """
+
+    stream: Stream
+    by: tuple[str, ...]
+    _: KW_ONLY
+    trust_partitioning: bool = False
+    partitions: int | None = None
+
+    @classmethod
+    def of(cls, stream: Stream, by: Sequence[object], trust_partitioning: object, partitions: object) -> GroupedStream:
+        """See `Stream.group_by`."""
+        names = [name for name in by if isinstance(name, str)]
+        if not by or len(names) != len(by):
+            given = ", ".join(map(repr, by)) or "nothing"
+            raise ConfigurationError(
+                f"group_by() got {given}: give names of columns. What is to be computed becomes a column with "
+                "with_column() or select() first."
+            )
+        if len({name.lower() for name in names}) != len(names):
+            raise ConfigurationError(f"group_by() got {', '.join(map(repr, names))}: give each column once.")
+        check_kind("group_by() got trust_partitioning=", trust_partitioning, bool, "True or False")
+        check_number("group_by() got partitions", partitions, "partitions", whole=True, none="those of the source")
+        columns = stream.columns
+        if columns is not None:
+            for name in names:
+                check_grouping(columns, name)
+        grouped = cls(
+            stream,
+            tuple(names),
+            trust_partitioning=trust_partitioning is True,
+            partitions=partitions if isinstance(partitions, int) else None,
+        )
+        if partitions is not None and not grouped.repartitions:
+            raise ConfigurationError(
+                f"group_by() got partitions={partitions!r}, and needs no internal topic, because the records are taken "
+                f"from the partitions of {stream.topic!r} as they are: leave it out."
+            )
+        return grouped
+
+    @property
+    def key(self) -> str:
+        """The name of the key's column."""
+        return ",".join(self.by)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Those of the stream, and the one that makes one key of several columns."""
+        return self.stream.steps if len(self.by) == 1 else (*self.stream.steps, CompositeKey(self.key, self.by))
+
+    @property
+    def columns(self) -> Columns | None:
+        """Of its rows, the key among them; None where only Spark understands the schema."""
+        return columns_after(self.stream.schema, self.steps)
+
+    @property
+    def repartitions(self) -> bool:
+        """Whether the rows go through an internal topic: the records of a group may be in several partitions."""
+        key = self.stream.key
+        by_record_key = key is not None and len(self.by) == 1 and self.by[0].lower() == key.lower()
+        return not (by_record_key or self.trust_partitioning)
+
+    def aggregate(self, *aggregates: Aggregate, name: str | None = None, combine: bool = True) -> Result:
+        """Keep aggregates by key; emit them, once per key and micro-batch, as a JSON object.
+
+        Args:
+            aggregates: such as ``F.count().alias("orders")``.
+            name: of the store and of the internal topic, if there is one; default the sink's topic.
+            combine: where the rows go through an internal topic, whether they are aggregated before as far as they
+                are of one micro-batch of one partition, so that a record for each of its groups is written instead of
+                one for each row.
+
+        Raises:
+            ConfigurationError: there is none, two have one name, a column does not exist or cannot be kept, or the
+                order that ``first`` and ``last`` need is not kept, because the rows go through an internal topic.
+        """
+        for aggregate in aggregates:
+            check_kind("aggregate() got ", aggregate, Aggregate, AGGREGATES)
+        check_kind("aggregate() got combine=", combine, bool, "True or False")
+        ordered = [aggregate for aggregate in aggregates if aggregate.function in _BY_ORDER]
+        if ordered and self.repartitions:
+            raise ConfigurationError(
+                f"aggregate() got {ordered[0].name!r}, which depends on the order of the records, and grouping by "
+                f"{self.key!r} brings those of several partitions of {self.stream.topic!r} together in no certain "
+                f"order: {self._how_to_keep_order()}"
+            )
+        return self._result("aggregate", Aggregation(aggregates), name, combine=combine)
+
+    def process(
+        self,
+        function: ProcessFunction,
+        columns: Sequence[str] | None = None,
+        timeout_s: float | None = None,
+        version: int = 1,
+        name: str | None = None,
+    ) -> Result:
+        """Call a Python function once per key and micro-batch.
+
+        Where the rows go through an internal topic, those of several partitions come in no certain order.
+
+        Args:
+            function: ``function(key, rows, state)``; see `operations.process.ProcessFunction`. The key of several
+                columns is the text of their JSON array.
+            columns: the columns that its rows hold, each once; they have to be named.
+            timeout_s: how long a call may take, in seconds; then it counts as raised. None for no limit.
+            version: of the state that the function keeps.
+            name: of the store and of the internal topic, if there is one; default the sink's topic.
+
+        Raises:
+            ConfigurationError: as `StatefulJob.process`, or a column does not exist or cannot be read by Python.
+        """
+        return self._result("process", process_operation(function, columns, timeout_s, version), name)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Refuse what comes before or after, with what to do.
+
+            Raises:
+                ConfigurationError: it is a method of a stream.
+                AttributeError: it is anything else.
+            """
+            if name in ("select", "filter", "with_column", "group_by", "sink", "union"):
+                raise ConfigurationError(
+                    f"{name}() was called on a stream that is grouped: call aggregate() or process() next; steps come "
+                    "before group_by(), sink() behind the operation."
+                )
+            raise AttributeError(name)
+
+    def _result(self, method: str, operation: Operation, name: str | None, combine: bool = False) -> Result:
+        if name is not None:
+            check_kind(f"{method}() got name=", name, str, 'one text, such as name="totals"')
+            check_name(f"{method}() name", name)
+        columns = self.columns
+        if columns is not None:
+            check_operation(columns, self.key, operation)
+        return Result(self, operation, name=name, combine=combine and self.repartitions)
+
+    def _how_to_keep_order(self) -> str:
+        return (
+            "take min() or max(), or process() with a column that says the order; or, if the records' key is "
+            f"{self.by[0]!r}, say stream({self.stream.topic!r}, key={self.by[0]!r})."
+        )

@@ -1,0 +1,51 @@
+"""A stream's rows on their way to a topic, with a key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming.column_check import RECORD, check_grouping
+
+if TYPE_CHECKING:
+    from airflow_provider.streaming.language.stream import Stream
+
+__all__ = ["KeyedRows"]
+
+
+@dataclass(frozen=True)
+class KeyedRows:
+    """Rows that are written as they are; `Stream.sink` makes it.
+
+    Args:
+        stream: whose rows they are.
+        key: the column whose text is the new records' key.
+        columns: that the new values hold, in order, the key's among them.
+    """
+
+    stream: Stream
+    key: str
+    columns: tuple[str, ...]
+
+    @classmethod
+    def of(cls, stream: Stream, key: str | None) -> KeyedRows:
+        """See `Stream.sink`.
+
+        Raises:
+            ConfigurationError: no column is known to be the key, or the columns are known to Spark alone.
+        """
+        known = key or stream.key
+        columns = stream.columns
+        if known is None:
+            raise ConfigurationError(
+                f"sink() of the rows of {stream.topic!r} got no key, and none of their columns is known to be one: "
+                'name the column, such as sink("words", key="word").'
+            )
+        if columns is None:
+            raise ConfigurationError(
+                f"sink() of the rows of {stream.topic!r} writes all columns, and their schema {stream.schema!r} is not "
+                "understood here: name them with select() first."
+            )
+        check_grouping(columns, known)
+        return cls(stream, known, tuple(name for name in columns if name != RECORD))

@@ -1,0 +1,130 @@
+"""The expressions of `select()`, as they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming.column_check import RECORD
+from airflow_provider.streaming.language.sql_text import call_of, calls_in, is_column, split_alias
+from airflow_provider.streaming.steps import Select, Selected
+
+__all__ = ["GENERATORS", "refuse_generator", "selection"]
+
+_EXPLODE: Final = "explode"
+_TAKEN: Final = (_EXPLODE, "explode_outer")
+GENERATORS: Final = frozenset(
+    {*_TAKEN, "posexplode", "posexplode_outer", "inline", "inline_outer", "stack", "json_tuple", "variant_explode"}
+)
+"""Spark's functions that make several rows of one."""
+
+
+def selection(expressions: Sequence[object], name: str | None) -> Select:
+    """The step that some expressions describe.
+
+    Args:
+        expressions: each Spark SQL with ``AS`` and a name, the name of a column, or ``*``.
+        name: under which records are counted of which ``explode`` makes nothing; None for ``no_<its column>``.
+
+    Raises:
+        ConfigurationError: there is none, one is no text or has no name, two have one, or there are two generators.
+    """
+    if not expressions:
+        raise ConfigurationError('select() got nothing: give the columns that the rows shall have, such as "line".')
+    columns = tuple(map(_selected, expressions))
+    exploded = [column for column in columns if column.generator is not None]
+    if len(exploded) > 1:
+        raise ConfigurationError(
+            f"select() got {len(exploded)} generators ({', '.join(_text(column) for column in exploded)}): it takes "
+            "one, because a row for each pair is seldom meant. Call select() once for each."
+        )
+    _refuse_twice([one for column in columns for one in column.names])
+    dropping = [column for column in exploded if column.generator == _EXPLODE]
+    if name is not None and not dropping:
+        raise ConfigurationError(
+            f"select() got name={name!r}, and drops no record: only explode(...) can make nothing of one. Leave it out."
+        )
+    return Select(columns, (name or f"no_{dropping[0].names[-1]}") if dropping else None)
+
+
+def refuse_generator(where: str, expression: object) -> None:
+    """Refuse what would make several rows of one, or none, where a row has to stay one.
+
+    Args:
+        where: the method, for the error.
+        expression: what it was given; a Column is left to Spark.
+
+    Raises:
+        ConfigurationError: it calls a generator.
+    """
+    found = sorted(calls_in(expression) & GENERATORS) if isinstance(expression, str) else []
+    if found:
+        raise ConfigurationError(
+            f"{where} got {expression!r}, and {found[0]}() makes several rows of one: use select() of a stream, such "
+            'as stream("lines", schema="line STRING").select("explode(split(line, \' \')) AS word").'
+        )
+
+
+def _selected(expression: object) -> Selected:
+    if not isinstance(expression, str) or not expression.strip():
+        raise ConfigurationError(
+            f'select() got {expression!r}: give Spark SQL as text, such as "lower(line) AS line"; a Column goes into '
+            "with_column(), and its name into select()."
+        )
+    if expression.strip() == "*":
+        return Selected("*", ())
+    text, names = split_alias(expression)
+    call = call_of(text)
+    if call is not None and call[0] in GENERATORS:
+        return _generator(expression, *call, names)
+    if nested := sorted(calls_in(text) & GENERATORS):
+        raise ConfigurationError(
+            f"select() got {expression!r}, with {nested[0]}() inside of another expression: let it stand alone, as "
+            f'"{nested[0]}(...) AS name", and use its column in a second select() or in with_column().'
+        )
+    if not names and is_column(text):
+        names = (text.rpartition(".")[2].strip("`"),)
+    if len(names) != 1:
+        raise ConfigurationError(
+            f"select() got {expression!r}, whose column has {'several names' if names else 'no name'}: end it with AS "
+            'and one, such as "lower(line) AS line".'
+        )
+    return Selected(text, names)
+
+
+def _generator(expression: str, function: str, inner: str, names: tuple[str, ...]) -> Selected:
+    if function not in _TAKEN:
+        raise ConfigurationError(
+            f"select() got {expression!r}: of the functions that make several rows of one it takes explode() and "
+            "explode_outer() of an array or a map. Make an array of what is to become rows."
+        )
+    if len(names) not in (1, 2):
+        raise ConfigurationError(
+            f"select() got {expression!r}: name what comes out, as {function}(...) AS word of an array, or "
+            f"{function}(...) AS (name, value) of a map."
+        )
+    if calls_in(inner) & GENERATORS:
+        raise ConfigurationError(
+            f"select() got {expression!r}, a generator inside of another: call select() once for each."
+        )
+    return Selected(inner.strip(), names, function)
+
+
+def _refuse_twice(names: Sequence[str]) -> None:
+    seen = set[str]()
+    for name in names:
+        if name.lower() in seen:
+            raise ConfigurationError(
+                f"select() gives two columns the name {name!r}: name one of them otherwise, with AS."
+            )
+        seen.add(name.lower())
+        if name.lower() == RECORD or name.startswith("__"):
+            raise ConfigurationError(
+                f"select() gives a column the name {name!r}, which is kept for what every row has beside its columns: "
+                "name it otherwise, with AS."
+            )
+
+
+def _text(column: Selected) -> str:
+    return f"{column.generator}({column.expression})"

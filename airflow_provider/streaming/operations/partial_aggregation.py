@@ -1,0 +1,86 @@
+"""Aggregates of a micro-batch's rows of a key, which a later stage merges: one record a key instead of one a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from airflow_provider.changelog.signature import StoreSignature
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming.operations.aggregate import Aggregate, Aggregation, GroupedAggregation
+from airflow_provider.streaming.operations.aggregate_function import Function
+from airflow_provider.streaming.operations.operation import Changes
+
+__all__ = ["PartialAggregation", "can_combine"]
+
+_COMBINED: Final = frozenset({Function.COUNT, Function.SUM, Function.MIN, Function.MAX, Function.MEAN})
+
+
+def can_combine(aggregates: Sequence[Aggregate]) -> bool:
+    """Whether parts of all of them, of whichever rows and in whichever order, can be put together again."""
+    return all(aggregate.function in _COMBINED for aggregate in aggregates)
+
+
+@dataclass(frozen=True)
+class PartialAggregation:
+    """An operation without state, before a repartition: it groups a micro-batch's rows, and emits the accumulators.
+
+    Args:
+        aggregates: of the job, in its order; `can_combine` is true of them.
+    """
+
+    aggregates: tuple[Aggregate, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse what depends on the order of the rows, which nobody knows any more after a repartition."""
+        if not can_combine(self.aggregates):
+            names = [a.name for a in self.aggregates if a.function not in _COMBINED]
+            raise ConfigurationError(
+                f"The aggregates {', '.join(map(repr, names))} cannot be combined before a repartition: the order of "
+                "the rows is not defined behind it."
+            )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The input columns that it reads."""
+        return self._aggregation.columns
+
+    def signature(self, key_name: str, key_type: pa.DataType, schema: pa.Schema) -> StoreSignature:
+        """See `Operation.signature`; there is no state, but records under another key would mix with those on the way.
+
+        Which aggregates a record holds it says by itself (`operations.partial_rows`).
+        """
+        kept = self._aggregation.signature(key_name, key_type, schema)
+        return StoreSignature(key=kept.key, key_type=kept.key_type, operation="repartition")
+
+    def going_on(self, signature: StoreSignature) -> PartialAggregation:
+        """See `Operation.going_on`: there is nothing to go on with."""
+        return self
+
+    def group(self, key_name: str, rows: pa.Table) -> PartialRowsOfKeys:
+        """See `Operation.group`."""
+        return PartialRowsOfKeys(self._aggregation.group(key_name, rows))
+
+    def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
+        """See `Operation.decode_states`: there are none."""
+        return []
+
+    @property
+    def _aggregation(self) -> Aggregation:
+        return Aggregation(self.aggregates)
+
+
+class PartialRowsOfKeys:
+    """See `GroupedRows`: no state is read, so it has no keys."""
+
+    keys: Sequence[bytes] = ()
+
+    def __init__(self, grouped: GroupedAggregation) -> None:
+        self._grouped = grouped
+
+    def apply(self, old: Sequence[bytes | None], tolerant: bool = False) -> Changes:
+        """See `GroupedRows.apply`."""
+        return self._grouped.partial(tolerant)

@@ -1,0 +1,105 @@
+"""What a job is made of, as a value and as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from airflow_provider.common.table import table_lines
+from airflow_provider.control.job_description import JobDescription, JobTopic, StageDescription, TopicKind
+from airflow_provider.kafka.names import changelog_topic, commits_topic
+from airflow_provider.streaming.language.operation_text import operation_text, step_text
+from airflow_provider.streaming.planner.stage_plan import StagePlan
+
+__all__ = ["describe_stages", "description_text"]
+
+
+def describe_stages(application_id: str, stages: Sequence[StagePlan], dead_letter: str | None = None) -> JobDescription:
+    """All that follows from a job's stages: which topics there are, and how many partitions each has.
+
+    Args:
+        application_id: the application.
+        stages: as the planner cut them.
+        dead_letter: where its dead letters go; None for nowhere.
+    """
+    topics: dict[str, JobTopic] = {}
+    for stage in stages:
+        if not stage.internal:
+            source = JobTopic(name=stage.source_topic, kind=TopicKind.SOURCE, stage=stage.number)
+            topics.setdefault(stage.source_topic, source)
+    between = {stage.source_topic for stage in stages if stage.internal}
+    for stage in stages:
+        read = topics[stage.source_topic]
+        # As many as its source, or as the source of the stage that writes that.
+        like = None if read.partitions is not None else read.like or read.name
+        if stage.output_topic in between:
+            chosen = stage.output_partitions
+            topics[stage.output_topic] = JobTopic(
+                name=stage.output_topic,
+                kind=TopicKind.REPARTITION,
+                stage=stage.number,
+                partitions=read.partitions if chosen is None else chosen,
+                like=like if chosen is None else None,
+            )
+        elif stage.output_topic is not None:
+            topics[stage.output_topic] = JobTopic(
+                name=stage.output_topic,
+                kind=TopicKind.SINK,
+                stage=stage.number,
+                partitions=read.partitions,
+                like=like,
+            )
+        keeps = stage.store is not None
+        commits = commits_topic(application_id, stage.number)
+        name = commits if stage.store is None else changelog_topic(application_id, stage.store)
+        topics[name] = JobTopic(
+            name=name,
+            kind=TopicKind.CHANGELOG if keeps else TopicKind.COMMITS,
+            stage=stage.number,
+            partitions=read.partitions,
+            like=like,
+            store=stage.store,
+            windowed=stage.windowed,
+        )
+    if dead_letter is not None:
+        source = topics[stages[0].source_topic]
+        topics[dead_letter] = JobTopic(name=dead_letter, kind=TopicKind.DEAD_LETTERS, stage=0, like=source.name)
+    kinds = list(TopicKind)
+    return JobDescription(
+        application_id=application_id,
+        stages=tuple(
+            StageDescription(
+                number=stage.number,
+                name=stage.name,
+                source=stage.source_topic,
+                steps=tuple(map(step_text, stage.steps)),
+                key=stage.key,
+                operation=operation_text(stage.operation),
+                store=stage.store,
+                output=stage.output_topic,
+                partitions=topics[stage.source_topic].partitions,
+            )
+            for stage in stages
+        ),
+        topics=tuple(sorted(topics.values(), key=lambda topic: (kinds.index(topic.kind), topic.stage))),
+    )
+
+
+def description_text(job: JobDescription) -> str:
+    """Lines for people: a paragraph for each stage, and a table of the topics."""
+    lines = [job.application_id, ""]
+    for stage in job.stages:
+        tasks = "" if stage.partitions is None else f", {stage.partitions} tasks"
+        lines += [f"stage {stage.number}: {stage.name}{tasks}", f"  reads   {stage.source}"]
+        lines += [f"  step    {step}" for step in stage.steps]
+        lines += [f"  key     {stage.key}", f"  does    {stage.operation}"]
+        lines.append(f"  store   {stage.store}" if stage.store is not None else "  store   none")
+        lines += [] if stage.output is None else [f"  writes  {stage.output}"]
+        lines.append("")
+    rows = [(topic.name, topic.kind.value, str(topic.stage), _partitions(topic)) for topic in job.topics]
+    return "\n".join([*lines, *table_lines(("topic", "kind", "stage", "partitions"), rows)])
+
+
+def _partitions(topic: JobTopic) -> str:
+    if topic.partitions is not None:
+        return str(topic.partitions)
+    return "as it has" if topic.like is None else f"as {topic.like}"

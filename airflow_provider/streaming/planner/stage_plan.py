@@ -1,0 +1,53 @@
+"""A stage of a job as the planner cuts it: values, before anything is known of its topics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_provider.streaming.event_time import EventTime
+from airflow_provider.streaming.operations.operation import Operation
+from airflow_provider.streaming.operations.timed_rows import TimedOperation
+from airflow_provider.streaming.steps import Step
+
+__all__ = ["StagePlan"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagePlan:
+    """What one stage reads, does and writes.
+
+    Args:
+        number: 0 for the first; a stage's number does not change when another is added behind it.
+        name: for people, such as ``counts``.
+        source_topic: of the user, or the repartition topic that an earlier stage writes.
+        internal: whether `source_topic` is a repartition topic.
+        schema: of the JSON value, in Spark DDL; None leaves the value as it is, or, where `internal`, takes what the
+            earlier stage writes.
+        steps: narrow steps, in order.
+        key: the column that the operation groups by; where it repartitions, the key of the new records.
+        trust_partitioning: whether it is taken that all records of a group are in one partition of the source.
+        operation: what is done with the rows of a key.
+        event_time: of the rows; None where none is read.
+        store: the store's name; None for a stage that keeps no state: its commit records stand in a topic of its own.
+        output_topic: the sink, or the repartition topic that a later stage reads; None for none.
+        output_partitions: of a repartition topic that it writes; None for as many as its source has.
+    """
+
+    number: int
+    name: str
+    source_topic: str
+    internal: bool = False
+    schema: str | None = None
+    steps: tuple[Step, ...] = ()
+    key: str
+    trust_partitioning: bool = False
+    operation: Operation
+    event_time: EventTime | None = None
+    store: str | None
+    output_topic: str | None = None
+    output_partitions: int | None = None
+
+    @property
+    def windowed(self) -> bool:
+        """Whether its store holds windows, whose changelog is cut when they are over."""
+        return isinstance(self.operation, TimedOperation)

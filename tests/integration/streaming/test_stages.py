@@ -1,0 +1,150 @@
+"""A job of two stages on two real instances with two slots each: killed under load, every word is counted once."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.assignment import Assignment, TaskAssignment
+from airflow_provider.control.publisher import AssignmentPublisher
+from airflow_provider.control.status import InstanceState
+from airflow_provider.kafka.names import repartition_topic
+from airflow_provider.kafka.topic_admin import TopicAdmin
+from airflow_provider.kafka.topic_spec import TopicSpec
+from airflow_provider.streaming.planner.stage_topics import internal_specs
+from tests.integration.streaming.accounts import Accounts
+from tests.integration.streaming.committed import commits, newest_by_key, records_of
+from tests.integration.streaming.words_job import PARTITIONS, job_of
+
+JOB = Path(__file__).parent / "words_job.py"
+LINES = 2
+"""Partitions of the source."""
+TASKS = (*(TaskId(0, number) for number in range(LINES)), *(TaskId(1, number) for number in range(PARTITIONS)))
+VOCABULARY = ["a", "the", "to", *(f"w{number}" for number in range(200))]
+
+
+class Words(Accounts):
+    """The application, with lines for orders."""
+
+    def __init__(self, bootstrap_servers: str, application_id: str, folder: Path, combined: bool) -> None:
+        super().__init__(bootstrap_servers, application_id, folder, num_tasks=1, seed=1)
+        self.job = (str(JOB), application_id, "combined" if combined else "each-row")
+        self.lines, self.sink = f"{application_id}-lines", f"{application_id}-word-counts"
+        plans = job_of(application_id, combined).stages
+        TopicAdmin(self.connection).ensure(
+            [
+                TopicSpec(name=self.lines, partitions=LINES),
+                TopicSpec(name=self.sink, partitions=2),
+                *internal_specs(application_id, plans, {self.lines: LINES}, 1),
+            ]
+        )
+        self.truth: Counter[str] = Counter()
+        self.empty, self.written = 0, 0
+        self._words = random.Random(7)
+        self._sender = Producer({"bootstrap.servers": bootstrap_servers, "enable.idempotence": True})
+
+    def write_lines(self, number: int) -> None:
+        for _ in range(number):
+            words = self._words.choices(VOCABULARY, [60, 30, 15, *[1] * 200], k=self._words.randrange(8))
+            self._sender.produce(self.lines, json.dumps({"line": " ".join(words)}))
+            self.truth.update(words)
+            self.empty += not words
+        self.written += number
+        assert self._sender.flush(30) == 0
+
+    def give(self, active: dict[TaskId, str], standby: dict[TaskId, str] | None = None) -> None:
+        """Publish who is active and who is the standby of each task."""
+        wanted = {
+            task: TaskAssignment(active=name, standbys=tuple(filter(None, [(standby or {}).get(task)])))
+            for task, name in active.items()
+        }
+        with AssignmentPublisher(self.connection, self.id) as publisher:
+            newest = publisher.view.assignment or Assignment.empty(self.id, TASKS)
+            publisher.publish(newest.next(wanted, "the test says so"))
+
+    def counts(self) -> dict[str, int]:
+        """The sink's last value of each word."""
+        records = records_of(self.connection.bootstrap_servers, self.sink, settled=False)
+        return {key.decode(): json.loads(value)["count"] for key, value in newest_by_key(records).items() if value}
+
+    def finished(self) -> bool:
+        return self.counts() == dict(self.truth)
+
+
+@pytest.fixture(params=[True, False], ids=["combined", "each-row"])
+def words(
+    request: pytest.FixtureRequest, bootstrap_servers: str, application_id: str, tmp_path: Path
+) -> Iterator[Words]:
+    words = Words(bootstrap_servers, application_id, tmp_path, request.param)
+    yield words
+    words.close()
+
+
+@contextmanager
+def lines_flowing(words: Words) -> Iterator[None]:
+    """Lines are written all the while."""
+    stop = threading.Event()
+
+    def flow() -> None:
+        while not stop.wait(0.05):
+            words.write_lines(100)
+
+    with ThreadPoolExecutor(1) as pool:
+        written = pool.submit(flow)
+        try:
+            yield
+        finally:
+            stop.set()
+        written.result()
+
+
+def test_words_count_once_though_worker_and_instance_are_killed_under_load(words: Words) -> None:
+    words.launch("i1")
+    words.launch("i2")
+    for name in ("i1", "i2"):
+        words.wait_for_state(name, InstanceState.RUNNING, 240)
+    by_turns = {task: ("i1", "i2")[number % 2] for number, task in enumerate(TASKS)}
+    other = {task: {"i1": "i2", "i2": "i1"}[name] for task, name in by_turns.items()}
+    words.give(by_turns, other)
+    words.wait(words.settled, "every task to run and every standby to be warm", 240)
+
+    with lines_flowing(words):
+        words.wait(lambda: bool(words.counts()), "the first words to be counted", 120)
+        worker = words.worker_of("i1", 0)
+        worker.send_signal(signal.SIGKILL)
+        seen = sum(words.counts().values())
+        words.wait(lambda: sum(words.counts().values()) > seen + 500, "words to be counted after that", 240)
+        words.signal("i2", signal.SIGKILL)
+        words.give(dict.fromkeys(TASKS, "i1"))
+        seen = sum(words.counts().values())
+        words.wait(lambda: sum(words.counts().values()) > seen + 500, "the one that is left to count", 240)
+
+    words.wait(words.finished, "all words to be counted", 240)
+    committed = records_of(words.connection.bootstrap_servers, f"{words.id}-0-commits")
+    last = [commits(committed, number)[-1] for number in range(LINES)]
+    assert sum(record["processed"] for record in last) == words.written
+    assert sum(record["filtered"].get("empty", 0) for record in last) == words.empty
+    # What is processed of the repartition topic goes, but for the last records.
+    topic = repartition_topic(words.id, "counts")
+
+    def purged() -> bool:
+        earliest = TopicAdmin(words.connection).earliest_offsets(topic, range(PARTITIONS))
+        ends = TopicAdmin(words.connection).latest_offsets(topic, range(PARTITIONS))
+        return all(0 < ends[number] - earliest[number] <= 2 for number in range(PARTITIONS))
+
+    words.wait(purged, "what was processed to be deleted", 180)
+    # Its own source's end, for each task.
+    words.wait(
+        lambda: all(task.source.lag_records == 0 for task in words.status("i1").tasks), "every lag to be known as none"
+    )

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+import pytest
+
+from airflow_provider.control.described_topics import create_described_topics, described_findings, topic_specs
+from airflow_provider.control.job_description import JobDescription
+from airflow_provider.errors import ConfigurationError, TopicMismatchError
+from airflow_provider.kafka.topic_spec import TopicDescription, TopicSpec
+from airflow_provider.streaming import StatefulJob, stream
+from airflow_provider.streaming import functions as F
+
+COUNT = F.count().alias("n")
+ORDERS = stream("orders", schema="customer STRING, country STRING", key="customer")
+JOB: JobDescription = StatefulJob(
+    "app",
+    ORDERS.group_by("customer").aggregate(COUNT).sink("per-customer"),
+    ORDERS.group_by("country", partitions=2).aggregate(COUNT).sink("per-country"),
+).description()
+
+
+class Topics:
+    """Some topics of a cluster, by name how many partitions each has; keeps what is created."""
+
+    def __init__(self, found: Mapping[str, int]) -> None:
+        self.found = dict(found)
+        self.created: dict[str, int] = {}
+
+    def describe(self, name: str) -> TopicDescription | None:
+        if name not in self.found:
+            return None
+        return TopicDescription(name=name, partitions=self.found[name], replication_factor=1, config={})
+
+    def partitions(self, name: str) -> int:
+        return self.found[name]
+
+    def ensure(self, specs: Iterable[TopicSpec]) -> tuple[str, ...]:
+        self.created = {spec.name: cast(int, spec.partitions) for spec in specs if spec.name not in self.found}
+        return tuple(self.created)
+
+
+def create(found: Mapping[str, int]) -> tuple[JobDescription, Topics]:
+    topics = Topics(found)
+    described, created = create_described_topics(cast(Any, topics), JOB)
+    assert set(created) == set(topics.created)
+    return described, topics
+
+
+def test_every_topic_but_the_sources_is_created() -> None:
+    described, topics = create({"orders": 4})
+
+    assert topics.created == {
+        "app-assignment": 1,
+        "app-status": 1,
+        "app-history": 1,
+        "app-metrics": 1,
+        "app-per-country-repartition": 2,
+        "app-per-customer-changelog": 4,
+        "app-per-country-changelog": 2,
+        "app-1-commits": 4,
+        "per-customer": 4,
+        "per-country": 2,
+    }
+    assert described.num_partitions == {0: 4, 1: 4, 2: 2}
+
+
+def test_sink_that_exists_may_be_as_it_is() -> None:
+    _, topics = create({"orders": 4, "per-customer": 1})
+
+    assert "per-customer" not in topics.created
+
+
+def test_source_that_was_changed_is_refused() -> None:
+    with pytest.raises(TopicMismatchError, match="Partitions were added to the source topic 'orders'"):
+        create({"orders": 6, "app-per-customer-changelog": 4})
+
+
+def test_topics_of_unknown_partitions_are_not_created() -> None:
+    with pytest.raises(ConfigurationError, match="'orders' says it"):
+        list(topic_specs(JOB))
+
+
+def test_repartition_topic_is_not_compacted_and_keeps_its_records() -> None:
+    (spec,) = [s for s in topic_specs(JOB.with_partitions({"orders": 4})) if s.name == "app-per-country-repartition"]
+
+    assert (spec.config["cleanup.policy"], spec.config["retention.ms"]) == ("delete", "-1")
+
+
+def findings(*missing: str, ran: bool, **partitions: int) -> list[tuple[str, bool]]:
+    job = JOB.with_partitions({"orders": 4})
+    specs = {spec.name: spec for spec in topic_specs(job)}
+    found: dict[str, TopicDescription | None] = {
+        name: TopicDescription(
+            name=name, partitions=partitions.get(name, spec.partitions or 1), replication_factor=1, config=spec.config
+        )
+        for name, spec in specs.items()
+    }
+    orders = TopicDescription(name="orders", partitions=partitions.get("orders", 4), replication_factor=1, config={})
+    found |= {"orders": orders, **dict.fromkeys(missing)}
+    return [(finding.topic, finding.repair is not None) for finding in described_findings(job, found, ran=ran)]
+
+
+def test_topics_as_they_have_to_be_are_no_finding() -> None:
+    assert findings(ran=True) == []
+
+
+def test_missing_topics_of_a_new_application_can_be_created() -> None:
+    missing = ("app-status", "app-1-commits", "app-per-country-repartition", "per-country")
+
+    assert findings(*missing, ran=False) == [
+        ("app-status", True),
+        ("app-per-country-repartition", True),
+        ("app-1-commits", True),
+        ("per-country", True),
+    ]
+
+
+def test_what_a_missing_topic_held_is_not_hidden_by_an_empty_one() -> None:
+    assert findings("app-status", "app-1-commits", "per-country", ran=True) == [
+        ("app-status", True),
+        ("app-1-commits", False),
+        ("per-country", True),
+    ]
+
+
+def test_source_that_is_missing_or_was_changed_is_for_a_person() -> None:
+    assert findings("orders", ran=False) == [("orders", False)]
+    assert findings(ran=True, orders=6) == [("orders", False)]

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+
+import pytest
+
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming import functions as F
+from airflow_provider.streaming import stream
+from airflow_provider.streaming.language.stream import Stream
+from airflow_provider.streaming.steps import Filter, Select, Selected, WithColumn
+
+ORDERS = stream("orders", schema="customer STRING, amount DOUBLE, tags ARRAY<STRING>, who STRUCT<name: STRING>")
+KEYED = stream("orders", schema="customer STRING, amount DOUBLE", key="customer")
+
+
+def names_of(stream: Stream) -> list[str]:
+    assert stream.columns is not None
+    return [name for name in stream.columns if name != "_source"]
+
+
+def test_stream_is_a_value() -> None:
+    filtered = ORDERS.filter("amount > 0", name="free").with_column("half", "amount / 2")
+
+    assert ORDERS.steps == ()
+    assert filtered.steps == (Filter("amount > 0", "free"), WithColumn("half", "amount / 2"))
+    assert pickle.loads(pickle.dumps(filtered)) == filtered
+
+
+@pytest.mark.parametrize(
+    ("expression", "selected"),
+    [
+        pytest.param("amount", Selected("amount", ("amount",)), id="column"),
+        pytest.param("`amount`", Selected("`amount`", ("amount",)), id="quoted"),
+        pytest.param("who.name", Selected("who.name", ("name",)), id="field"),
+        pytest.param("amount / 2 AS half", Selected("amount / 2", ("half",)), id="computed"),
+        pytest.param("CAST(amount AS INT) as whole", Selected("CAST(amount AS INT)", ("whole",)), id="as-in-brackets"),
+        pytest.param("' AS x' || customer AS `a b`", Selected("' AS x' || customer", ("a b",)), id="as-in-quotes"),
+        pytest.param("*", Selected("*", ()), id="all"),
+        pytest.param("explode(tags) AS tag", Selected("tags", ("tag",), "explode"), id="explode"),
+        pytest.param(
+            "EXPLODE( split(customer, '[)]+') ) AS part",
+            Selected("split(customer, '[)]+')", ("part",), "explode"),
+            id="bracket-in-quotes",
+        ),
+        pytest.param("explode_outer(tags) AS tag", Selected("tags", ("tag",), "explode_outer"), id="outer"),
+        pytest.param("explode(votes) AS (a, b)", Selected("votes", ("a", "b"), "explode"), id="map"),
+    ],
+)
+def test_expression_is_taken_apart(expression: str, selected: Selected) -> None:
+    (step,) = ORDERS.select(expression).steps
+
+    assert isinstance(step, Select)
+    assert step.columns == (selected,)
+
+
+def test_records_of_which_nothing_comes_are_counted_under_a_name() -> None:
+    def name(*expressions: str, name: str | None = None) -> str | None:
+        step = ORDERS.select(*expressions, name=name).steps[0]
+        assert isinstance(step, Select)
+        return step.name
+
+    assert name("customer", "explode(tags) AS tag") == "no_tag"
+    assert name("explode(tags) AS tag", name="untagged") == "untagged"
+    assert name("explode_outer(tags) AS tag") is None
+    assert name("customer") is None
+
+
+def test_columns_are_those_that_the_steps_leave() -> None:
+    assert names_of(ORDERS) == ["customer", "amount", "tags", "who"]
+    assert names_of(ORDERS.with_column("Amount", "1")) == ["customer", "tags", "who", "Amount"]
+    assert names_of(ORDERS.select("explode(tags) AS tag", "amount AS spent")) == ["tag", "spent"]
+    assert names_of(ORDERS.select("*", "1 AS one")) == ["customer", "amount", "tags", "who", "one"]
+
+
+@pytest.mark.parametrize(
+    ("stream", "key"),
+    [
+        pytest.param(KEYED.filter("amount > 0", name="free"), "customer", id="filter"),
+        pytest.param(KEYED.with_column("half", "amount / 2"), "customer", id="another-column"),
+        pytest.param(KEYED.with_column("Customer", "upper(customer)"), None, id="key-replaced"),
+        pytest.param(KEYED.select("amount"), None, id="key-left-out"),
+        pytest.param(KEYED.select("customer AS who", "amount"), "who", id="key-renamed"),
+        pytest.param(KEYED.select("*", "1 AS one"), "customer", id="all"),
+        pytest.param(KEYED.select("upper(customer) AS customer"), None, id="key-computed"),
+        pytest.param(stream("raw"), "key", id="no-schema"),
+    ],
+)
+def test_stream_knows_which_column_is_the_records_key(stream: Stream, key: str | None) -> None:
+    assert stream.key == key
+
+
+REFUSED: list[tuple[str, Callable[[], object], str]] = [
+    ("select-nothing", lambda: ORDERS.select(), r"select\(\) got nothing"),
+    ("select-a-number", lambda: ORDERS.select(1), r"select\(\) got 1: give Spark SQL as text"),  # type: ignore[arg-type]
+    ("no-name", lambda: ORDERS.select("amount / 2"), r"no name: end it with AS"),
+    ("name-twice", lambda: ORDERS.select("amount", "1 AS Amount"), r"two columns the name 'Amount'"),
+    ("name-of-all", lambda: ORDERS.select("*", "1 AS Amount"), r"'Amount', which is among the columns of '\*' already"),
+    ("own-name", lambda: ORDERS.select("1 AS _source"), r"'_source', which is kept"),
+    ("missing", lambda: ORDERS.select("amuont"), r"'amuont', which does not exist: did you mean 'amount'\?"),
+    ("two", lambda: ORDERS.select("explode(tags) AS a", "explode(tags) AS b"), r"2 generators \(explode\(tags\), "),
+    ("nested", lambda: ORDERS.select("upper(explode(tags)) AS t"), r"explode\(\) inside of another expression"),
+    ("twice-nested", lambda: ORDERS.select("explode(explode(tags)) AS t"), r"a generator inside of another"),
+    ("inline", lambda: ORDERS.select("inline(tags) AS t"), r"it takes explode\(\) and explode_outer\(\)"),
+    ("no-explode-name", lambda: ORDERS.select("explode(tags)"), r"name what comes out"),
+    ("needless-name", lambda: ORDERS.select("amount", name="x"), r"got name='x', and drops no record"),
+    ("in-with-column", lambda: ORDERS.with_column("t", "explode(tags)"), r"with_column\(\) got .*use select\(\)"),
+    ("in-filter", lambda: ORDERS.filter("explode(tags) = 'a'", name="x"), r"filter\(\) got .*use select\(\)"),
+    ("the-records-column", lambda: ORDERS.with_column("_source", "1"), r"holds the record's topic"),
+    ("union", lambda: ORDERS.union(KEYED), r"union\(\) of the streams of 'orders' and 'orders': a stage reads one"),
+    ("schema", lambda: stream("t", schema="a STRING, A INT"), r"stream\(\) got a schema with the column 'a' and 'A'"),
+    ("key", lambda: stream("t", schema="a STRING", key="b"), r"as its key, names the column 'b'"),
+    ("topic", lambda: stream(7), r"stream\(\) got topic=7: give one text"),  # type: ignore[arg-type]
+    ("group-by-nothing", lambda: ORDERS.group_by(), r"group_by\(\) got nothing: give names"),
+    ("group-by-missing", lambda: ORDERS.group_by("custmer"), r"did you mean 'customer'\?"),
+    ("group-by-array", lambda: ORDERS.group_by("customer", "tags"), r"has no text of its own"),
+    ("group-by-twice", lambda: ORDERS.group_by("customer", "Customer"), r"give each column once"),
+    ("partitions", lambda: ORDERS.group_by("customer", partitions=0), r"partitions=0: it must be a whole number"),
+    ("needless-partitions", lambda: KEYED.group_by("customer", partitions=3), r"needs no internal topic"),
+    (
+        "sink-before-operation",
+        lambda: KEYED.group_by("customer").sink("t"),  # type: ignore[attr-defined]
+        r"call aggregate\(\) or process\(\) next",
+    ),
+    ("missing-column", lambda: KEYED.group_by("customer").aggregate(F.sum("amuont")), r"did you mean 'amount'\?"),
+    ("result-as-key", lambda: KEYED.group_by("customer").aggregate(F.count().alias("customer")), r"two fields of one"),
+    ("last", lambda: ORDERS.group_by("customer").aggregate(F.last("amount")), r"in no certain order: take min\(\)"),
+    ("name", lambda: KEYED.group_by("customer").aggregate(F.count(), name="a/b"), r"aggregate\(\) name 'a/b'"),
+    (
+        "step-behind-operation",
+        lambda: KEYED.group_by("customer").aggregate(F.count()).filter("count > 1"),  # type: ignore[attr-defined]
+        r"filter\(\) was called on the result of an operation",
+    ),
+    ("no-key", lambda: ORDERS.sink("copies"), r"sink\(\) of the rows of 'orders' got no key"),
+    ("key-of-sink", lambda: ORDERS.sink("copies", key="tags"), r"has no text of its own"),
+]
+
+
+@pytest.mark.parametrize(("make", "why"), [pytest.param(make, why, id=id) for id, make, why in REFUSED])
+def test_what_cannot_be_is_refused_in_one_line_where_it_is_written(make: Callable[[], object], why: str) -> None:
+    with pytest.raises(ConfigurationError, match=why) as refused:
+        make()
+
+    assert "\n" not in str(refused.value)
+
+
+def test_order_is_kept_where_the_grouping_column_is_the_key() -> None:
+    KEYED.group_by("customer").aggregate(F.last("amount"))
+    ORDERS.group_by("customer", trust_partitioning=True).aggregate(F.first("amount"))
+
+
+def test_schema_that_only_spark_understands_is_left_to_it() -> None:
+    strange = stream("t", schema="a-b STRING")
+
+    assert strange.columns is None
+    strange.select("c", "explode(d) AS e").group_by("e").aggregate(F.sum("f"))
+    with pytest.raises(ConfigurationError, match="is not understood here: name them with select"):
+        strange.sink("copies", key="a")

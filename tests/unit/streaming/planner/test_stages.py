@@ -1,0 +1,124 @@
+"""Several stages: what one writes, the next one reads."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming import StatefulJob
+from airflow_provider.streaming import functions as F
+from airflow_provider.streaming.operations.aggregate import Aggregation
+from airflow_provider.streaming.operations.partial_rows import PartialRows
+from airflow_provider.streaming.operations.repartition import Repartition
+from airflow_provider.streaming.planner.compiled_job import CompiledJob, compile_job
+from airflow_provider.streaming.planner.row_types import RowTypes
+from airflow_provider.streaming.planner.stage_plan import StagePlan
+from airflow_provider.streaming.planner.stage_topics import internal_specs, partitions_read
+from airflow_provider.streaming.planner.topic_facts import TopicFacts
+from airflow_provider.streaming.steps import WithColumn
+from tests.unit.testing.word_count import COUNTS, JOB, LINES, WORDS, plans
+
+FACTS = TopicFacts(
+    partitions={LINES: 2, WORDS: 3}, delete_retention_ms={"words-0-commits": 5, "words-counts-changelog": 7}
+)
+
+
+def compiled(*stages: StagePlan, job: StatefulJob = JOB) -> CompiledJob:
+    return compile_job(job, FACTS, stages)
+
+
+def with_a_step(*stages: StagePlan) -> tuple[StagePlan, ...]:
+    """The first stage is one that Spark decodes."""
+    return dataclasses.replace(stages[0], steps=(WithColumn("length", "length(word)"),)), *stages[1:]
+
+
+def test_each_stage_has_the_tasks_and_the_topics_of_its_own() -> None:
+    job = compiled(*plans(combine=True))
+
+    assert list(map(str, job.tasks)) == ["0_0", "0_1", "1_0", "1_1", "1_2"]
+    first, second = job.specs.values()
+    assert (first.input.topic, first.changelog, first.sink_topic) == (LINES, "words-0-commits", WORDS)
+    assert (second.input.topic, second.changelog, second.sink_topic) == (WORDS, "words-counts-changelog", COUNTS)
+    assert (first.store.delete_retention_ms, second.store.delete_retention_ms) == (5, 7)
+    assert (first.keeps_state, second.keeps_state) == (False, True)
+    # Where a record lies is nobody's business before the repartition, and what it is for behind it.
+    assert (first.input.num_partitions, second.input.num_partitions) == (None, None)
+
+
+def test_parts_are_decoded_and_signed_as_soon_as_the_types_are_known() -> None:
+    job = compiled(*with_a_step(*plans(combine=True)))
+    assert not any(stage.signed for stage in job.stages)
+
+    signed = job.with_types(RowTypes(pa.string(), pa.schema([("word", pa.string()), ("length", pa.int32())])), 0)
+
+    assert all(stage.signed for stage in signed.stages)
+    later = signed.stage(1)
+    assert isinstance(later.spec.input.decoder, PartialRows)
+    assert later.source.decoded_by_worker
+    assert pickle.loads(pickle.dumps(signed.specs)) == signed.specs
+
+
+def test_state_means_the_same_whether_combined_or_not() -> None:
+    each_row, combined = (compiled(*plans(combine=combine)).specs[1].store.signature for combine in (False, True))
+
+    assert each_row is not None
+    assert each_row == combined
+
+
+@pytest.mark.parametrize(
+    ("kind", "schema", "by_worker"),
+    [
+        pytest.param(pa.int64(), "length BIGINT", True, id="plain"),
+        pytest.param(pa.decimal128(12, 2), "length DECIMAL(12,2)", False, id="spark-decodes"),
+        pytest.param(pa.timestamp("us", tz="UTC"), "length TIMESTAMP", False, id="a-time"),
+    ],
+)
+def test_rows_come_back_with_their_types(kind: pa.DataType, schema: str, by_worker: bool) -> None:
+    first, second = with_a_step(*plans(combine=False))
+    second = dataclasses.replace(second, operation=Aggregation((F.max("length").alias("length"),)))
+
+    fed = compiled(first, second).with_types(RowTypes(pa.int32(), pa.schema([("length", kind)])), 0).stage(1)
+
+    assert (fed.source.decoded_by_worker, fed.signed) == (by_worker, by_worker)
+    if not by_worker:
+        assert (fed.source.schema, fed.key_type, fed.spec.input.json) == (schema, pa.int32(), True)
+
+
+def test_type_that_would_not_come_back_is_refused() -> None:
+    first, second = with_a_step(*plans(combine=False))
+
+    refused = r"'length' of type list<item: int32> cannot be repartitioned by 'word'"
+    with pytest.raises(ConfigurationError, match=refused):
+        compiled(first, second).with_types(RowTypes(pa.string(), pa.schema([("length", pa.list_(pa.int32()))])), 0)
+
+
+def test_task_of_a_stage_that_the_job_does_not_have_is_named() -> None:
+    with pytest.raises(ConfigurationError, match="'words' has no stage 2, only 0, 1: the assignment was made for"):
+        compiled(*plans(combine=True)).stage(2)
+
+
+@pytest.mark.parametrize(("partitions", "of_words"), [(None, 4), (6, 6)], ids=["as-the-source", "chosen"])
+def test_topics_between_stages_have_the_partitions_that_are_wanted(partitions: int | None, of_words: int) -> None:
+    stages = plans(combine=True, partitions=partitions)
+
+    assert partitions_read(stages, {LINES: 4}) == {LINES: 4, WORDS: of_words}
+    assert {spec.name: spec.partitions for spec in internal_specs("words", stages, {LINES: 4})} == {
+        WORDS: of_words,
+        "words-0-commits": 4,
+        "words-counts-changelog": of_words,
+    }
+
+
+def test_topic_that_no_stage_writes_is_found() -> None:
+    with pytest.raises(ConfigurationError, match="reads the topic 'words-counts-repartition', which no earlier stage"):
+        partitions_read(plans(combine=True)[1:], {})
+
+
+def test_rows_without_columns_go_on_too() -> None:
+    rows = pa.table({"__key": pa.array([b"a", b"b"]), "other": pa.array([1, 2])})
+
+    assert Repartition(()).group("k", rows).apply([]).output == [(b"a", b"{}"), (b"b", b"{}")]
