@@ -64,17 +64,17 @@ def check_columns(
     check_operation(columns, key, operation)
 
 
-def columns_after(schema: str | None, steps: Sequence[Step]) -> Columns | None:
+def columns_after(schema: str | Columns | None, steps: Sequence[Step]) -> Columns | None:
     """The columns that the rows of a source have after some steps, ``_source`` among them.
 
     Args:
-        schema: of the source, in Spark DDL; None for the columns ``key`` and ``value``.
+        schema: of the source, in Spark DDL; None for the columns ``key`` and ``value``. Or its columns themselves.
         steps: narrow steps, in order.
 
     Returns:
         By name the types, in the order of the columns; None where the schema is left to Spark.
     """
-    parsed = parse_schema(f"{schema or _WITHOUT_SCHEMA}, {_SOURCE}")
+    parsed = schema if isinstance(schema, Mapping) else parse_schema(f"{schema or _WITHOUT_SCHEMA}, {_SOURCE}")
     if parsed is None:
         return None
     columns: Columns = dict(parsed)
@@ -106,20 +106,21 @@ def check_event_time(columns: Columns, column: str, where: str) -> None:
         )
 
 
-def check_grouping(columns: Columns, key: str) -> None:
+def check_grouping(columns: Columns, key: str, where: str = "group_by()") -> None:
     """Refuse a column of `group_by()` that there is not, or that has no text of its own.
 
     Args:
         columns: of the rows, as `columns_after` has them.
         key: the column's name.
+        where: which method names it, for the error.
 
     Raises:
         ConfigurationError: it cannot be grouped by.
     """
-    kind = find_column("group_by()", key, columns)
+    kind = find_column(where, key, columns)
     if kind is not None and not kind.is_ordered and kind.name != "BINARY":
         raise ConfigurationError(
-            f"group_by() names the column {key!r} of type {kind.text}, which has no text of its own: group by one of "
+            f"{where} names the column {key!r} of type {kind.text}, which has no text of its own: group by one of "
             "its fields, or by a column that with_column() makes of it, such as to_json(...)."
         )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_name
 from airflow_provider.streaming.argument_check import check_kind, check_number
-from airflow_provider.streaming.column_check import Columns, check_grouping, check_operation, columns_after
+from airflow_provider.streaming.column_check import Columns, check_grouping, check_operation
 from airflow_provider.streaming.function_check import process_operation
 from airflow_provider.streaming.language.result import Result
 from airflow_provider.streaming.operations.aggregate import Aggregate, Aggregation
@@ -67,6 +67,11 @@ class GroupedStream:
         if columns is not None:
             for name in names:
                 check_grouping(columns, name)
+        if stream.is_union and trust_partitioning is True:
+            raise ConfigurationError(
+                "group_by() got trust_partitioning=True behind union(): the records of a group are in partitions of "
+                "several topics. Leave it out, so that they go through an internal topic."
+            )
         grouped = cls(
             stream,
             tuple(names),
@@ -93,14 +98,14 @@ class GroupedStream:
     @property
     def columns(self) -> Columns | None:
         """Of its rows, the key among them; None where only Spark understands the schema."""
-        return columns_after(self.stream.schema, self.steps)
+        return self.stream.columns_after(self.steps)
 
     @property
     def repartitions(self) -> bool:
         """Whether the rows go through an internal topic: the records of a group may be in several partitions."""
         key = self.stream.key
         by_record_key = key is not None and len(self.by) == 1 and self.by[0].lower() == key.lower()
-        return not (by_record_key or self.trust_partitioning)
+        return self.stream.is_union or not (by_record_key or self.trust_partitioning)
 
     def aggregate(self, *aggregates: Aggregate, name: str | None = None, combine: bool = True) -> Result:
         """Keep aggregates by key; emit them, once per key and micro-batch, as a JSON object.
@@ -162,7 +167,7 @@ class GroupedStream:
                 ConfigurationError: it is a method of a stream.
                 AttributeError: it is anything else.
             """
-            if name in ("select", "filter", "with_column", "group_by", "sink", "union"):
+            if name in ("select", "filter", "with_column", "group_by", "sink", "union", "join"):
                 raise ConfigurationError(
                     f"{name}() was called on a stream that is grouped: call aggregate() or process() next; steps come "
                     "before group_by(), sink() behind the operation."

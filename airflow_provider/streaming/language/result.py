@@ -64,7 +64,7 @@ class Result:
                 ConfigurationError: it is a method of a stream.
                 AttributeError: it is anything else.
             """
-            if name in ("select", "filter", "with_column", "group_by", "aggregate", "process", "union"):
+            if name in ("select", "filter", "with_column", "group_by", "aggregate", "process", "union", "join"):
                 raise ConfigurationError(
                     f"{name}() was called on the result of an operation, whose rows have no further steps yet: call "
                     "sink(topic) on it, and read that topic in another job; or compute it in process()."

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Never
+from typing import TYPE_CHECKING
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.argument_check import check_kind
-from airflow_provider.streaming.column_check import RECORD, Columns, columns_after, find_column
+from airflow_provider.streaming.column_check import RECORD, Columns, check_event_time, columns_after, find_column
+from airflow_provider.streaming.duration import duration_ms
+from airflow_provider.streaming.event_time import RECORD_TIME, EventTime, event_time_of
 from airflow_provider.streaming.language.grouped import GroupedStream
+from airflow_provider.streaming.language.join import Join, check_how, check_join_names, joined_columns
 from airflow_provider.streaming.language.keyed_rows import KeyedRows
 from airflow_provider.streaming.language.selection import refuse_generator, selection
 from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.language.sql_text import is_column
+from airflow_provider.streaming.language.table import Table, check_table_key
+from airflow_provider.streaming.operations.join_interval import IntervalJoin
+from airflow_provider.streaming.operations.join_rows import How
+from airflow_provider.streaming.operations.join_stream_table import StreamTableJoin
 from airflow_provider.streaming.schema_check import check_schema
 from airflow_provider.streaming.steps import Filter, Select, Step, WithColumn
 
@@ -30,10 +37,13 @@ class Stream:
     Besides its columns a row has ``_source``: a struct of topic, partition, offset, timestamp and key of its record.
 
     Args:
-        topic: that it reads.
+        topic: that it reads; for a join, what is joined, in words.
         schema: of the JSON value, in Spark DDL; None leaves the value as it is: ``key`` and ``value``, both BINARY.
         key: the column whose text is the records' key; None where there is none, or where it is not known.
         steps: narrow steps, in order.
+        event_time: of the records; None where none is read.
+        origin: the join that its rows come from; None for a topic.
+        others: streams that are united with it, each with its own steps.
     """
 
     topic: str
@@ -41,11 +51,28 @@ class Stream:
     schema: str | None = None
     key: str | None = None
     steps: tuple[Step, ...] = ()
+    event_time: EventTime | None = None
+    origin: Join | None = None
+    others: tuple[Stream, ...] = ()
 
     @property
     def columns(self) -> Columns | None:
         """By name the types of its columns, in order; None where only Spark understands the schema."""
-        return columns_after(self.schema, self.steps)
+        return self.columns_after(self.steps)
+
+    def columns_after(self, steps: tuple[Step, ...]) -> Columns | None:
+        """The same after some steps, from the beginning."""
+        return columns_after(self.schema if self.origin is None else self.origin.columns, steps)
+
+    @property
+    def is_union(self) -> bool:
+        """Whether it is several streams."""
+        return bool(self.others)
+
+    @property
+    def branches(self) -> tuple[Stream, ...]:
+        """The streams that it is, each of one topic or join."""
+        return (dataclasses.replace(self, others=()), *self.others)
 
     def select(self, *expressions: str, name: str | None = None) -> Stream:
         """Replace the columns.
@@ -107,18 +134,120 @@ class Stream:
         stays = self.key is None or name.lower() != self.key.lower()
         return self._with(WithColumn(name, expression), self.key if stays else None)
 
-    def union(self, *others: object) -> Never:
-        """Refused: a stage reads one topic.
+    def union(self, *others: Stream) -> Stream:
+        """The rows of several streams, which have the same columns, in any order.
+
+        What follows is done with the rows of each. They come together where they are grouped, joined or written; there
+        is no order among them.
+
+        Args:
+            others: at least one.
 
         Raises:
-            ConfigurationError: always; it says what to do instead.
+            ConfigurationError: one is no stream, or has other columns.
         """
-        topics = ", ".join(repr(other.topic) if isinstance(other, Stream) else repr(other) for other in others)
-        raise ConfigurationError(
-            f"union() of the streams of {self.topic!r} and {topics or 'nothing'}: a stage reads one topic, so streams "
-            "cannot be united yet. Write both into one topic, by a job with two sinks of their rows or by their "
-            "producers, and read that."
+        if not others or not all(isinstance(other, Stream) for other in others):
+            given = ", ".join(map(repr, others)) or "nothing"
+            raise ConfigurationError(f"union() got {given}: give streams, such as web.union(shop).")
+        for other in others:
+            _refuse_other_columns(self, other)
+        branches = tuple(branch for other in others for branch in other.branches)
+        return dataclasses.replace(self, key=None, others=(*self.others, *branches))
+
+    def join(
+        self,
+        other: Stream | Table,
+        on: str,
+        how: How = "inner",
+        *,
+        within: str | None = None,
+        before: str | None = None,
+        after: str | None = None,
+        history: str | None = None,
+        name: str | None = None,
+        partitions: int | None = None,
+    ) -> Stream:
+        """The rows of this stream with those of a table, or of another stream near in time, that have the same key.
+
+        The rows of both sides go through one internal topic, so that they meet in one order. Of its columns the left
+        side's come first, then the right side's; the key is there once.
+
+        Args:
+            other: the right side.
+            on: the column that both have; of a table its key.
+            how: ``"inner"`` for rows that have a partner, ``"left"`` for all of this stream, ``"outer"``, of two
+                streams, for all of any. A row without partner has nulls in the columns of the other side.
+            within: of two streams: how far their times may lie apart, such as ``"10 minutes"``.
+            before: of two streams, instead of `within`: how much earlier the right one may be, ``"0 seconds"`` for not
+                at all; default not at all.
+            after: of two streams, instead of `within`: how much later the right one may be; default not at all.
+            history: of a table: for how long its earlier rows are kept, so that a row of the stream meets the one that
+                was there at its time; default not at all: it meets the newest.
+            name: of the store and of the internal topic; default the sink's topic, or what is made of the rows.
+            partitions: of the internal topic, and so of the state; default as many as this stream's topic has.
+
+        Raises:
+            ConfigurationError: the sides cannot be joined: a column is missing, in both, or of another type; there is
+                no interval or no event time for two streams; or the table has another key.
+        """
+        check_join_names(name, partitions)
+        if isinstance(other, Table):
+            for what, given in (("within", within), ("before", before), ("after", after)):
+                if given is not None:
+                    raise ConfigurationError(
+                        f"join() with the table {other.topic!r} got {what}={given!r}: intervals are for two streams. A "
+                        "row of a stream meets the table's newest one, or with history= the one of its time."
+                    )
+            joined = self._with_table(other, on, how, history, name, partitions)
+            time = self.event_time
+            return joined if time is None or time.of_record else dataclasses.replace(joined, event_time=time)
+        if not isinstance(other, Stream):
+            raise ConfigurationError(
+                f"join() of the stream of {self.topic!r} got {other!r}: give a stream or a table. The result of an "
+                "operation is written with sink() first, and read as a table by another job."
+            )
+        if history is not None:
+            raise ConfigurationError(
+                f"join() of two streams got history={history!r}: that is for tables. Say how far the rows' times may "
+                "lie apart, with within=."
+            )
+        return self._with_stream(other, on, how, _interval(within, before, after), name, partitions)
+
+    def _with_table(
+        self, other: Table, on: str, how: How, history: str | None, name: str | None, partitions: int | None
+    ) -> Stream:
+        check_how(how, ("inner", "left"), ": a table's rows do not come by themselves when a stream is joined with it")
+        columns, types = joined_columns(self, other, on)
+        check_table_key(other, on)
+        if self.event_time is not None:
+            check_event_time(types, self.event_time.column, "stream(event_time=...)")
+        operation = StreamTableJoin(
+            joined=columns,
+            how="left" if how == "left" else "inner",
+            history_ms=0 if history is None else duration_ms("join(history=...)", history, zero=True),
         )
+        return _joined(Join(self, other, operation, types, name=name, partitions=partitions), how)
+
+    def _with_stream(
+        self,
+        other: Stream,
+        on: str,
+        how: How,
+        interval: tuple[int, int],
+        name: str | None,
+        partitions: int | None,
+    ) -> Stream:
+        check_how(how)
+        delays = [_time_of(side).delay_ms for side in (self, other)]
+        columns, types = joined_columns(self, other, on)
+        operation = IntervalJoin(
+            joined=columns,
+            how=how,
+            before_ms=interval[0],
+            after_ms=interval[1],
+            delays_ms=(delays[0], delays[1]),
+        )
+        return _joined(Join(self, other, operation, types, name=name, partitions=partitions), how)
 
     def group_by(self, *columns: str, trust_partitioning: bool = False, partitions: int | None = None) -> GroupedStream:
         """Keep state by one or several columns.
@@ -150,10 +279,17 @@ class Stream:
         return Sink(topic, KeyedRows.of(self, key))
 
     def _with(self, step: Step, key: str | None) -> Stream:
-        return dataclasses.replace(self, steps=(*self.steps, step), key=key)
+        others = tuple(dataclasses.replace(other, steps=(*other.steps, step), key=None) for other in self.others)
+        return dataclasses.replace(self, steps=(*self.steps, step), key=key, others=others)
 
 
-def stream(topic: str, schema: str | None = None, key: str | None = None) -> Stream:
+def stream(
+    topic: str,
+    schema: str | None = None,
+    key: str | None = None,
+    event_time: str | None = None,
+    watermark: str | None = None,
+) -> Stream:
     """The stream of a topic's records.
 
     ::
@@ -169,10 +305,13 @@ def stream(topic: str, schema: str | None = None, key: str | None = None) -> Str
         key: the column whose text is the records' key: all records with the same value are in one partition. Without
             it rows are brought together through an internal topic before they are grouped. Default none; ``key``
             where there is no schema.
+        event_time: the column with the records' event time, a TIMESTAMP or a BIGINT in epoch ms; default the record's
+            timestamp, where there is a watermark.
+        watermark: for how long late records are waited for, such as ``"10 minutes"``; default no event time is read.
 
     Raises:
         ConfigurationError: an argument is no text, the schema has a column twice or a type that Spark does not have,
-            or there is no such column.
+            there is no such column, or an event time without a watermark.
     """
     check_kind("stream() got topic=", topic, str, "one text")
     for what, given in (("schema", schema), ("key", key)):
@@ -181,7 +320,58 @@ def stream(topic: str, schema: str | None = None, key: str | None = None) -> Str
     columns = columns_after(schema, ())
     if key is not None and columns is not None:
         find_column("stream(), as its key,", key, columns)
-    return Stream(topic, schema=schema, key="key" if schema is None and key is None else key)
+    time = event_time_of("stream()", event_time, watermark)
+    if time is not None and columns is not None:
+        check_event_time(columns, time.column, "stream(event_time=...)")
+    known = "key" if schema is None and key is None else key
+    return Stream(topic, schema=schema, key=known, event_time=time)
+
+
+def _joined(join: Join, how: str) -> Stream:
+    # A row with a null key comes out of a left join, too, and its record's key is empty.
+    return Stream(join.text, key=join.on if how == "inner" else None, origin=join)
+
+
+def _interval(within: str | None, before: str | None, after: str | None) -> tuple[int, int]:
+    """How much earlier and how much later than a left row the right one may be, in ms."""
+    if within is not None and before is None and after is None:
+        both = duration_ms("join(within=...)", within, zero=True)
+        return both, both
+    if within is not None or (before is None and after is None):
+        given = f"within={within!r}, before={before!r} and after={after!r}" if within is not None else "no interval"
+        raise ConfigurationError(
+            f"join() of two streams got {given}: say how far the times of two rows may lie apart, with within='10 "
+            "minutes', or with before= and after= how much earlier and later the right one may be."
+        )
+    return (
+        0 if before is None else duration_ms("join(before=...)", before, zero=True),
+        0 if after is None else duration_ms("join(after=...)", after, zero=True),
+    )
+
+
+def _time_of(side: Stream) -> EventTime:
+    for branch in side.branches:
+        if branch.event_time is None:
+            raise ConfigurationError(
+                f"join() of two streams needs the event times of both, and that of {branch.topic!r} has none: say "
+                "stream(..., event_time='at', watermark='10 minutes'), or only watermark= for the records' timestamps."
+            )
+        if (columns := branch.columns) is not None:
+            check_event_time(columns, branch.event_time.column, "stream(event_time=...)")
+    assert side.event_time is not None
+    return EventTime(RECORD_TIME, max(branch.event_time.delay_ms for branch in side.branches if branch.event_time))
+
+
+def _refuse_other_columns(first: Stream, other: Stream) -> None:
+    one, two = ({name.lower(): name for name in side.columns or {}} for side in (first, other))
+    if one.keys() != two.keys():
+        found = {**one, **two}
+        name = found[sorted(one.keys() ^ two.keys())[0]]
+        has, lacks = (first, other) if name.lower() in one else (other, first)
+        raise ConfigurationError(
+            f"union() of the streams of {first.topic!r} and {other.topic!r}: only that of {has.topic!r} has a column "
+            f'{name!r}. Give that of {lacks.topic!r} the same columns with select(), such as "NULL AS {name}".'
+        )
 
 
 def _refuse_again(step: Select, columns: Columns) -> None:

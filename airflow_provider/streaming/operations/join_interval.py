@@ -29,7 +29,7 @@ from airflow_provider.streaming.operations.join_rows import (
 from airflow_provider.streaming.operations.join_state import MATCHED, KeptRow, decode_rows, encode_rows, python_row
 from airflow_provider.streaming.operations.operation import Changes
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime, joined_watermarks
-from airflow_provider.streaming.operations.timed_rows import StoreRange, TimedRows
+from airflow_provider.streaming.operations.timed_rows import StoreRange, TimedRows, late_records
 from airflow_provider.streaming.operations.type_name import type_name
 
 __all__ = ["IntervalJoin"]
@@ -131,10 +131,9 @@ class IntervalJoin:
         rows = rows.append_column(_BEFORE_MS, pa.repeat(pa.scalar(begin, pa.int64()), rows.num_rows))
         rows = rows.append_column(_SEEN_MS, pa.repeat(pa.scalar(after.stream_time_ms, pa.int64()), rows.num_rows))
         open_ = event_ms + np.array(self.reaches_ms)[sides] >= marks
-        late = rows.num_rows - int(open_.sum())
-        if late:
-            rows = rows.filter(pa.array(open_))
-        return TimedRows(rows=rows, late=late, before=before, after=after)
+        in_time = rows if open_.all() else rows.filter(pa.array(open_))
+        late = 0 if in_time is rows else late_records(rows, in_time)
+        return TimedRows(rows=in_time, late=late, before=before, after=after)
 
     def groups(self, keys: Sequence[bytes]) -> list[bytes]:
         """See `TimedOperation.groups`."""

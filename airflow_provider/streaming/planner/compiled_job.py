@@ -13,26 +13,44 @@ import pyarrow as pa
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.job import StatefulJob
+from airflow_provider.streaming.operations.join_operation import JoinOperation
+from airflow_provider.streaming.operations.join_rows import LEFT, RIGHT
+from airflow_provider.streaming.operations.join_side import JoinSide
 from airflow_provider.streaming.operations.json_decoder import JsonDecoder
 from airflow_provider.streaming.operations.json_type import json_schema
 from airflow_provider.streaming.operations.merge_aggregation import MergeAggregation
 from airflow_provider.streaming.operations.misread_values import MisreadValues
 from airflow_provider.streaming.operations.operation import Operation
-from airflow_provider.streaming.operations.partial_rows import PartialRows
 from airflow_provider.streaming.operations.schema_misfit import SchemaMisfit
+from airflow_provider.streaming.operations.type_name import type_name
 from airflow_provider.streaming.planner.row_types import RowTypes
 from airflow_provider.streaming.planner.source_spec import SourceSpec
 from airflow_provider.streaming.planner.stage_plan import StagePlan
 from airflow_provider.streaming.planner.stage_plans import stage_plans
-from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec, stage_of
+from airflow_provider.streaming.planner.stage_spec import Decoder, InputSpec, StageSpec, StoreSpec, stage_of
 from airflow_provider.streaming.planner.stage_topics import changelog_of
 from airflow_provider.streaming.planner.topic_facts import TopicFacts
-from airflow_provider.streaming.steps import Step, drop_names
+from airflow_provider.streaming.steps import Step
 
-__all__ = ["CompiledJob", "CompiledStage", "compile_job"]
+__all__ = ["CompiledJob", "CompiledStage", "Fed", "compile_job"]
 
 _NO_STORE: Final = "commits"
 """Name of the store that holds nothing but the position of a task without state."""
+
+
+@dataclass(frozen=True)
+class Fed:
+    """What an earlier stage writes for a later one.
+
+    Args:
+        number: of the earlier stage.
+        side: of a join that it writes for; None for no join.
+        types: of the rows that it writes.
+    """
+
+    number: int
+    side: int | None
+    types: RowTypes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +65,7 @@ class CompiledStage:
         spec: what the workers do with its rows.
         key_type: of the key before it became text, where an earlier stage writes the source; None where that is found
             out of the source itself, and while it is not known.
+        fed: what is known of the earlier stages that write its source.
     """
 
     number: int
@@ -55,6 +74,7 @@ class CompiledStage:
     source: SourceSpec
     spec: StageSpec
     key_type: pa.DataType | None = None
+    fed: tuple[Fed, ...] = ()
 
     @property
     def tasks(self) -> tuple[TaskId, ...]:
@@ -113,7 +133,7 @@ class CompiledJob:
         job = self.replaced(stage)
         for later in job.stages:
             if later.source.from_stage and later.source.topic == stage.spec.sink_topic:
-                job = _fed(job, later, stage.spec.operation, types)
+                job = _fed(job, job.stage(later.number), stage, types)
         return job
 
     def replaced(self, changed: CompiledStage) -> CompiledJob:
@@ -167,6 +187,7 @@ def _compiled(job: StatefulJob, plan: StagePlan, topics: TopicFacts) -> Compiled
         goes_on_after_loss=job.data_loss == "continue",
         from_stage=plan.internal,
         event_time=plan.event_time,
+        table=plan.table,
     )
     rocksdb = dataclasses.replace(
         job.rocksdb,
@@ -179,7 +200,7 @@ def _compiled(job: StatefulJob, plan: StagePlan, topics: TopicFacts) -> Compiled
         input=InputSpec(
             topic=plan.source_topic,
             key_name=plan.key,
-            filters=drop_names(plan.steps),
+            filters=plan.filters,
             decoder=decoder,
             from_stage=plan.internal,
             json=plan.schema is not None,
@@ -187,6 +208,8 @@ def _compiled(job: StatefulJob, plan: StagePlan, topics: TopicFacts) -> Compiled
             misfit=SchemaMisfit(plan.schema),
             event_time=plan.event_time,
             num_partitions=partitions if partitions > 1 and _needs_groups_together(plan) else None,
+            table=plan.table,
+            null_keys=plan.null_keys,
         ),
         operation=plan.operation,
         store=StoreSpec(
@@ -214,10 +237,19 @@ def _needs_groups_together(plan: StagePlan) -> bool:
     return plan.store is not None and not plan.internal and not plan.trust_partitioning
 
 
-def _fed(job: CompiledJob, stage: CompiledStage, earlier: Operation, types: RowTypes) -> CompiledJob:
+def _fed(job: CompiledJob, stage: CompiledStage, writer: CompiledStage, types: RowTypes) -> CompiledJob:
     """With a stage that knows of which types the records are that an earlier one writes."""
+    earlier = writer.spec.operation
     columns = pa.schema([types.columns.field(name) for name in earlier.columns])
+    known = Fed(writer.number, earlier.side if isinstance(earlier, JoinSide) else None, RowTypes(types.key, columns))
+    before = tuple(fed for fed in stage.fed if fed.number != writer.number)
+    stage = dataclasses.replace(stage, fed=(*before, known))
     operation = stage.spec.operation
+    if isinstance(operation, JoinOperation):
+        return _joining(job.replaced(stage), stage, operation)
+    if before:
+        _refuse_other_types(job, writer, before[0].types, known.types)
+        return job.replaced(stage)
     if isinstance(operation, MergeAggregation):
         merging = operation.of_rows(columns)
         fed = _decoded_by_worker(stage, merging, merging.partial_rows)
@@ -235,6 +267,33 @@ def _fed(job: CompiledJob, stage: CompiledStage, earlier: Operation, types: RowT
     return job.replaced(dataclasses.replace(stage, source=source, spec=spec, key_type=types.key))
 
 
+def _joining(job: CompiledJob, stage: CompiledStage, operation: JoinOperation) -> CompiledJob:
+    """With a join that knows the types of both sides; it waits for them where only one is known."""
+    by_side = {fed.side: fed.types for fed in stage.fed}
+    if len(by_side) < 2:
+        return job
+    left, right = by_side[LEFT], by_side[RIGHT]
+    if type_name(left.key) != type_name(right.key):
+        raise ConfigurationError(
+            f"join(on={stage.source.key_name!r}) of job {job.application_id!r} compares {type_name(left.key)} with "
+            f"{type_name(right.key)}: cast one of them with with_column(), so that equal keys have one text."
+        )
+    fields = {field.name: field for field in (*right.columns, *left.columns)}
+    columns = pa.schema([fields[name] for name in operation.columns])
+    joining = _decoded_by_worker(stage, operation, operation.decoder)
+    return job.replaced(joining).with_types(RowTypes(left.key, columns), stage.number)
+
+
+def _refuse_other_types(job: CompiledJob, writer: CompiledStage, first: RowTypes, now: RowTypes) -> None:
+    for name in first.columns.names:
+        types = [type_name(one.columns.field(name).type) for one in (first, now)]
+        if types[0] != types[1]:
+            raise ConfigurationError(
+                f"union() of job {job.application_id!r}: the column {name!r} is {types[0]} in the first stream, and "
+                f"{types[1]} in that of {writer.source.topic!r}: cast one of them with with_column()."
+            )
+
+
 def _signed(stage: CompiledStage, types: RowTypes) -> CompiledStage:
     spec, operation = stage.spec, stage.spec.operation
     lacking = [name for name in operation.columns if name not in types.columns.names]
@@ -249,7 +308,7 @@ def _signed(stage: CompiledStage, types: RowTypes) -> CompiledStage:
     return dataclasses.replace(stage, spec=dataclasses.replace(spec, store=store))
 
 
-def _decoded_by_worker(stage: CompiledStage, operation: Operation, decoder: JsonDecoder | PartialRows) -> CompiledStage:
+def _decoded_by_worker(stage: CompiledStage, operation: Operation, decoder: Decoder) -> CompiledStage:
     input_ = dataclasses.replace(stage.spec.input, decoder=decoder, json=isinstance(decoder, JsonDecoder))
     return dataclasses.replace(
         stage,

@@ -25,7 +25,13 @@ _TRUST: Final = (
 
 
 def validate_rows(
-    topic: str, partition: int, key_name: str, rows: pa.Table, keyed_by_group: bool = False
+    topic: str,
+    partition: int,
+    key_name: str,
+    rows: pa.Table,
+    *,
+    keyed_by_group: bool = False,
+    null_keys: bool = False,
 ) -> tuple[pa.Table, list[Failure]]:
     """Part the rows that can be processed from those that cannot.
 
@@ -36,11 +42,12 @@ def validate_rows(
         rows: columns ``__offset``, ``__source_key``, ``__corrupt`` and ``__key`` at least.
         keyed_by_group: whether the record's key has to be the group, so that all of a group's records are in one
             partition.
+        null_keys: whether a row may have none.
 
     Returns:
         The good rows, and the failures in the order of their offsets.
     """
-    good = pc.and_(pc.is_null(rows.column("__corrupt")), _usable(rows.column("__key")))
+    good = pc.and_(pc.is_null(rows.column("__corrupt")), _usable(rows.column("__key"), null_keys))
     times = [EVENT_MS] if EVENT_MS in rows.schema.names else []
     for name in times:
         at = rows.column(name)
@@ -84,12 +91,15 @@ def without_strays(
     return rows.filter(pc.invert(astray)), failures
 
 
-def _usable(keys: pa.ChunkedArray) -> pa.ChunkedArray:
-    usable = pc.invert(pc.fill_null(pc.starts_with(keys, pattern=RESERVED_PREFIX), True))
+def _usable(keys: pa.ChunkedArray, null_keys: bool) -> pa.ChunkedArray:
+    usable = pc.invert(pc.fill_null(pc.starts_with(keys, pattern=RESERVED_PREFIX), not null_keys))
     try:
         keys.cast(pa.string())  # tests them all, and costs less than asking each
     except pa.ArrowInvalid:
-        usable = pc.and_(usable, pa.chunked_array([pa.array([_is_text(key) for key in keys.to_pylist()])]))
+        usable = pc.and_(
+            usable,
+            pa.chunked_array([pa.array([_is_text(key) or (null_keys and key is None) for key in keys.to_pylist()])]),
+        )
     return usable
 
 

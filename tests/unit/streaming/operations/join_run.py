@@ -71,7 +71,7 @@ class JoinRun:
         keys, values = zip(*(row.encoded for row in given), strict=True)
         decoded = JoinRows().decode(pa.chunked_array([pa.array(values, pa.binary())]))
         assert not decoded.bad
-        rows = pa.table({"__key": pa.array(keys, pa.binary()), **decoded.columns})
+        rows = pa.table({"__key": pa.array(keys, pa.binary()), "__offset": range(len(keys)), **decoded.columns})
         placed = None
         if isinstance(join, TimedOperation):
             placed = join.place(rows, self.time)
