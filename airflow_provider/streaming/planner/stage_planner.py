@@ -168,7 +168,8 @@ class _Planner:
         between = repartition_topic(self.application_id, name)
         for side, word in ((LEFT, "left"), (RIGHT, "right")):
             of = join.right if side else join.left
-            for number, branch in enumerate(of.branches):
+            branches: Sequence[Stream | Table] = of.branches
+            for number, branch in enumerate(branches):
                 stage_name = f"{name}-{word}{_suffix(number)}"
                 source = self._source(branch, stage_name)
                 self.stages.append(
