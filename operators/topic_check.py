@@ -41,6 +41,7 @@ class CheckTopicsOperator(ControlOperator):
             described when its topics were created (`CreateChangelogTopicsOperator`), which says all of them.
         stores: the names of the job's stores, where `source_topics` are named.
         output_topics: sinks and dead-letter topics, where `source_topics` are named.
+        windowed_stores: those among the `stores` that belong to windows.
         replication_factor: at least so many replicas; None accepts any.
         repair: whether to repair.
         advise: whether to fail as well for what makes the topics slow or fragile although they are correct: replicas,
@@ -59,7 +60,7 @@ class CheckTopicsOperator(ControlOperator):
 
     template_fields: Sequence[str] = (
         *ControlOperator.template_fields, "source_topics", "stores", "output_topics", "replication_factor", "repair",
-        "advise", "max_absence_s",
+        "advise", "max_absence_s", "windowed_stores",
     )  # fmt: skip
 
     def __init__(
@@ -73,6 +74,7 @@ class CheckTopicsOperator(ControlOperator):
         repair: bool | str = False,
         advise: bool | str = False,
         max_absence_s: float | str | None = None,
+        windowed_stores: str | Sequence[str] = (),
         **kwargs: Any,
     ) -> None:
         super().__init__(application_id=application_id, **kwargs)
@@ -83,6 +85,7 @@ class CheckTopicsOperator(ControlOperator):
         self.repair = repair
         self.advise = advise
         self.max_absence_s = max_absence_s
+        self.windowed_stores = windowed_stores
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Verify; repair and verify again."""
@@ -123,6 +126,8 @@ class CheckTopicsOperator(ControlOperator):
                     f"No source_topics are named for {self.application_id!r}, and its job was not described yet: name "
                     "them, or run its deploy DAG, which asks the job file."
                 )
+            if parse_flag("repair", self.repair):
+                refuse_those_of_others(admin, self.application_id, view.job.stores)
             outputs = view.job.names(TopicKind.SINK, TopicKind.DEAD_LETTERS)
             own = tuple(spec for spec in topic_specs(view.job, replication) if spec.name not in outputs)
             return find_described_problems(admin, view, view.job, replication), own
@@ -135,5 +140,8 @@ class CheckTopicsOperator(ControlOperator):
             stores=stores,
             outputs=parse_names("output_topics", self.output_topics) if self.output_topics not in _NONE else (),
             replication_factor=replication,
+            windowed_stores=parse_names("windowed_stores", self.windowed_stores)
+            if self.windowed_stores not in _NONE
+            else (),
         )
         return find_topic_problems(self.hook.connection, admin, wanted), wanted.own()

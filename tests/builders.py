@@ -24,7 +24,6 @@ from airflow_provider.control.status import (
 )
 from airflow_provider.control.view import ControlView
 from airflow_provider.streaming.job import StatefulJob
-from airflow_provider.streaming.planner.stage_plans import stage_plans
 from airflow_provider.streaming.planner.stage_topics import changelog_of, partitions_read, source_topics
 from airflow_provider.streaming.planner.topic_facts import TopicFacts
 
@@ -42,7 +41,7 @@ def topic_facts(
         delete_retention_ms: of each changelog.
         more: fields of the facts.
     """
-    plans = stage_plans(job)
+    plans = job.checked().stages
     return TopicFacts(
         partitions=partitions_read(plans, dict.fromkeys(source_topics(plans), partitions)),
         delete_retention_ms={changelog_of(job.application_id, plan): delete_retention_ms for plan in plans},

@@ -34,6 +34,7 @@ GROUPS: Final = {
         "tests/integration/streaming/test_instances.py",
         "tests/integration/streaming/test_json_decoder.py",
         "tests/integration/streaming/test_row_steps.py",
+        "tests/integration/streaming/test_stages.py",
         "tests/integration/streaming/test_windows.py",
         "tests/integration/testing/test_spark_steps.py",
         "tests/integration/testing/test_values.py",
@@ -58,6 +59,7 @@ LONG: Final = (
     "tests/integration/streaming/test_rights.py",
     "tests/integration/streaming/test_session_warm_up.py",
     "tests/integration/streaming/test_single_executor.py",
+    "tests/integration/streaming/test_stages.py",
     "tests/integration/streaming/test_stall.py",
     "tests/unit/test_simulated_months.py",
 )

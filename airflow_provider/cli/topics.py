@@ -39,6 +39,9 @@ def add_topics(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--output", action="append", default=[], metavar="TOPIC", help="a sink or a dead-letter topic of the job"
     )
     topics.add_argument("--store", action="append", metavar="NAME", help="of the job (state)")
+    topics.add_argument(
+        "--windowed-store", action="append", default=[], metavar="NAME", help="of the job, a store of windows"
+    )
     topics.add_argument("--replication-factor", type=int, metavar="N", help="at least so many; else any is taken")
     topics.add_argument("--json", action="store_true", help="for programs")
     topics.set_defaults(act=_act)
@@ -47,15 +50,17 @@ def add_topics(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def _act(asked: argparse.Namespace) -> int:
     cluster = cluster_of(asked)
     admin = TopicAdmin(cluster)
+    stores = tuple(dict.fromkeys((*(asked.store or ()), *asked.windowed_store)))
     wanted = WantedTopics(
         application_id=asked.application_id,
         sources=tuple(asked.source),
-        stores=tuple(check_name("store", store) for store in asked.store or ("state",)),
+        stores=tuple(check_name("store", name) for name in stores or ("state",)),
+        windowed_stores=tuple(asked.windowed_store),
         outputs=tuple(asked.output),
         replication_factor=asked.replication_factor,
     )
     # What the job file said when the topics were created, unless the command line says it.
-    view = None if asked.source or asked.output or asked.store else _described(cluster, admin, asked.application_id)
+    view = None if asked.source or asked.output or stores else _described(cluster, admin, asked.application_id)
 
     def look() -> tuple[TopicFinding, ...]:
         if view is not None and view.job is not None:
@@ -65,7 +70,8 @@ def _act(asked: argparse.Namespace) -> int:
     done: list[str] = []
     found = look()
     if asked.action == "repair" and asked.apply:
-        refuse_those_of_others(admin, asked.application_id, wanted.stores)
+        own = wanted.stores if view is None or view.job is None else view.job.stores
+        refuse_those_of_others(admin, asked.application_id, own)
         done = [repair_topic(admin, finding) for finding in found if finding.repair is not None]
         found = look()
     if asked.json:

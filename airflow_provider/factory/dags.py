@@ -162,7 +162,8 @@ def stream_dags(application_id: str, **arguments: Any) -> StreamDags:
         application_id: the id that the job file names; the DAGs' ids begin with it.
         arguments: the fields of `Stream`: ``job`` (path of the PySpark file on the worker; a relative one is relative
             to the calling file's folder) and ``instances`` are needed. Which topics it needs the job file says, unless
-            ``source_topics`` names those of a job of one stage, with ``output_topics`` and ``stores``. Besides:
+            ``source_topics`` names those of a job of one stage, with ``output_topics``, ``stores`` and those of windows
+            among them, ``windowed_stores``. Besides:
             ``num_standby_replicas`` (1), ``replication_factor`` (the cluster's), ``state_dir``, ``run_dir``, ``conf``,
             ``env_vars``, ``application_args``, ``kafka_conn_id``, ``spark_conn_id``, ``instance_timeout_s`` and
             ``stall_timeout_s`` (of the watcher), ``slo``, ``drills``, ``monitor_schedule`` (every ten minutes; None by

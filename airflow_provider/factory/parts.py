@@ -118,6 +118,7 @@ class Parts:
             return {
                 "source_topics": list(stream.source_topics),
                 "stores": list(stream.stores),
+                "windowed_stores": list(stream.windowed_stores),
                 "output_topics": list(stream.output_topics),
             }
         first = stream.instances[0]
@@ -136,6 +137,7 @@ class Parts:
             # None where the job file says them: that was kept when they were created.
             source_topics=list(stream.source_topics),
             stores=list(stream.stores),
+            windowed_stores=list(stream.windowed_stores),
             output_topics=list(stream.output_topics),
             replication_factor=stream.replication_factor,
             **self.application,

@@ -135,6 +135,7 @@ class Stream:
     source_topics: Sequence[str] = ()
     output_topics: Sequence[str] = ()
     stores: Sequence[str] = ("state",)
+    windowed_stores: Sequence[str] = ()
     num_standby_replicas: int = 1
     replication_factor: int | None = None
     state_dir: str = "/var/lib/stateful-streams"
@@ -188,6 +189,11 @@ class Stream:
             raise ConfigurationError(
                 f"{self.application_id!r} has output_topics={list(self.output_topics)!r} and no source_topics: name "
                 "both, or neither, and the job file says which topics it needs."
+            )
+        if unknown := [name for name in self.windowed_stores if name not in self.stores]:
+            raise ConfigurationError(
+                f"{self.application_id!r} has the windowed_stores {unknown!r}, which are not among its stores: name "
+                "them there too."
             )
         names = self.instance_names
         if len(set(names)) != len(names):

@@ -21,6 +21,7 @@ from airflow_provider.streaming.event_time import EventTime, event_time_of
 from airflow_provider.streaming.function_check import process_operation
 from airflow_provider.streaming.kafka_option_check import kafka_options
 from airflow_provider.streaming.language.grouped import AGGREGATES
+from airflow_provider.streaming.language.operation_in_time import operation_in_time
 from airflow_provider.streaming.language.selection import refuse_generator
 from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.operations.aggregate import Aggregate, Aggregation
@@ -31,7 +32,6 @@ from airflow_provider.streaming.planner.describe import describe_stages, descrip
 from airflow_provider.streaming.planner.mermaid import mermaid
 from airflow_provider.streaming.planner.stage_plan import StagePlan
 from airflow_provider.streaming.planner.stage_planner import plan_stages
-from airflow_provider.streaming.planner.time_plan import operation_in_time
 from airflow_provider.streaming.schema_check import check_schema
 from airflow_provider.streaming.steps import Filter, Step, WithColumn
 from airflow_provider.streaming.time_check import check_emit, check_time

@@ -12,7 +12,7 @@ from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.windowed_aggregate import WINDOW, Emit
 from airflow_provider.streaming.windows import SessionWindow, Window
 
-__all__ = ["check_emit", "check_time"]
+__all__ = ["check_emit", "check_time", "check_window"]
 
 
 def check_emit(emit: object) -> None:
@@ -23,6 +23,29 @@ def check_emit(emit: object) -> None:
     """
     if emit not in get_args(Emit):
         raise ConfigurationError(f"aggregate() got emit={emit!r}: give {' or '.join(map(repr, get_args(Emit)))}.")
+
+
+def check_window(window: Window | SessionWindow, event_time: EventTime | None) -> None:
+    """Refuse windows without event time, or of another one.
+
+    Args:
+        window: of ``group_by()``.
+        event_time: of the source; None where none is read.
+
+    Raises:
+        ConfigurationError: they do not fit together.
+    """
+    if event_time is None:
+        raise ConfigurationError(
+            f"group_by() got {window.text}, and the source has no event time: name it, and say for how long late "
+            f"records are waited for, with event_time={window.column!r}, watermark='10 minutes' where the source is "
+            "named."
+        )
+    if window.column.lower() != event_time.column.lower():
+        raise ConfigurationError(
+            f"group_by() got {window.text}, and the source's event time is {event_time.column!r}: a task has one time, "
+            "by which its windows close. Name the same column in both."
+        )
 
 
 def check_time(
@@ -47,16 +70,7 @@ def check_time(
                 'window("at", "1 hour") too, or leave emit out.'
             )
         return
-    if event_time is None:
-        raise ConfigurationError(
-            f"group_by() got {window.text}, and the source has no event time: name it, and say for how long late "
-            f"records are waited for, such as source(..., event_time={window.column!r}, watermark='10 minutes')."
-        )
-    if window.column.lower() != event_time.column.lower():
-        raise ConfigurationError(
-            f"group_by() got {window.text}, and the source's event time is {event_time.column!r}: a task has one time, "
-            "by which its windows close. Name the same column in both."
-        )
+    check_window(window, event_time)
     if not isinstance(operation, Aggregation):
         raise ConfigurationError(
             f"group_by() got {window.text} for process(): its function keeps one state for each key. Use aggregate(), "

@@ -20,7 +20,6 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.operations.timed_rows import TimedOperation
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage, compile_job
-from airflow_provider.streaming.planner.stage_plans import stage_plans
 from airflow_provider.streaming.planner.stage_topics import changelog_of, partitions_read, source_topics
 from airflow_provider.streaming.planner.topic_facts import TopicFacts
 from airflow_provider.streaming.worker.task import Task
@@ -410,7 +409,7 @@ def _rows_of_stages(job: CompiledJob) -> dict[int, SourceRows]:
 def _compiled(job: StatefulJob, partitions: int) -> CompiledJob:
     # Both go on beside the processing, by the clock: they would do something else in every run of a test.
     quiet = dataclasses.replace(job, certify_interval_s=None, snapshot_settings=None)
-    plans = stage_plans(quiet)
+    plans = quiet.checked().stages
     facts = TopicFacts(
         partitions=partitions_read(plans, dict.fromkeys(source_topics(plans), partitions)),
         delete_retention_ms={changelog_of(job.application_id, plan): _DAY_MS for plan in plans},

@@ -42,7 +42,6 @@ from airflow_provider.streaming.driver.task_plans import task_plans
 from airflow_provider.streaming.driver.topic_verification import verify_topics
 from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, compile_job
-from airflow_provider.streaming.planner.stage_plans import stage_plans
 
 __all__ = ["Instance", "num_slots"]
 
@@ -97,7 +96,7 @@ class Instance:
 
     def _work(self) -> None:
         admin = TopicAdmin(self._settings.connection)
-        plans = stage_plans(self._job)
+        plans = self._job.checked().stages
         facts, topics = verify_topics(self._job, admin, self._settings.verify_interval_s, plans)
         job = compile_job(self._job, facts, plans)
         with ControlReader(self._settings.connection, self._job.application_id, statuses=False) as control:

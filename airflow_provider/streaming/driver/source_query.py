@@ -206,7 +206,8 @@ def rows_of_source(raw: DataFrame, source: SourceSpec) -> DataFrame:
     from pyspark.sql import functions as F
 
     # The worker decides of every value whether it is JSON: Spark takes more than is.
-    kept = ["value AS __value"] if source.schema is not None or source.keeps_records else []
+    needs_value = source.schema is not None or source.decoded_by_worker or source.keeps_records
+    kept = ["value AS __value"] if needs_value else []
     kept += ["unix_millis(timestamp) AS __timestamp_ms"] if source.keeps_timestamps else []
     if source.decoded_by_worker:
         plain = ["partition AS __partition", "offset AS __offset", "key AS __source_key"]

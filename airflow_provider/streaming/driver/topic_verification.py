@@ -13,7 +13,6 @@ from airflow_provider.kafka.topic_spec import TopicSpec, control_specs
 from airflow_provider.streaming.driver.topic_watch import TopicWatch
 from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.planner.stage_plan import StagePlan
-from airflow_provider.streaming.planner.stage_plans import stage_plans
 from airflow_provider.streaming.planner.stage_topics import (
     changelog_of,
     internal_specs,
@@ -45,7 +44,7 @@ def verify_topics(
         TopicError: a topic is missing, or is not as the job needs it.
         BrokerUnreachableError: no broker answered.
     """
-    plans = stage_plans(job) if plans is None else plans
+    plans = job.checked().stages if plans is None else plans
     try:
         return _verified(job, plans, admin, interval_s)
     except TopicMissingError:

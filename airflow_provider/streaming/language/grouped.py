@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_name
 from airflow_provider.streaming.argument_check import check_kind, check_number
-from airflow_provider.streaming.column_check import Columns, check_grouping, check_operation
+from airflow_provider.streaming.column_check import Columns, check_event_time, check_grouping, check_operation
 from airflow_provider.streaming.function_check import process_operation
+from airflow_provider.streaming.language.operation_in_time import operation_in_time
 from airflow_provider.streaming.language.result import Result
 from airflow_provider.streaming.operations.aggregate import Aggregate, Aggregation
 from airflow_provider.streaming.operations.aggregate_function import Function
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.process import ProcessFunction
+from airflow_provider.streaming.operations.windowed_aggregate import Emit
 from airflow_provider.streaming.steps import CompositeKey, Step
+from airflow_provider.streaming.time_check import check_emit, check_time, check_window
+from airflow_provider.streaming.windows import SessionWindow, Window
 
 if TYPE_CHECKING:
     from airflow_provider.streaming.language.stream import Stream
@@ -41,11 +45,13 @@ class GroupedStream:
         by: the columns, in order.
         trust_partitioning: whether it is taken that all records of a group are in one partition of the topic.
         partitions: of the internal topic; None for as many as the stream's topic has.
+        window: of event time, by which they are grouped too; None for none.
     """
 
     stream: Stream
     by: tuple[str, ...]
     _: KW_ONLY
+    window: Window | SessionWindow | None = None
     trust_partitioning: bool = False
     partitions: int | None = None
 
@@ -53,11 +59,12 @@ class GroupedStream:
     def of(cls, stream: Stream, by: Sequence[object], trust_partitioning: object, partitions: object) -> GroupedStream:
         """See `Stream.group_by`."""
         names = [name for name in by if isinstance(name, str)]
-        if not by or len(names) != len(by):
+        windows = [one for one in by if isinstance(one, (Window, SessionWindow))]
+        if not names or len(windows) > 1 or len(names) + len(windows) != len(by):
             given = ", ".join(map(repr, by)) or "nothing"
             raise ConfigurationError(
-                f"group_by() got {given}: give names of columns. What is to be computed becomes a column with "
-                "with_column() or select() first."
+                f"group_by() got {given}: give names of columns, and one window(...) or session_window(...) at the "
+                "most. What is to be computed becomes a column with with_column() or select() first."
             )
         if len({name.lower() for name in names}) != len(names):
             raise ConfigurationError(f"group_by() got {', '.join(map(repr, names))}: give each column once.")
@@ -67,6 +74,10 @@ class GroupedStream:
         if columns is not None:
             for name in names:
                 check_grouping(columns, name)
+            if windows and stream.event_time is not None:
+                check_event_time(columns, stream.event_time.column, "stream(event_time=...)")
+        if windows:
+            check_window(windows[0], stream.event_time)
         if stream.is_union and trust_partitioning is True:
             raise ConfigurationError(
                 "group_by() got trust_partitioning=True behind union(): the records of a group are in partitions of "
@@ -77,6 +88,7 @@ class GroupedStream:
             tuple(names),
             trust_partitioning=trust_partitioning is True,
             partitions=partitions if isinstance(partitions, int) else None,
+            window=windows[0] if windows else None,
         )
         if partitions is not None and not grouped.repartitions:
             raise ConfigurationError(
@@ -107,15 +119,19 @@ class GroupedStream:
         by_record_key = key is not None and len(self.by) == 1 and self.by[0].lower() == key.lower()
         return self.stream.is_union or not (by_record_key or self.trust_partitioning)
 
-    def aggregate(self, *aggregates: Aggregate, name: str | None = None, combine: bool = True) -> Result:
-        """Keep aggregates by key; emit them, once per key and micro-batch, as a JSON object.
+    def aggregate(
+        self, *aggregates: Aggregate, name: str | None = None, combine: bool = True, emit: Emit = "update"
+    ) -> Result:
+        """Keep aggregates by key, and window where there are; emit them as a JSON object.
 
         Args:
             aggregates: such as ``F.count().alias("orders")``.
             name: of the store and of the internal topic, if there is one; default the sink's topic.
             combine: where the rows go through an internal topic, whether they are aggregated before as far as they
                 are of one micro-batch of one partition, so that a record for each of its groups is written instead of
-                one for each row.
+                one for each row. Aggregates by window are not.
+            emit: ``"update"`` emits what changed, once per key, window and micro-batch; ``"close"`` emits each key and
+                window exactly once, when the window is over.
 
         Raises:
             ConfigurationError: there is none, two have one name, a column does not exist or cannot be kept, or the
@@ -131,7 +147,8 @@ class GroupedStream:
                 f"{self.key!r} brings those of several partitions of {self.stream.topic!r} together in no certain "
                 f"order: {self._how_to_keep_order()}"
             )
-        return self._result("aggregate", Aggregation(aggregates), name, combine=combine)
+        check_emit(emit)
+        return self._result("aggregate", Aggregation(aggregates), name, combine=combine, emit=emit)
 
     def process(
         self,
@@ -174,14 +191,19 @@ class GroupedStream:
                 )
             raise AttributeError(name)
 
-    def _result(self, method: str, operation: Operation, name: str | None, combine: bool = False) -> Result:
+    def _result(
+        self, method: str, operation: Operation, name: str | None, combine: bool = False, emit: Emit = "update"
+    ) -> Result:
         if name is not None:
             check_kind(f"{method}() got name=", name, str, 'one text, such as name="totals"')
             check_name(f"{method}() name", name)
         columns = self.columns
         if columns is not None:
             check_operation(columns, self.key, operation)
-        return Result(self, operation, name=name, combine=combine and self.repartitions)
+        time = self.stream.event_time
+        check_time(time, self.key, self.window, operation, emit)
+        timed = operation_in_time(operation, self.window, time, emit)
+        return Result(self, timed, name=name, combine=combine and self.repartitions and self.window is None)
 
     def _how_to_keep_order(self) -> str:
         return (

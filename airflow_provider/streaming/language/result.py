@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming.event_time import RECORD_TIME, EventTime
 from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.operations.aggregate import Aggregation
 from airflow_provider.streaming.operations.merge_aggregation import MergeAggregation
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.partial_aggregation import PartialAggregation
 from airflow_provider.streaming.operations.repartition import Repartition
+from airflow_provider.streaming.steps import Step, WithColumn
 
 if TYPE_CHECKING:
     from airflow_provider.streaming.language.grouped import GroupedStream
 
 __all__ = ["Result"]
+
+_TIME: Final = "_source_timestamp"
+"""The column in which the time of a source's record goes through an internal topic."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,26 @@ class Result:
         if self.combine and isinstance(self.operation, Aggregation):
             aggregates = self.operation.aggregates
             return PartialAggregation(aggregates), MergeAggregation(aggregates)
-        return Repartition(self.operation.columns), self.operation
+        time = self.time_behind
+        times = () if time is None else (time.column,)
+        return Repartition(tuple(dict.fromkeys((*self.operation.columns, *times)))), self.operation
+
+    @property
+    def event_time(self) -> EventTime | None:
+        """Of the rows, where they are grouped by windows of it."""
+        return None if self.grouped.window is None else self.grouped.stream.event_time
+
+    @property
+    def time_behind(self) -> EventTime | None:
+        """The event time of the records of an internal topic: that of the rows, in a column of their values."""
+        time = self.event_time
+        return dataclasses.replace(time, column=_TIME) if time is not None and time.of_record else time
+
+    @property
+    def steps_before(self) -> tuple[Step, ...]:
+        """Those before an internal topic: the time of a record goes along as a column."""
+        time, steps = self.event_time, self.grouped.steps
+        return (*steps, WithColumn(_TIME, RECORD_TIME)) if time is not None and time.of_record else steps
 
     def sink(self, topic: str) -> Sink:
         """Write the output to a topic: the record's key is the key, its value a JSON object.

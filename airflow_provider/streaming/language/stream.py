@@ -8,21 +8,26 @@ from typing import TYPE_CHECKING
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.argument_check import check_kind
-from airflow_provider.streaming.column_check import RECORD, Columns, check_event_time, columns_after, find_column
-from airflow_provider.streaming.duration import duration_ms
-from airflow_provider.streaming.event_time import RECORD_TIME, EventTime, event_time_of
+from airflow_provider.streaming.column_check import RECORD, Columns, columns_after, find_column
+from airflow_provider.streaming.event_time import EventTime, event_time_of
 from airflow_provider.streaming.language.grouped import GroupedStream
-from airflow_provider.streaming.language.join import Join, check_how, check_join_names, joined_columns
+from airflow_provider.streaming.language.join import Join, check_join_names
 from airflow_provider.streaming.language.keyed_rows import KeyedRows
 from airflow_provider.streaming.language.selection import refuse_generator, selection
 from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.language.sql_text import is_column
-from airflow_provider.streaming.language.table import Table, check_table_key
-from airflow_provider.streaming.operations.join_interval import IntervalJoin
+from airflow_provider.streaming.language.stream_join import (
+    interval_of,
+    join_with_stream,
+    join_with_table,
+    refuse_interval,
+    refuse_other_rows,
+)
+from airflow_provider.streaming.language.table import Table
 from airflow_provider.streaming.operations.join_rows import How
-from airflow_provider.streaming.operations.join_stream_table import StreamTableJoin
 from airflow_provider.streaming.schema_check import check_schema
 from airflow_provider.streaming.steps import Filter, Select, Step, WithColumn
+from airflow_provider.streaming.windows import SessionWindow, Window
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -41,7 +46,7 @@ class Stream:
         schema: of the JSON value, in Spark DDL; None leaves the value as it is: ``key`` and ``value``, both BINARY.
         key: the column whose text is the records' key; None where there is none, or where it is not known.
         steps: narrow steps, in order.
-        event_time: of the records; None where none is read.
+        event_time: of its rows; None where none is read.
         origin: the join that its rows come from; None for a topic.
         others: streams that are united with it, each with its own steps.
     """
@@ -144,13 +149,13 @@ class Stream:
             others: at least one.
 
         Raises:
-            ConfigurationError: one is no stream, or has other columns.
+            ConfigurationError: one is no stream, or has other columns or another event time.
         """
         if not others or not all(isinstance(other, Stream) for other in others):
             given = ", ".join(map(repr, others)) or "nothing"
             raise ConfigurationError(f"union() got {given}: give streams, such as web.union(shop).")
         for other in others:
-            _refuse_other_columns(self, other)
+            refuse_other_rows(self, other)
         branches = tuple(branch for other in others for branch in other.branches)
         return dataclasses.replace(self, key=None, others=(*self.others, *branches))
 
@@ -192,77 +197,45 @@ class Stream:
         """
         check_join_names(name, partitions)
         if isinstance(other, Table):
-            for what, given in (("within", within), ("before", before), ("after", after)):
-                if given is not None:
-                    raise ConfigurationError(
-                        f"join() with the table {other.topic!r} got {what}={given!r}: intervals are for two streams. A "
-                        "row of a stream meets the table's newest one, or with history= the one of its time."
-                    )
-            joined = self._with_table(other, on, how, history, name, partitions)
-            time = self.event_time
-            return joined if time is None or time.of_record else dataclasses.replace(joined, event_time=time)
-        if not isinstance(other, Stream):
+            refuse_interval(other, {"within": within, "before": before, "after": after})
+            join = join_with_table(self, other, on, how, history)
+        elif isinstance(other, Stream):
+            join = join_with_stream(self, other, on, how, interval_of(within, before, after, history))
+        else:
             raise ConfigurationError(
                 f"join() of the stream of {self.topic!r} got {other!r}: give a stream or a table. The result of an "
                 "operation is written with sink() first, and read as a table by another job."
             )
-        if history is not None:
-            raise ConfigurationError(
-                f"join() of two streams got history={history!r}: that is for tables. Say how far the rows' times may "
-                "lie apart, with within=."
-            )
-        return self._with_stream(other, on, how, _interval(within, before, after), name, partitions)
-
-    def _with_table(
-        self, other: Table, on: str, how: How, history: str | None, name: str | None, partitions: int | None
-    ) -> Stream:
-        check_how(how, ("inner", "left"), ": a table's rows do not come by themselves when a stream is joined with it")
-        columns, types = joined_columns(self, other, on)
-        check_table_key(other, on)
-        if self.event_time is not None:
-            check_event_time(types, self.event_time.column, "stream(event_time=...)")
-        operation = StreamTableJoin(
-            joined=columns,
-            how="left" if how == "left" else "inner",
-            history_ms=0 if history is None else duration_ms("join(history=...)", history, zero=True),
+        time = self.event_time if isinstance(other, Table) else None
+        return Stream(
+            join.text,
+            # A row with a null key comes out of a left join, too, and its record's key is empty.
+            key=join.on if how == "inner" else None,
+            event_time=None if time is None or time.of_record else time,
+            origin=dataclasses.replace(join, name=name, partitions=partitions),
         )
-        return _joined(Join(self, other, operation, types, name=name, partitions=partitions), how)
 
-    def _with_stream(
+    def group_by(
         self,
-        other: Stream,
-        on: str,
-        how: How,
-        interval: tuple[int, int],
-        name: str | None,
-        partitions: int | None,
-    ) -> Stream:
-        check_how(how)
-        delays = [_time_of(side).delay_ms for side in (self, other)]
-        columns, types = joined_columns(self, other, on)
-        operation = IntervalJoin(
-            joined=columns,
-            how=how,
-            before_ms=interval[0],
-            after_ms=interval[1],
-            delays_ms=(delays[0], delays[1]),
-        )
-        return _joined(Join(self, other, operation, types, name=name, partitions=partitions), how)
-
-    def group_by(self, *columns: str, trust_partitioning: bool = False, partitions: int | None = None) -> GroupedStream:
-        """Keep state by one or several columns.
+        *columns: str | Window | SessionWindow,
+        trust_partitioning: bool = False,
+        partitions: int | None = None,
+    ) -> GroupedStream:
+        """Keep state by one or several columns, and by windows of event time where they are given.
 
         Where the column is the records' key (`stream(key=...)`), their partitions are taken as they are, and checked.
         Else the rows go through an internal topic with the group as the key, exactly once.
 
         Args:
             columns: names. Several make a key that is the JSON array of their texts, such as ``["AT","2026-01-31"]``.
+                Besides, at most one ``window(...)`` or ``session_window(...)``.
             trust_partitioning: take it that all records of a group are in one partition, whatever their keys. Where
                 they are not, several tasks keep a part of the group's state each, and the results are wrong.
             partitions: of the internal topic, and so of the state; default as many as this stream's topic has.
 
         Raises:
-            ConfigurationError: a column does not exist or has no text of its own, or there is no internal topic.
+            ConfigurationError: a column does not exist or has no text of its own, the stream has no event time for the
+                window, or there is no internal topic.
         """
         return GroupedStream.of(self, columns, trust_partitioning, partitions)
 
@@ -287,6 +260,7 @@ def stream(
     topic: str,
     schema: str | None = None,
     key: str | None = None,
+    *,
     event_time: str | None = None,
     watermark: str | None = None,
 ) -> Stream:
@@ -305,13 +279,16 @@ def stream(
         key: the column whose text is the records' key: all records with the same value are in one partition. Without
             it rows are brought together through an internal topic before they are grouped. Default none; ``key``
             where there is no schema.
-        event_time: the column with the records' event time, a TIMESTAMP or a BIGINT in epoch ms; default the record's
-            timestamp, where there is a watermark.
-        watermark: for how long late records are waited for, such as ``"10 minutes"``; default no event time is read.
+        event_time: the column that says when a record happened, as it is after the steps: a TIMESTAMP, or a BIGINT in
+            milliseconds since 1970. Default the record's own timestamp, ``_source.timestamp``, where `watermark` is
+            given.
+        watermark: for how long records are waited for that come late, such as ``"10 minutes"`` or ``"0 seconds"``: a
+            window is closed once the task has seen an event time that is so much later than the window's end. Windows
+            need it; None reads no event time.
 
     Raises:
         ConfigurationError: an argument is no text, the schema has a column twice or a type that Spark does not have,
-            there is no such column, or an event time without a watermark.
+            there is no such column, or `watermark` is missing or no duration.
     """
     check_kind("stream() got topic=", topic, str, "one text")
     for what, given in (("schema", schema), ("key", key)):
@@ -320,58 +297,12 @@ def stream(
     columns = columns_after(schema, ())
     if key is not None and columns is not None:
         find_column("stream(), as its key,", key, columns)
-    time = event_time_of("stream()", event_time, watermark)
-    if time is not None and columns is not None:
-        check_event_time(columns, time.column, "stream(event_time=...)")
-    known = "key" if schema is None and key is None else key
-    return Stream(topic, schema=schema, key=known, event_time=time)
-
-
-def _joined(join: Join, how: str) -> Stream:
-    # A row with a null key comes out of a left join, too, and its record's key is empty.
-    return Stream(join.text, key=join.on if how == "inner" else None, origin=join)
-
-
-def _interval(within: str | None, before: str | None, after: str | None) -> tuple[int, int]:
-    """How much earlier and how much later than a left row the right one may be, in ms."""
-    if within is not None and before is None and after is None:
-        both = duration_ms("join(within=...)", within, zero=True)
-        return both, both
-    if within is not None or (before is None and after is None):
-        given = f"within={within!r}, before={before!r} and after={after!r}" if within is not None else "no interval"
-        raise ConfigurationError(
-            f"join() of two streams got {given}: say how far the times of two rows may lie apart, with within='10 "
-            "minutes', or with before= and after= how much earlier and later the right one may be."
-        )
-    return (
-        0 if before is None else duration_ms("join(before=...)", before, zero=True),
-        0 if after is None else duration_ms("join(after=...)", after, zero=True),
+    return Stream(
+        topic,
+        schema=schema,
+        key="key" if schema is None and key is None else key,
+        event_time=event_time_of("stream()", event_time, watermark),
     )
-
-
-def _time_of(side: Stream) -> EventTime:
-    for branch in side.branches:
-        if branch.event_time is None:
-            raise ConfigurationError(
-                f"join() of two streams needs the event times of both, and that of {branch.topic!r} has none: say "
-                "stream(..., event_time='at', watermark='10 minutes'), or only watermark= for the records' timestamps."
-            )
-        if (columns := branch.columns) is not None:
-            check_event_time(columns, branch.event_time.column, "stream(event_time=...)")
-    assert side.event_time is not None
-    return EventTime(RECORD_TIME, max(branch.event_time.delay_ms for branch in side.branches if branch.event_time))
-
-
-def _refuse_other_columns(first: Stream, other: Stream) -> None:
-    one, two = ({name.lower(): name for name in side.columns or {}} for side in (first, other))
-    if one.keys() != two.keys():
-        found = {**one, **two}
-        name = found[sorted(one.keys() ^ two.keys())[0]]
-        has, lacks = (first, other) if name.lower() in one else (other, first)
-        raise ConfigurationError(
-            f"union() of the streams of {first.topic!r} and {other.topic!r}: only that of {has.topic!r} has a column "
-            f'{name!r}. Give that of {lacks.topic!r} the same columns with select(), such as "NULL AS {name}".'
-        )
 
 
 def _refuse_again(step: Select, columns: Columns) -> None:

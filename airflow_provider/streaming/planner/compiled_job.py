@@ -26,7 +26,6 @@ from airflow_provider.streaming.operations.type_name import type_name
 from airflow_provider.streaming.planner.row_types import RowTypes
 from airflow_provider.streaming.planner.source_spec import SourceSpec
 from airflow_provider.streaming.planner.stage_plan import StagePlan
-from airflow_provider.streaming.planner.stage_plans import stage_plans
 from airflow_provider.streaming.planner.stage_spec import Decoder, InputSpec, StageSpec, StoreSpec, stage_of
 from airflow_provider.streaming.planner.stage_topics import changelog_of
 from airflow_provider.streaming.planner.topic_facts import TopicFacts
@@ -155,7 +154,7 @@ def compile_job(job: StatefulJob, topics: TopicFacts, plans: Sequence[StagePlan]
     Raises:
         ConfigurationError: a part of the job is missing, or names a column that there is not.
     """
-    plans = stage_plans(job) if plans is None else plans
+    plans = job.checked().stages if plans is None else plans
     compiled = CompiledJob(job.application_id, tuple(_compiled(job, plan, topics) for plan in plans))
     for stage in compiled.stages:
         decoder = stage.spec.input.decoder

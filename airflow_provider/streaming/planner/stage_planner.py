@@ -116,6 +116,7 @@ class _Planner:
                     key=grouped.key,
                     trust_partitioning=grouped.trust_partitioning,
                     operation=result.operation,
+                    event_time=result.event_time,
                     store=name,
                     output_topic=topic,
                 )
@@ -131,10 +132,11 @@ class _Planner:
                     **source,
                     name=f"{name}-repartition{_suffix(number)}",
                     # Those of `group_by()` come behind each stream's own.
-                    steps=(*branch.steps, *grouped.steps[len(stream.steps) :]),
+                    steps=(*branch.steps, *result.steps_before[len(stream.steps) :]),
                     key=grouped.key,
                     trust_partitioning=True,
                     operation=before,
+                    event_time=result.event_time,
                     store=None,
                     output_topic=between,
                     output_partitions=grouped.partitions,
@@ -151,6 +153,7 @@ class _Planner:
                 key=grouped.key,
                 trust_partitioning=True,
                 operation=behind,
+                event_time=result.time_behind,
                 store=name,
                 output_topic=topic,
             )

@@ -13,7 +13,7 @@ import pytest
 PLAN = """
 import datetime, json, sys
 from pyspark.sql import SparkSession
-from airflow_provider.streaming import StatefulJob, functions as F
+from airflow_provider.streaming import StatefulJob, functions as F, stream
 from airflow_provider.streaming.driver.source_query import rows_of_source
 from airflow_provider.streaming.planner.compiled_job import compile_job
 from airflow_provider.streaming.planner.topic_facts import TopicFacts
@@ -52,6 +52,17 @@ plans = {
     ]
     for name, job in jobs.items()
 }
+counted = stream("orders", schema="customer STRING").group_by("customer").aggregate(F.count())
+two = StatefulJob("two", counted.sink("out"))
+facts = TopicFacts(
+    partitions={"orders": 4, "two-out-repartition": 4},
+    delete_retention_ms={"two-0-commits": 86_400_000, "two-out-changelog": 86_400_000},
+)
+behind = rows_of_source(raw, compile_job(two, facts).stages[1].source).collect()
+plans["behind a repartition"] = [
+    {k: bytes(v).decode() if isinstance(v, (bytes, bytearray)) else v for k, v in row.asDict().items()}
+    for row in behind
+]
 json.dump(plans, open(sys.argv[1], "w"))
 """
 
@@ -76,9 +87,10 @@ def test_every_record_comes_out_with_its_place(plans: dict[str, list[dict[str, A
         ]
 
 
-def test_worker_gets_the_records_as_they_are(plans: dict[str, list[dict[str, Any]]]) -> None:
-    assert set(plans["in the worker"][0]) == {"__partition", "__offset", "__source_key", "__value"}
-    assert [row["__value"] for row in plans["in the worker"]][2:4] == ["nonsense", None]
+@pytest.mark.parametrize("name", ["in the worker", "behind a repartition"])
+def test_worker_gets_the_records_as_they_are(plans: dict[str, list[dict[str, Any]]], name: str) -> None:
+    assert set(plans[name][0]) == {"__partition", "__offset", "__source_key", "__value"}
+    assert [row["__value"] for row in plans[name]][2:4] == ["nonsense", None]
 
 
 def test_filters_mark_rows_in_their_order_and_never_what_does_not_decode(

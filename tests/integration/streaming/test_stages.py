@@ -16,13 +16,18 @@ import pytest
 from confluent_kafka import Producer
 
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.application_tasks import application_tasks
 from airflow_provider.control.assignment import Assignment, TaskAssignment
+from airflow_provider.control.commit_topics import CommitTopics
+from airflow_provider.control.described_topics import create_described_topics
+from airflow_provider.control.drills.output_counter import count_outputs, take_cut
 from airflow_provider.control.publisher import AssignmentPublisher
+from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import InstanceState
+from airflow_provider.control.writer import write_control
 from airflow_provider.kafka.names import repartition_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
-from airflow_provider.streaming.planner.stage_topics import internal_specs
 from tests.integration.streaming.accounts import Accounts
 from tests.integration.streaming.committed import commits, newest_by_key, records_of
 from tests.integration.streaming.words_job import PARTITIONS, job_of
@@ -41,14 +46,10 @@ class Words(Accounts):
         super().__init__(bootstrap_servers, application_id, folder, num_tasks=1, seed=1)
         self.job = (str(JOB), application_id, "combined" if combined else "each-row")
         self.lines, self.sink = f"{application_id}-lines", f"{application_id}-word-counts"
-        plans = job_of(application_id, combined).stages
-        TopicAdmin(self.connection).ensure(
-            [
-                TopicSpec(name=self.lines, partitions=LINES),
-                TopicSpec(name=self.sink, partitions=2),
-                *internal_specs(application_id, plans, {self.lines: LINES}, 1),
-            ]
-        )
+        admin = TopicAdmin(self.connection)
+        admin.ensure([TopicSpec(name=self.lines, partitions=LINES)])
+        described, _ = create_described_topics(admin, job_of(application_id, combined).description())
+        write_control(self.connection, application_id, described)
         self.truth: Counter[str] = Counter()
         self.empty, self.written = 0, 0
         self._words = random.Random(7)
@@ -131,6 +132,15 @@ def test_words_count_once_though_worker_and_instance_are_killed_under_load(words
         words.wait(lambda: sum(words.counts().values()) > seen + 500, "the one that is left to count", 240)
 
     words.wait(words.finished, "all words to be counted", 240)
+    assert application_tasks(words.connection, words.id, "state") == TASKS
+    with ControlReader(words.connection, words.id) as reader:
+        topics = CommitTopics.of(reader.read_to_end(), "state")
+    before = take_cut(words.connection, words.id, topics, TASKS)
+    words.write_lines(300)
+    words.wait(words.finished, "the last words to be counted", 120)
+    (outputs,) = count_outputs(words.connection, words.id, topics, before).counts
+    assert (outputs.topic, outputs.missing, outputs.doubled) == (words.sink, 0, 0)
+    assert outputs.found > 0
     committed = records_of(words.connection.bootstrap_servers, f"{words.id}-0-commits")
     last = [commits(committed, number)[-1] for number in range(LINES)]
     assert sum(record["processed"] for record in last) == words.written

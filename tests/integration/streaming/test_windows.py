@@ -10,12 +10,14 @@ from datetime import datetime
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from airflow_provider.streaming import StatefulJob, session_window, window
+from airflow_provider.streaming import StatefulJob, session_window, stream, window
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.operations.window_rows import starts_of_rows
 from airflow_provider.streaming.windows import Window
-from airflow_provider.testing import JobTester
+from airflow_provider.testing import InputRecord, JobTester, check_batching
+from airflow_provider.testing.counts import Counts
 
 CASES = [
     ("1 hour", None, None),
@@ -119,3 +121,32 @@ def test_event_time_may_be_a_timestamp_that_a_step_makes() -> None:
         assert output.value["window"] == {"start": "1969-12-31T00:00:00.000Z", "end": "1970-01-01T00:00:00.000Z"}
         assert second.value["window"]["start"] == "1970-01-01T00:00:00.000Z"
         assert tester.counts.filtered == {"no_day": 1}
+
+
+@pytest.mark.parametrize("time", ["at", None], ids=["column", "of-the-record"])
+def test_event_time_goes_through_an_internal_topic_as_it_is(time: str | None) -> None:
+    orders = stream("orders", schema="k STRING, at TIMESTAMP", event_time=time, watermark="1 hour")
+    days = orders.group_by("k", window(time or "_source.timestamp", "1 day")).aggregate(F.count().alias("n"))
+    with JobTester(StatefulJob("repartitioned", days.sink("out"))) as tester:
+        for at in ("1969-12-31T23:59:59.999Z", "1970-01-01T00:00:00Z", "1970-01-01T23:59:59.999999Z"):
+            of_record = round(datetime.fromisoformat(at).timestamp() * 1000 - 0.5)
+            tester.pipe_input({"k": "a", "at": at}, key="x", timestamp_ms=of_record)
+        last = {record.key: record.value["n"] for record in tester.read_output()}
+
+        assert last == {"a@1969-12-31T00:00:00.000Z": 1, "a@1970-01-01T00:00:00.000Z": 2}
+
+
+def test_rows_of_one_record_are_late_together_or_not_at_all() -> None:
+    visits = stream("visits", schema="k STRING, ats ARRAY<BIGINT>", event_time="at", watermark="0 seconds")
+    times = visits.select("k", "explode(ats) AS at").filter("at <> 13", name="unlucky")
+    hours = times.group_by("k", window("at", "1 hour"), trust_partitioning=True).aggregate(F.count().alias("n"))
+    hour = 3_600_000
+    visits_of = [[5, 6, 13], [2 * hour], [7, 2 * hour + 1], [8, 9], [], [13]]
+    records = [InputRecord({"k": "a", "ats": ats}, key="a") for ats in visits_of]
+    with JobTester(job := StatefulJob("visited", hours.sink("out"))) as tester:
+        tester.pipe_inputs(records)
+        last = {record.key: record.value["n"] for record in tester.read_output()}
+
+        assert last == {"a@1970-01-01T00:00:00.000Z": 2, "a@1970-01-01T02:00:00.000Z": 2}
+        assert tester.counts == Counts(processed=6, filtered={"no_at": 1, "unlucky": 1}, failed=0, late=1)
+    check_batching(job, records, cuts=2)

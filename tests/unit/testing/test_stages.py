@@ -13,21 +13,21 @@ from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.planner.compiled_job import CompiledStage
 from airflow_provider.testing import InputRecord, JobTester, check_batching, job_tester
 from airflow_provider.testing.source_rows import SourceRows
-from tests.unit.testing.word_count import JOB, LINES, LineRows, plans
+from tests.unit.testing.word_count import LINES, LineRows, job_of
 
-Planned = Callable[..., None]
+Planned = Callable[..., StatefulJob]
 
 
 @pytest.fixture
 def planned(monkeypatch: pytest.MonkeyPatch) -> Planned:
-    """The job has the stages that are planned by hand."""
+    """Makes the job, whose lines become words as an explode would make them, without Spark."""
 
-    def plan(*, combine: bool, partitions: int | None = None) -> None:
+    def plan(*, combine: bool, partitions: int | None = None) -> StatefulJob:
         def rows_of(stage: CompiledStage) -> SourceRows:
             return LineRows(stage) if stage.number == 0 else SourceRows(stage)
 
-        monkeypatch.setattr(job_tester, "stage_plans", lambda _: plans(combine=combine, partitions=partitions))
         monkeypatch.setattr(job_tester, "SourceRows", rows_of)
+        return job_of(combine=combine, partitions=partitions)
 
     return plan
 
@@ -50,10 +50,10 @@ def true_counts(lines: list[InputRecord]) -> dict[str, int]:
 @pytest.mark.parametrize("combine", [False, True], ids=["each-row", "combined"])
 @pytest.mark.parametrize("partitions", [None, 1, 5], ids=["as-the-source", "one", "five"])
 def test_words_of_all_partitions_are_counted_together(planned: Planned, combine: bool, partitions: int | None) -> None:
-    planned(combine=combine, partitions=partitions)
+    job = planned(combine=combine, partitions=partitions)
     lines = lines_of(1)
 
-    with JobTester(JOB, partitions=2) as tester:
+    with JobTester(job, partitions=2) as tester:
         tester.pipe_inputs(lines[:10])
         for line in lines[10:]:
             tester.pipe_input(line)
@@ -67,16 +67,16 @@ def test_words_of_all_partitions_are_counted_together(planned: Planned, combine:
 
 @pytest.mark.parametrize("combine", [False, True], ids=["each-row", "combined"])
 def test_result_does_not_depend_on_micro_batches_restarts_and_promotions(planned: Planned, combine: bool) -> None:
-    planned(combine=combine, partitions=2)
+    job = planned(combine=combine, partitions=2)
 
-    check_batching(JOB, lines_of(2, 12), cuts=4, partitions=2)
+    check_batching(job, lines_of(2, 12), cuts=4, partitions=2)
 
 
 def test_combining_writes_one_record_a_word_and_micro_batch(planned: Planned) -> None:
     written = {}
     for combine in (False, True):
-        planned(combine=combine)
-        with JobTester(JOB) as tester:
+        job = planned(combine=combine)
+        with JobTester(job) as tester:
             tester.pipe_input("to be or not to be to be")
             positions = [task.source_offset for task_id, task in tester._active.tasks.items() if task_id.stage == 1]  # noqa: SLF001
             written[combine] = positions
@@ -86,9 +86,9 @@ def test_combining_writes_one_record_a_word_and_micro_batch(planned: Planned) ->
 
 @pytest.mark.parametrize("combine", [False, True], ids=["each-row", "combined"])
 def test_line_with_a_bad_word_is_left_out_whole(planned: Planned, combine: bool) -> None:
-    planned(combine=combine)
+    job = planned(combine=combine)
 
-    with JobTester(JOB.on_error("dead_letter", topic="bad")) as tester:
+    with JobTester(job.on_error("dead_letter", topic="bad")) as tester:
         tester.pipe_inputs(["to be", "or ? not ?", "to be"])
 
         assert {word: state["count"] for word, state in tester.states().items()} == {"to": 2, "be": 2}
@@ -97,9 +97,9 @@ def test_line_with_a_bad_word_is_left_out_whole(planned: Planned, combine: bool)
 
 
 def test_bad_word_stops_its_task_where_the_policy_is_to_fail(planned: Planned) -> None:
-    planned(combine=True)
+    job = planned(combine=True)
 
-    with JobTester(JOB) as tester:
+    with JobTester(job) as tester:
         tester.pipe_input("to be")
         with pytest.raises(DecodeError, match=r"lines\[0\] at offset 1"):
             tester.pipe_input("or ? not")
@@ -120,14 +120,7 @@ def test_bad_word_stops_its_task_where_the_policy_is_to_fail(planned: Planned) -
     ],
 )
 def test_what_the_job_does_not_have_is_named(planned: Planned, ask: Callable[[JobTester], object], said: str) -> None:
-    planned(combine=True)
+    job = planned(combine=True)
 
-    with JobTester(JOB) as tester, pytest.raises(ConfigurationError, match=said):
+    with JobTester(job) as tester, pytest.raises(ConfigurationError, match=said):
         ask(tester)
-
-
-def test_job_is_one_stage_without_a_plan() -> None:
-    assert isinstance(JOB, StatefulJob)
-    with JobTester(JOB) as tester:
-        tester.pipe_input({"word": "a", "length": 1})
-        assert tester.state("a") == {"count": 1, "length": 1}

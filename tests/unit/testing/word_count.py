@@ -1,4 +1,4 @@
-"""Word count as a job of two stages, planned by hand: the words of a line, then how often each was there."""
+"""Word count as a job of two stages: the words of a line, then how often each was there."""
 
 from __future__ import annotations
 
@@ -8,51 +8,25 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from airflow_provider.kafka.names import repartition_topic
+from airflow_provider.streaming import StatefulJob, stream
 from airflow_provider.streaming import functions as F
-from airflow_provider.streaming.job import StatefulJob
-from airflow_provider.streaming.operations.aggregate import Aggregation
-from airflow_provider.streaming.operations.merge_aggregation import MergeAggregation
-from airflow_provider.streaming.operations.partial_aggregation import PartialAggregation
-from airflow_provider.streaming.operations.repartition import Repartition
-from airflow_provider.streaming.planner.stage_plan import StagePlan
 from airflow_provider.testing.in_memory_log import Record
 from airflow_provider.testing.source_rows import SourceRecord, SourceRows
 
 LINES, COUNTS = "lines", "word-counts"
 WORDS = repartition_topic("words", "counts")
 AGGREGATES = (F.count().alias("count"), F.max("length").alias("length"))
-JOB = StatefulJob("words").source(LINES, schema="word STRING, length INT").group_by("word").aggregate(*AGGREGATES)
 
 
-def plans(*, combine: bool, partitions: int | None = None) -> tuple[StagePlan, ...]:
-    """The stages of the job.
+def job_of(*, combine: bool, partitions: int | None = None) -> StatefulJob:
+    """The job, whose lines are words already.
 
     Args:
         combine: whether partial aggregates are combined before the repartition.
         partitions: of the repartition topic; None for as many as the source has.
     """
-    first = StagePlan(
-        number=0,
-        name="words",
-        source_topic=LINES,
-        schema="word STRING, length INT",
-        key="word",
-        operation=PartialAggregation(AGGREGATES) if combine else Repartition(("length",)),
-        store=None,
-        output_topic=WORDS,
-        output_partitions=partitions,
-    )
-    second = StagePlan(
-        number=1,
-        name="counts",
-        source_topic=WORDS,
-        internal=True,
-        key="word",
-        operation=MergeAggregation(AGGREGATES) if combine else Aggregation(AGGREGATES),
-        store="counts",
-        output_topic=COUNTS,
-    )
-    return first, second
+    words = stream(LINES, schema="word STRING, length INT").group_by("word", partitions=partitions)
+    return StatefulJob("words", words.aggregate(*AGGREGATES, name="counts", combine=combine).sink(COUNTS))
 
 
 class LineRows(SourceRows):

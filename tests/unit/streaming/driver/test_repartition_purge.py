@@ -10,7 +10,7 @@ from airflow_provider.streaming.driver.repartition_purge import RepartitionPurge
 from airflow_provider.streaming.planner.compiled_job import compile_job
 from airflow_provider.streaming.planner.topic_facts import TopicFacts
 from tests.builders import active, instance, standby
-from tests.unit.testing.word_count import JOB, LINES, WORDS, plans
+from tests.unit.testing.word_count import LINES, WORDS, job_of
 
 FIRST, SECOND = TaskId(1, 0), TaskId(1, 1)
 
@@ -35,7 +35,7 @@ class Watched:
         )
         self.deletions, self.tasks = Deletions(), list[TaskStatus]()
         self.purge = RepartitionPurge(
-            self.deletions, compile_job(JOB, facts, plans(combine=True)), lambda: self.status, 0.01
+            self.deletions, compile_job(job_of(combine=True), facts), lambda: self.status, 0.01
         )
 
     @property

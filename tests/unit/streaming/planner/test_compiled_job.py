@@ -12,7 +12,6 @@ from airflow_provider.streaming import StatefulJob
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, compile_job
 from airflow_provider.streaming.planner.row_types import RowTypes
-from airflow_provider.streaming.planner.stage_plans import stage_plans
 from tests.builders import topic_facts
 
 PLAIN = StatefulJob("app").source("orders", schema="customer STRING, amount DOUBLE").group_by("customer")
@@ -141,4 +140,4 @@ def test_partitions_of_the_groups_are_checked_where_there_are_several(
 
 def test_incomplete_job_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"call aggregate\(\) on it"):
-        stage_plans(PLAIN)
+        PLAIN.checked()

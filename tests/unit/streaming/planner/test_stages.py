@@ -20,15 +20,15 @@ from airflow_provider.streaming.planner.stage_plan import StagePlan
 from airflow_provider.streaming.planner.stage_topics import internal_specs, partitions_read
 from airflow_provider.streaming.planner.topic_facts import TopicFacts
 from airflow_provider.streaming.steps import WithColumn
-from tests.unit.testing.word_count import COUNTS, JOB, LINES, WORDS, plans
+from tests.unit.testing.word_count import COUNTS, LINES, WORDS, job_of
 
 FACTS = TopicFacts(
     partitions={LINES: 2, WORDS: 3}, delete_retention_ms={"words-0-commits": 5, "words-counts-changelog": 7}
 )
 
 
-def compiled(*stages: StagePlan, job: StatefulJob = JOB) -> CompiledJob:
-    return compile_job(job, FACTS, stages)
+def compiled(*stages: StagePlan, job: StatefulJob | None = None) -> CompiledJob:
+    return compile_job(job or job_of(combine=True), FACTS, stages)
 
 
 def with_a_step(*stages: StagePlan) -> tuple[StagePlan, ...]:
@@ -37,7 +37,7 @@ def with_a_step(*stages: StagePlan) -> tuple[StagePlan, ...]:
 
 
 def test_each_stage_has_the_tasks_and_the_topics_of_its_own() -> None:
-    job = compiled(*plans(combine=True))
+    job = compiled(*job_of(combine=True).stages)
 
     assert list(map(str, job.tasks)) == ["0_0", "0_1", "1_0", "1_1", "1_2"]
     first, second = job.specs.values()
@@ -50,7 +50,7 @@ def test_each_stage_has_the_tasks_and_the_topics_of_its_own() -> None:
 
 
 def test_parts_are_decoded_and_signed_as_soon_as_the_types_are_known() -> None:
-    job = compiled(*with_a_step(*plans(combine=True)))
+    job = compiled(*with_a_step(*job_of(combine=True).stages))
     assert not any(stage.signed for stage in job.stages)
 
     signed = job.with_types(RowTypes(pa.string(), pa.schema([("word", pa.string()), ("length", pa.int32())])), 0)
@@ -63,7 +63,9 @@ def test_parts_are_decoded_and_signed_as_soon_as_the_types_are_known() -> None:
 
 
 def test_state_means_the_same_whether_combined_or_not() -> None:
-    each_row, combined = (compiled(*plans(combine=combine)).specs[1].store.signature for combine in (False, True))
+    each_row, combined = (
+        compiled(*job_of(combine=combine).stages).specs[1].store.signature for combine in (False, True)
+    )
 
     assert each_row is not None
     assert each_row == combined
@@ -78,7 +80,7 @@ def test_state_means_the_same_whether_combined_or_not() -> None:
     ],
 )
 def test_rows_come_back_with_their_types(kind: pa.DataType, schema: str, by_worker: bool) -> None:
-    first, second = with_a_step(*plans(combine=False))
+    first, second = with_a_step(*job_of(combine=False).stages)
     second = dataclasses.replace(second, operation=Aggregation((F.max("length").alias("length"),)))
 
     fed = compiled(first, second).with_types(RowTypes(pa.int32(), pa.schema([("length", kind)])), 0).stage(1)
@@ -89,7 +91,7 @@ def test_rows_come_back_with_their_types(kind: pa.DataType, schema: str, by_work
 
 
 def test_type_that_would_not_come_back_is_refused() -> None:
-    first, second = with_a_step(*plans(combine=False))
+    first, second = with_a_step(*job_of(combine=False).stages)
 
     refused = r"'length' of type list<item: int32> cannot be repartitioned by 'word'"
     with pytest.raises(ConfigurationError, match=refused):
@@ -98,12 +100,12 @@ def test_type_that_would_not_come_back_is_refused() -> None:
 
 def test_task_of_a_stage_that_the_job_does_not_have_is_named() -> None:
     with pytest.raises(ConfigurationError, match="'words' has no stage 2, only 0, 1: the assignment was made for"):
-        compiled(*plans(combine=True)).stage(2)
+        compiled(*job_of(combine=True).stages).stage(2)
 
 
 @pytest.mark.parametrize(("partitions", "of_words"), [(None, 4), (6, 6)], ids=["as-the-source", "chosen"])
 def test_topics_between_stages_have_the_partitions_that_are_wanted(partitions: int | None, of_words: int) -> None:
-    stages = plans(combine=True, partitions=partitions)
+    stages = job_of(combine=True, partitions=partitions).stages
 
     assert partitions_read(stages, {LINES: 4}) == {LINES: 4, WORDS: of_words}
     assert {spec.name: spec.partitions for spec in internal_specs("words", stages, {LINES: 4})} == {
@@ -115,7 +117,7 @@ def test_topics_between_stages_have_the_partitions_that_are_wanted(partitions: i
 
 def test_topic_that_no_stage_writes_is_found() -> None:
     with pytest.raises(ConfigurationError, match="reads the topic 'words-counts-repartition', which no earlier stage"):
-        partitions_read(plans(combine=True)[1:], {})
+        partitions_read(job_of(combine=True).stages[1:], {})
 
 
 def test_rows_without_columns_go_on_too() -> None:
