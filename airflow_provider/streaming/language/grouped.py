@@ -113,11 +113,15 @@ class GroupedStream:
         return self.stream.columns_after(self.steps)
 
     @property
+    def by_record_key(self) -> bool:
+        """Whether they are grouped by what is the records' key."""
+        key = self.stream.key
+        return key is not None and len(self.by) == 1 and self.by[0].lower() == key.lower()
+
+    @property
     def repartitions(self) -> bool:
         """Whether the rows go through an internal topic: the records of a group may be in several partitions."""
-        key = self.stream.key
-        by_record_key = key is not None and len(self.by) == 1 and self.by[0].lower() == key.lower()
-        return self.stream.is_union or not (by_record_key or self.trust_partitioning)
+        return self.stream.is_union or not (self.by_record_key or self.trust_partitioning)
 
     def aggregate(
         self, *aggregates: Aggregate, name: str | None = None, combine: bool = True, emit: Emit = "update"

@@ -185,6 +185,7 @@ def _compiled(job: StatefulJob, plan: StagePlan, topics: TopicFacts) -> Compiled
         kafka_options=job.kafka_options,
         goes_on_after_loss=job.data_loss == "continue",
         from_stage=plan.internal,
+        keyed=plan.keyed,
         event_time=plan.event_time,
         table=plan.table,
     )
@@ -201,7 +202,7 @@ def _compiled(job: StatefulJob, plan: StagePlan, topics: TopicFacts) -> Compiled
             key_name=plan.key,
             filters=plan.filters,
             decoder=decoder,
-            from_stage=plan.internal,
+            keyed=plan.keyed,
             json=plan.schema is not None,
             misread=MisreadValues.of(plan.schema),
             misfit=SchemaMisfit(plan.schema),
@@ -255,15 +256,18 @@ def _fed(job: CompiledJob, stage: CompiledStage, writer: CompiledStage, types: R
         return job.replaced(fed).with_types(RowTypes(types.key, columns), stage.number)
     schema = stage.source.schema or json_schema(columns)
     decoder = _json_decoder(schema, stage.source.steps, operation)
-    if decoder is not None:
+    keyed = stage.spec.input.keyed
+    if decoder is not None and (keyed or _has_plain_key(decoder, stage.source.key_name)):
         fed = _decoded_by_worker(stage, operation, decoder)
-        return job.replaced(fed).with_types(RowTypes(types.key, columns_of(decoder)), stage.number)
+        decoded = columns_of(decoder)
+        key = types.key if keyed else decoded.field(stage.source.key_name).type
+        return job.replaced(fed).with_types(RowTypes(key, decoded), stage.number)
     source = dataclasses.replace(stage.source, schema=schema)
     input_ = dataclasses.replace(
         stage.spec.input, json=True, misread=MisreadValues.of(schema), misfit=SchemaMisfit(schema)
     )
     spec = dataclasses.replace(stage.spec, input=input_)
-    return job.replaced(dataclasses.replace(stage, source=source, spec=spec, key_type=types.key))
+    return job.replaced(dataclasses.replace(stage, source=source, spec=spec, key_type=types.key if keyed else None))
 
 
 def _joining(job: CompiledJob, stage: CompiledStage, operation: JoinOperation) -> CompiledJob:
@@ -322,11 +326,14 @@ def _decoder(plan: StagePlan) -> JsonDecoder | None:
     if decoder is None:
         return None
     kinds = {field.name: field.kind for field in decoder.fields}
-    # A double as a key is written by Spark's rules, which are its own.
-    plain_key = kinds.get(plan.key, "DOUBLE") != "DOUBLE"
     time = plan.event_time
     plain_time = time is None or time.of_record or kinds.get(time.column) == "BIGINT"
-    return decoder if plain_key and plain_time else None
+    return decoder if plain_time and _has_plain_key(decoder, plan.key) else None
+
+
+def _has_plain_key(decoder: JsonDecoder, key: str) -> bool:
+    """Whether a column can be made the key without Spark: a double as a key is written by its rules."""
+    return {field.name: field.kind for field in decoder.fields}.get(key, "DOUBLE") != "DOUBLE"
 
 
 def _json_decoder(schema: str, steps: Sequence[Step], operation: Operation) -> JsonDecoder | None:

@@ -72,7 +72,10 @@ def describe_stages(application_id: str, stages: Sequence[StagePlan], dead_lette
                 number=stage.number,
                 name=stage.name,
                 source=stage.source_topic,
-                steps=tuple(map(step_text, stage.steps)),
+                steps=(
+                    *map(step_text, stage.steps),
+                    *((f"drop null {stage.key} (counted: no_{stage.key})",) if stage.null_keys == "drop" else ()),
+                ),
                 key=stage.key,
                 operation=operation_text(stage.operation),
                 store=stage.store,

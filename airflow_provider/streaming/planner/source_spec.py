@@ -28,8 +28,8 @@ class SourceSpec:
         goes_on_after_loss: whether a task goes on without input that was deleted before it was read.
         kafka_options: further options of Spark's Kafka source.
         table: whether the records are rows of a table, whose deletions have no time but the record's.
-        from_stage: whether an earlier stage of the job writes the topic: the record's key is the group, and what was
-            processed is deleted.
+        from_stage: whether an earlier stage of the job writes the topic, so that what was processed is deleted.
+        keyed: whether the record's key is the group.
     """
 
     application_id: str
@@ -44,6 +44,7 @@ class SourceSpec:
     kafka_options: tuple[tuple[str, str], ...]
     goes_on_after_loss: bool = False
     from_stage: bool = False
+    keyed: bool = False
     event_time: EventTime | None = None
     table: bool = False
 

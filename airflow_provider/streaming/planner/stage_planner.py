@@ -98,6 +98,7 @@ class _Planner:
                     operation=Repartition(rows.columns),
                     store=None,
                     output_topic=topic,
+                    rekeys=source["internal"],
                     branch=number,
                 )
             )
@@ -119,6 +120,7 @@ class _Planner:
                     event_time=result.event_time,
                     store=name,
                     output_topic=topic,
+                    rekeys=source["internal"] and not grouped.by_record_key,
                 )
             )
             return
@@ -140,6 +142,7 @@ class _Planner:
                     store=None,
                     output_topic=between,
                     output_partitions=grouped.partitions,
+                    rekeys=source["internal"],
                     feeds=True,
                     branch=number,
                 )
@@ -229,6 +232,7 @@ def _side_stage(
         store=None,
         output_topic=topic,
         output_partitions=join.partitions,
+        rekeys=source["internal"],
         feeds=True,
         branch=at,
         table=is_table,

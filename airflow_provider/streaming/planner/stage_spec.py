@@ -38,7 +38,7 @@ class InputSpec:
         key_name: the key column's name.
         filters: names of the counting filters, in order.
         decoder: decodes the values in the worker; None when Spark has decoded them.
-        from_stage: whether an earlier stage of the job writes the topic, so that the record's key is the group.
+        keyed: whether the record's key is the group, because an earlier stage of the job has written it so.
         json: whether the values have to be JSON, which the worker decides, whether Spark decodes them or the worker.
         misread: finds what Spark would take for something else than was written, where Spark decodes the values.
         misfit: finds the column for which Spark refused a value.
@@ -53,7 +53,7 @@ class InputSpec:
     key_name: str
     filters: tuple[str, ...] = ()
     decoder: Decoder | None = None
-    from_stage: bool = False
+    keyed: bool = False
     json: bool = False
     misread: MisreadValues = field(default_factory=MisreadValues)
     misfit: SchemaMisfit = field(default_factory=SchemaMisfit)

@@ -173,7 +173,7 @@ def _decoded(decoder: Decoder, job: StageSpec, rows: pa.Table) -> pa.Table:
             "__filtered": pa.nulls(rows.num_rows, pa.int32()),
             "__corrupt": pa.nulls(rows.num_rows, pa.string()) if why is None else pa.array(why, pa.string()),
             "__key": rows.column("__source_key")
-            if job.input.from_stage
+            if job.input.keyed
             else decoded.columns[job.input.key_name].cast(pa.string()).cast(pa.binary()),
             **times,
             **decoded.columns,

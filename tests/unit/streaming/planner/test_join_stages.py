@@ -81,6 +81,8 @@ def test_steps_behind_a_join_have_a_stage_of_their_own() -> None:
         "out-repartition",
         "out",
     ]
+    # The join's records have the customer as their key, and are grouped by the country.
+    assert [stage.keyed for stage in stages] == [False, False, True, False, True]
     between = repartition_topic("app", "out-joined")
     assert (stages[2].output_topic, stages[2].feeds) == (between, True)
     assert (stages[3].source_topic, stages[3].internal, stages[3].output_topic) == (
@@ -88,6 +90,15 @@ def test_steps_behind_a_join_have_a_stage_of_their_own() -> None:
         True,
         "app-out-repartition",
     )
+
+
+def test_join_that_is_grouped_by_its_key_needs_no_further_topic() -> None:
+    joined = ORDERS.join(CUSTOMERS, on="customer")
+    stages = StatefulJob("app", joined.group_by("customer").aggregate(F.count().alias("n")).sink("out")).stages
+    assert [(stage.name, stage.keyed) for stage in stages[2:]] == [("out-join", True), ("out", True)]
+
+    left = ORDERS.join(CUSTOMERS, on="customer", how="left").group_by("customer").aggregate(F.count().alias("n"))
+    assert [stage.keyed for stage in StatefulJob("app", left.sink("out")).stages[2:]] == [True, False, True]
 
 
 def test_name_of_a_join_is_that_of_its_store() -> None:
