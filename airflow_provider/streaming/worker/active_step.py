@@ -138,7 +138,8 @@ def _attempt(task: Task, rows: pa.Table) -> tuple[_Computed, list[Failure]]:
         task.partition,
         job.input.key_name,
         rows,
-        keyed_by_group=check is not None or job.input.table,
+        keyed_by_group=check is not None,
+        table=job.input.table,
         null_keys=job.input.null_keys == "keep",
     )
     if failures and not tolerant:

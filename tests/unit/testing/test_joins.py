@@ -94,7 +94,10 @@ def test_with_a_history_an_order_meets_the_country_of_its_time() -> None:
 
 
 def test_record_of_a_table_under_another_key_is_an_error() -> None:
-    with JobTester(enriched()) as tester, pytest.raises(RecordError, match="has the key 'bob', not its group 'ann'"):
+    with (
+        JobTester(enriched()) as tester,
+        pytest.raises(RecordError, match="has the key 'bob', not that of its row, 'ann'"),
+    ):
         tester.pipe_input(InputRecord({"customer": "ann", "country": "AT"}, topic="customers", key="bob"))
 
 
