@@ -113,7 +113,7 @@ def refuse_other_rows(first: Stream, other: Stream) -> None:
         has, lacks = (first, other) if lower in one else (other, first)
         raise ConfigurationError(
             f"{both}: only that of {has.topic!r} has a column {name!r}. Give that of {lacks.topic!r} the same columns "
-            f'with select(), such as "NULL AS {name}".'
+            f'with select(), such as "CAST(NULL AS STRING) AS {name}", of the same types.'
         )
     if first.event_time != other.event_time:
         raise ConfigurationError(

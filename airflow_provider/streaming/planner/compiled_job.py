@@ -245,10 +245,12 @@ def _fed(job: CompiledJob, stage: CompiledStage, writer: CompiledStage, types: R
     before = tuple(fed for fed in stage.fed if fed.number != writer.number)
     stage = dataclasses.replace(stage, fed=(*before, known))
     operation = stage.spec.operation
+    united = [fed.types for fed in before if fed.side == known.side]
+    if united:
+        _refuse_other_types(job, writer, united[0], known.types)
     if isinstance(operation, JoinOperation):
         return _joining(job.replaced(stage), stage, operation)
-    if before:
-        _refuse_other_types(job, writer, before[0].types, known.types)
+    if united:
         return job.replaced(stage)
     if isinstance(operation, MergeAggregation):
         merging = operation.of_rows(columns)

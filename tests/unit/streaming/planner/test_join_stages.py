@@ -215,6 +215,9 @@ def test_types_that_differ_between_united_streams_are_refused() -> None:
 
     with pytest.raises(ConfigurationError, match="the column 'amount' is bigint in the first stream, and double in"):
         compile_job(user, facts_of(user.stages))
+    side = StatefulJob("app", ORDERS.union(web).join(CUSTOMERS, on="customer").sink("out"))
+    with pytest.raises(ConfigurationError, match="the column 'amount' is bigint in the first stream, and double in"):
+        compile_job(side, facts_of(side.stages))
 
 
 def test_schema_of_joined_rows_is_that_of_both_sides() -> None:
