@@ -164,7 +164,7 @@ def test_table_of_two_tables_enriches_a_stream() -> None:
 # -- two streams ---------------------------------------------------------------------------------------------------
 
 
-def attributed(how: How = "inner", **interval: str) -> StatefulJob:
+def attributed(how: How = "inner", **interval: Any) -> StatefulJob:
     joined = SHOWN.join(CLICKED, on="ad", how=how, **(interval or {"before": "0 seconds", "after": "10 seconds"}))
     return StatefulJob("ads", joined.sink("attributed"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import pytest
 
@@ -162,9 +163,12 @@ def test_keys_of_two_types_are_refused_also_where_only_spark_knows_them() -> Non
         SHOWN.join(other, on="ad", within="1 second")
 
 
+ANY_ORDERS: Any = ORDERS
+ANY_CUSTOMERS: Any = CUSTOMERS
+
 REFUSED = {
     "no column": (lambda: ORDERS.join(CUSTOMERS, on="customers"), "did you mean 'customer'"),
-    "several columns": (lambda: ORDERS.join(CUSTOMERS, on=["customer"]), "give the name of one column"),
+    "several columns": (lambda: ANY_ORDERS.join(CUSTOMERS, on=["customer"]), "give the name of one column"),
     "in both": (
         lambda: ORDERS.join(table("t", schema="customer STRING, amount INT", key="customer"), on="customer"),
         'the name \'amount\'.*select."customer", "amount AS other_amount"',
@@ -186,9 +190,9 @@ REFUSED = {
         lambda: SHOWN.select("ad").join(CLICKED, on="ad", within="1 day"),
         "names the column 'shown', which does not exist",
     ),
-    "a result": (lambda: ORDERS.join(ORDERS.group_by("id").aggregate(F.count().alias("n")), on="id"), "with sink"),
-    "a table first": (lambda: CUSTOMERS.join(ORDERS, on="customer"), "Join a stream with a table, by the stream's"),
-    "steps of a table": (lambda: CUSTOMERS.filter("true", name="x"), "a table, which has no steps"),
+    "a result": (lambda: ANY_ORDERS.join(ORDERS.group_by("id").aggregate(F.count().alias("n")), on="id"), "with sink"),
+    "a table first": (lambda: ANY_CUSTOMERS.join(ORDERS, on="customer"), "Join a stream with a table, by the stream's"),
+    "steps of a table": (lambda: ANY_CUSTOMERS.filter("true", name="x"), "a table, which has no steps"),
     "copy of a table": (lambda: CUSTOMERS.sink("copy"), "would be copied"),
     "other times": (
         lambda: SHOWN.union(stream("b", schema="ad STRING, shown TIMESTAMP")),
