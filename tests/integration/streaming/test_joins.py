@@ -48,7 +48,7 @@ class Shop(Accounts):
         self._chance = random.Random(7)
         self._sender = Producer({"bootstrap.servers": bootstrap_servers, "enable.idempotence": True})
         self.countries = {f"c{number}": self._chance.choice(["AT", "DE", "FR"]) for number in range(50)}
-        self.orders = Counter[tuple[int, str | None, str | None]]()
+        self.bought = Counter[tuple[int, str | None, str | None]]()
         self.shown = list[tuple[str, int]]()
         self.clicked = list[tuple[str, int]]()
         self._now, self._orders = FIRST_MS, 0
@@ -73,7 +73,7 @@ class Shop(Accounts):
             order = self._orders
             self._send("orders", {"id": order, "customer": customer, "amount": amount}, None)
             if amount:
-                self.orders[order, customer, self.countries.get(customer or "")] += 1
+                self.bought[order, customer, self.countries.get(customer or "")] += 1
             ad = f"ad{self._chance.randrange(300)}"
             if self._chance.random() < 0.5:
                 self.shown.append((ad, self._now))
@@ -112,8 +112,8 @@ class Shop(Accounts):
             clicks.setdefault(ad, []).append(at)
         found = Counter[tuple[str, int, int | None]]()
         for ad, shown in self.shown:
-            near = [at for at in clicks.get(ad, []) if 0 <= at - shown <= WITHIN_MS]
-            found.update([(ad, shown, at) for at in near] or [(ad, shown, None)])
+            near: list[int | None] = [at for at in clicks.get(ad, []) if 0 <= at - shown <= WITHIN_MS]
+            found.update((ad, shown, at) for at in near or [None])
         return found
 
     def joined(self, name: str) -> int:
@@ -183,6 +183,6 @@ def test_joins_are_exact_though_worker_and_instance_are_killed_under_load(shop: 
         seen = shop.enriched().total()
         shop.wait(lambda: shop.enriched().total() > seen + 300, "the one that is left to join", 400)
 
-    shop.wait(lambda: shop.enriched() == shop.orders, "each order once, with its country", 400)
+    shop.wait(lambda: shop.enriched() == shop.bought, "each order once, with its country", 400)
     shop.end_of_time()
     shop.wait(lambda: shop.attributed() == shop.pairs(), "each impression with its clicks", 400)
