@@ -36,6 +36,7 @@ GROUPS: Final = {
         "tests/integration/streaming/test_row_steps.py",
         "tests/integration/streaming/test_stages.py",
         "tests/integration/streaming/test_windows.py",
+        "tests/integration/testing/test_join_steps.py",
         "tests/integration/testing/test_spark_steps.py",
         "tests/integration/testing/test_values.py",
     ),
