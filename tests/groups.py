@@ -32,6 +32,7 @@ GROUPS: Final = {
     "spark-2": (
         "tests/integration/streaming/test_instance_drills.py",
         "tests/integration/streaming/test_instances.py",
+        "tests/integration/streaming/test_joins.py",
         "tests/integration/streaming/test_json_decoder.py",
         "tests/integration/streaming/test_row_steps.py",
         "tests/integration/streaming/test_stages.py",
@@ -52,6 +53,7 @@ LONG: Final = (
     "tests/integration/streaming/test_changed_job.py",
     "tests/integration/streaming/test_instance_drills.py",
     "tests/integration/streaming/test_instances.py",
+    "tests/integration/streaming/test_joins.py",
     "tests/integration/streaming/test_large_backlog.py",
     "tests/integration/streaming/test_living_source.py",
     "tests/integration/streaming/test_query_errors.py",
