@@ -96,6 +96,8 @@ class CommitRecord:
         signature: by store, what its state means after this commit; a store is missing where the types of the job's
             columns were not known.
         watermark_ms: every window that ends at or before it is closed, epoch ms; never goes back. None as above.
+        side_watermarks_ms: of a join of two streams, the watermark of each alone, the left one first; None before any
+            of its rows.
         late: input records that came when all windows that they belong to were closed, and were left out, since the
             beginning.
         expired_before_ms: by store whose keys begin with a time (`state.time_segments`): it holds no earlier one, and
@@ -122,6 +124,7 @@ class CommitRecord:
     digests: Mapping[str, str] = field(default_factory=dict)
     stream_time_ms: int | None = None
     watermark_ms: int | None = None
+    side_watermarks_ms: tuple[int | None, ...] = ()
     late: int = 0
     expired_before_ms: Mapping[str, int] = field(default_factory=dict)
     segment_offsets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)

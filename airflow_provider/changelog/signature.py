@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from airflow_provider.errors import ConfigurationError
@@ -51,7 +52,7 @@ class StoreSignature:
     Args:
         key: the column that the state is kept by.
         key_type: its type, on which the bytes of the keys depend.
-        operation: ``aggregate``, ``process`` or ``drop_duplicates``.
+        operation: ``aggregate``, ``process``, ``drop_duplicates`` or what kind of join.
         window: the windows of event time that the state is kept by beside the key, or the time within which duplicates
             are dropped; None for neither.
         segment_ms: how long the segments are in which such a store is kept (`state.time_segments`): as its first commit
@@ -60,6 +61,8 @@ class StoreSignature:
         aggregates: all that the rows of the store may hold, in the order in which they were added.
         layouts: which of them a row holds, by their places in `aggregates`; the first is layout 1.
         layout: the number of the layout that is written now; 0 where there are no aggregates.
+        join: of which rows a join is, and which of them it keeps for how long; None for no join.
+        columns: by name, the types of all columns that the rows of a join may hold. A row says itself which it has.
     """
 
     key: str
@@ -71,6 +74,8 @@ class StoreSignature:
     aggregates: tuple[KeptAggregate, ...] = ()
     layouts: tuple[tuple[int, ...], ...] = ()
     layout: int = 0
+    join: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def places(self) -> tuple[int, ...]:
@@ -92,6 +97,11 @@ class StoreSignature:
             )
         if self.window != now.window:
             changes.append(f"{self.window or 'no window'} became {now.window or 'no window'}")
+        if self.join != now.join:
+            changes.append(f"{self.join or 'no join'} became {now.join or 'no join'}")
+        for name in sorted(self.columns.keys() & now.columns.keys()):
+            if self.columns[name] != now.columns[name]:
+                changes.append(f"the column {name!r}: {self.columns[name]} became {now.columns[name]}")
         if self.version != now.version:
             changes.append(f"process(version={self.version}) became version={now.version}")
         kept = {self.aggregates[place].name: self.aggregates[place] for place in self.places}
@@ -104,7 +114,8 @@ class StoreSignature:
     def continued_by(self, now: StoreSignature) -> StoreSignature:
         """The signature of the store once a changed job writes into it.
 
-        An aggregate of the same name goes on; one that is new starts empty; one that is missing is dropped.
+        An aggregate of the same name goes on; one that is new starts empty; one that is missing is dropped. A column
+        that a join lost is remembered, because rows have it.
 
         Args:
             now: what the job would write into an empty store; one that `changes_to` has nothing against.
@@ -114,7 +125,7 @@ class StoreSignature:
         """
         if not now.layout:
             # Keys depend on the segments, which may be of another length in the changed job.
-            return dataclasses.replace(now, segment_ms=self.segment_ms)
+            return dataclasses.replace(now, segment_ms=self.segment_ms, columns={**self.columns, **now.columns})
         known = {self.aggregates[place].name: place for place in self.places}
         aggregates, places = list(self.aggregates), []
         for aggregate in now.aggregates:

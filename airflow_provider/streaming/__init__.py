@@ -16,6 +16,7 @@ from airflow_provider.streaming import functions
 from airflow_provider.streaming.error_policy import ErrorPolicy, OnError
 from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.language.stream import Stream, stream
+from airflow_provider.streaming.language.table import Table, table
 from airflow_provider.streaming.operations.process import ValueState
 from airflow_provider.streaming.run import run
 from airflow_provider.streaming.windows import session_window, window
@@ -28,10 +29,12 @@ __all__ = [
     "SnapshotSettings",
     "StatefulJob",
     "Stream",
+    "Table",
     "ValueState",
     "functions",
     "run",
     "session_window",
     "stream",
+    "table",
     "window",
 ]

@@ -66,17 +66,17 @@ def check_columns(
     check_operation(columns, key, operation)
 
 
-def columns_after(schema: str | None, steps: Sequence[Step]) -> Columns | None:
+def columns_after(schema: str | Columns | None, steps: Sequence[Step]) -> Columns | None:
     """The columns that the rows of a source have after some steps, ``_source`` among them.
 
     Args:
-        schema: of the source, in Spark DDL; None for the columns ``key`` and ``value``.
+        schema: of the source, in Spark DDL; None for the columns ``key`` and ``value``. Or its columns themselves.
         steps: narrow steps, in order.
 
     Returns:
         By name the types, in the order of the columns; None where the schema is left to Spark.
     """
-    parsed = parse_schema(f"{schema or _WITHOUT_SCHEMA}, {_SOURCE}")
+    parsed = schema if isinstance(schema, Mapping) else parse_schema(f"{schema or _WITHOUT_SCHEMA}, {_SOURCE}")
     if parsed is None:
         return None
     columns: Columns = dict(parsed)

@@ -32,9 +32,8 @@ def check_topics(
     Raises:
         ConfigurationError: two of them are one topic, or one is a topic that the application keeps for itself.
     """
-    between = {(stage.number - 1, stage.source_topic) for stage in stages if stage.internal}
     sources = dict.fromkeys(stage.source_topic for stage in stages if not stage.internal)
-    sinks = [stage.output_topic for stage in stages if (stage.number, stage.output_topic) not in between]
+    sinks = [stage.output_topic for stage in stages if not stage.feeds and stage.branch == 0]
     named = [
         *((source, topic) for topic in sources),
         *(("sink()", topic) for topic in sinks),

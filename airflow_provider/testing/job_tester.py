@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import tempfile
 from collections.abc import Collection, Iterable, Sequence
 from operator import itemgetter
@@ -118,7 +119,9 @@ class JobTester:
         self.pipe_inputs([value if given else record])
 
     def pipe_inputs(self, values: Iterable[Any]) -> None:
-        """Process several records as one micro-batch.
+        """Process several records as one micro-batch; of several topics each run of records of one topic is one.
+
+        So rows that are joined or united meet in the order in which they are given.
 
         Args:
             values: each as in `pipe_input`, or an `InputRecord`.
@@ -131,9 +134,13 @@ class JobTester:
         """
         given = [value if isinstance(value, InputRecord) else InputRecord(value) for value in values]
         records = [self._source_record(record) for record in given]
-        for topic, partition, record in records:  # none of them before all of them are found right
-            self._log.append(topic, partition, record)
-        self._process({(topic, partition) for topic, partition, _ in records})
+        # None of them before all of them are found right.
+        for _, run in itertools.groupby(records, key=itemgetter(0)):
+            inputs = set[tuple[str, int]]()
+            for topic, partition, record in run:
+                self._log.append(topic, partition, record)
+                inputs.add((topic, partition))
+            self._process(inputs)
 
     def advance_wall_clock(self, duration: str) -> None:
         """Let time pass in which nothing comes: for a job with ``source(idle_timeout=...)``.

@@ -29,7 +29,7 @@ def test_word_count_becomes_what_the_guide_shows() -> None:
     assert shown.text == f"{job.describe()}\n"
 
 
-@pytest.mark.parametrize("method", ["select", "filter", "with_column", "group_by", "sink"])
+@pytest.mark.parametrize("method", ["select", "filter", "with_column", "group_by", "join", "union", "sink"])
 def test_every_method_of_a_stream_is_described(method: str) -> None:
     assert hasattr(Stream, method)
     assert f"`{method}(" in TEXT

@@ -249,7 +249,7 @@ def rows_of_source(raw: DataFrame, source: SourceSpec) -> DataFrame:
         F.col("_source.key").alias("__source_key"),
         "__filtered",
         "__corrupt",
-        (F.col("_source.key") if source.from_stage else _key(rows, source.key_name)).alias("__key"),
+        (F.col("_source.key") if source.keyed else _key(rows, source.key_name)).alias("__key"),
         *([] if source.event_time is None else [_event_ms(rows, source.event_time.column).alias(EVENT_MS)]),
         *carried,
         # Under the names that the operation has for them, also for a field of a struct.

@@ -15,7 +15,6 @@ from airflow_provider.streaming.column_check import (
     check_event_time,
     check_grouping,
     check_operation,
-    columns_after,
     written_columns,
 )
 from airflow_provider.streaming.function_check import process_operation
@@ -94,6 +93,11 @@ class GroupedStream:
                 check_event_time(columns, stream.event_time.column, "stream(event_time=...)")
         if windows:
             check_window(windows[0], stream.event_time)
+        if stream.is_union and trust_partitioning is True:
+            raise ConfigurationError(
+                "group_by() got trust_partitioning=True behind union(): the records of a group are in partitions of "
+                "several topics. Leave it out, so that they go through an internal topic."
+            )
         grouped = cls(
             stream,
             tuple(names),
@@ -121,14 +125,18 @@ class GroupedStream:
     @property
     def columns(self) -> Columns | None:
         """Of its rows, the key among them; None where only Spark understands the schema."""
-        return columns_after(self.stream.schema, self.steps)
+        return self.stream.columns_after(self.steps)
+
+    @property
+    def by_record_key(self) -> bool:
+        """Whether they are grouped by what is the records' key."""
+        key = self.stream.key
+        return key is not None and len(self.by) == 1 and self.by[0].lower() == key.lower()
 
     @property
     def repartitions(self) -> bool:
         """Whether the rows go through an internal topic: the records of a group may be in several partitions."""
-        key = self.stream.key
-        by_record_key = key is not None and len(self.by) == 1 and self.by[0].lower() == key.lower()
-        return not (by_record_key or self.trust_partitioning)
+        return self.stream.is_union or not (self.by_record_key or self.trust_partitioning)
 
     def aggregate(
         self, *aggregates: Aggregate, name: str | None = None, combine: bool = True, emit: Emit = "update"
@@ -201,7 +209,7 @@ class GroupedStream:
                 ConfigurationError: it is a method of a stream.
                 AttributeError: it is anything else.
             """
-            if name in ("select", "filter", "with_column", "group_by", "sink", "union"):
+            if name in ("select", "filter", "with_column", "group_by", "sink", "union", "join"):
                 raise ConfigurationError(
                     f"{name}() was called on a stream that is grouped: call aggregate() or process() next; steps come "
                     "before group_by(), sink() behind the operation."

@@ -35,7 +35,9 @@ class KeyedRows:
         Raises:
             ConfigurationError: no column is known to be the key, or the columns are known to Spark alone.
         """
-        known = key or stream.key
+        # A join writes under its key, also the rows that have none.
+        join = stream.origin
+        known = key or stream.key or (join.on if join is not None and not stream.steps else None)
         columns = stream.columns
         if known is None:
             raise ConfigurationError(

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from airflow_provider.streaming.duration import duration_text
 from airflow_provider.streaming.operations.aggregate import Aggregate, Aggregation
 from airflow_provider.streaming.operations.drop_duplicates import DUPLICATES, DropDuplicates
+from airflow_provider.streaming.operations.join_interval import IntervalJoin
+from airflow_provider.streaming.operations.join_side import JoinSide
+from airflow_provider.streaming.operations.join_stream_table import StreamTableJoin
+from airflow_provider.streaming.operations.join_tables import TableTableJoin
 from airflow_provider.streaming.operations.merge_aggregation import MergeAggregation
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.partial_aggregation import PartialAggregation
@@ -32,6 +37,16 @@ def operation_text(operation: Operation) -> str:
             return f"process {_name(operation.function)}({', '.join(operation.columns)})"
         case DropDuplicates():
             return f"{operation.text} (else counted: {DUPLICATES})"
+        case JoinSide():
+            return f"write {', '.join(operation.columns)} for a join"
+        case StreamTableJoin():
+            history = f", history {duration_text(operation.history_ms)}" if operation.history_ms else ""
+            return f"{operation.how} join of a stream with a table{history}"
+        case TableTableJoin():
+            return f"{operation.how} join of two tables"
+        case IntervalJoin():
+            before, after = duration_text(operation.before_ms), duration_text(operation.after_ms)
+            return f"{operation.how} join of two streams, the right one {before} before to {after} after"
         case Repartition():
             return f"write {', '.join(operation.columns) or 'the key'}"
     return type(operation).__name__

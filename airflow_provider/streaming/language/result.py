@@ -26,7 +26,7 @@ _TIME: Final = "_source_timestamp"
 """The column in which the time of a source's record goes through an internal topic."""
 
 _METHODS: Final = (
-    "select", "filter", "with_column", "drop_duplicates", "group_by", "aggregate", "process", "union",
+    "select", "filter", "with_column", "drop_duplicates", "group_by", "aggregate", "process", "union", "join",
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from airflow_provider.streaming.argument_check import check_kind
 if TYPE_CHECKING:
     from airflow_provider.streaming.language.keyed_rows import KeyedRows
     from airflow_provider.streaming.language.result import Result
+    from airflow_provider.streaming.language.table import Table
 
 __all__ = ["Sink"]
 
@@ -27,7 +28,7 @@ class Sink:
     """
 
     topic: str
-    of: Result | KeyedRows
+    of: Result | KeyedRows | Table
 
     def __post_init__(self) -> None:
         """Check the topic."""

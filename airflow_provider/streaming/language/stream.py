@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Never
+from typing import TYPE_CHECKING
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.argument_check import check_kind
 from airflow_provider.streaming.column_check import RECORD, Columns, columns_after, find_column
 from airflow_provider.streaming.event_time import EventTime, event_time_of
 from airflow_provider.streaming.language.grouped import GroupedStream
+from airflow_provider.streaming.language.join import Join, check_join_names
 from airflow_provider.streaming.language.keyed_rows import KeyedRows
 from airflow_provider.streaming.language.result import Result
 from airflow_provider.streaming.language.selection import refuse_generator, selection
 from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.language.sql_text import is_column
+from airflow_provider.streaming.language.stream_join import (
+    interval_of,
+    join_with_stream,
+    join_with_table,
+    refuse_interval,
+    refuse_other_rows,
+)
+from airflow_provider.streaming.language.table import Table
+from airflow_provider.streaming.operations.join_rows import How
 from airflow_provider.streaming.schema_check import check_schema
 from airflow_provider.streaming.steps import Filter, Select, Step, WithColumn
 from airflow_provider.streaming.windows import SessionWindow, Window
@@ -33,11 +43,13 @@ class Stream:
     Besides its columns a row has ``_source``: a struct of topic, partition, offset, timestamp and key of its record.
 
     Args:
-        topic: that it reads.
+        topic: that it reads; for a join, what is joined, in words.
         schema: of the JSON value, in Spark DDL; None leaves the value as it is: ``key`` and ``value``, both BINARY.
         key: the column whose text is the records' key; None where there is none, or where it is not known.
         steps: narrow steps, in order.
         event_time: of its rows; None where none is read.
+        origin: the join that its rows come from; None for a topic.
+        others: streams that are united with it, each with its own steps.
     """
 
     topic: str
@@ -46,11 +58,27 @@ class Stream:
     key: str | None = None
     steps: tuple[Step, ...] = ()
     event_time: EventTime | None = None
+    origin: Join | None = None
+    others: tuple[Stream, ...] = ()
 
     @property
     def columns(self) -> Columns | None:
         """By name the types of its columns, in order; None where only Spark understands the schema."""
-        return columns_after(self.schema, self.steps)
+        return self.columns_after(self.steps)
+
+    def columns_after(self, steps: tuple[Step, ...]) -> Columns | None:
+        """The same after some steps, from the beginning."""
+        return columns_after(self.schema if self.origin is None else self.origin.columns, steps)
+
+    @property
+    def is_union(self) -> bool:
+        """Whether it is several streams."""
+        return bool(self.others)
+
+    @property
+    def branches(self) -> tuple[Stream, ...]:
+        """The streams that it is, each of one topic or join."""
+        return (dataclasses.replace(self, others=()), *self.others)
 
     def select(self, *expressions: str, name: str | None = None) -> Stream:
         """Replace the columns.
@@ -112,17 +140,80 @@ class Stream:
         stays = self.key is None or name.lower() != self.key.lower()
         return self._with(WithColumn(name, expression), self.key if stays else None)
 
-    def union(self, *others: object) -> Never:
-        """Refused: a stage reads one topic.
+    def union(self, *others: Stream) -> Stream:
+        """The rows of several streams, which have the same columns, in any order.
+
+        What follows is done with the rows of each. They come together where they are grouped, joined or written; there
+        is no order among them.
+
+        Args:
+            others: at least one.
 
         Raises:
-            ConfigurationError: always; it says what to do instead.
+            ConfigurationError: one is no stream, or has other columns or another event time.
         """
-        topics = ", ".join(repr(other.topic) if isinstance(other, Stream) else repr(other) for other in others)
-        raise ConfigurationError(
-            f"union() of the streams of {self.topic!r} and {topics or 'nothing'}: a stage reads one topic, so streams "
-            "cannot be united yet. Write both into one topic, by a job with two sinks of their rows or by their "
-            "producers, and read that."
+        if not others or not all(isinstance(other, Stream) for other in others):
+            given = ", ".join(map(repr, others)) or "nothing"
+            raise ConfigurationError(f"union() got {given}: give streams, such as web.union(shop).")
+        for other in others:
+            refuse_other_rows(self, other)
+        branches = tuple(branch for other in others for branch in other.branches)
+        return dataclasses.replace(self, key=None, others=(*self.others, *branches))
+
+    def join(
+        self,
+        other: Stream | Table,
+        on: str,
+        how: How = "inner",
+        *,
+        within: str | None = None,
+        before: str | None = None,
+        after: str | None = None,
+        history: str | None = None,
+        name: str | None = None,
+        partitions: int | None = None,
+    ) -> Stream:
+        """The rows of this stream with those of a table, or of another stream near in time, that have the same key.
+
+        The rows of both sides go through one internal topic, so that they meet in one order. Of its columns the left
+        side's come first, then the right side's; the key is there once.
+
+        Args:
+            other: the right side.
+            on: the column that both have; of a table its key.
+            how: ``"inner"`` for rows that have a partner, ``"left"`` for all of this stream, ``"outer"``, of two
+                streams, for all of any. A row without partner has nulls in the columns of the other side.
+            within: of two streams: how far their times may lie apart, such as ``"10 minutes"``.
+            before: of two streams, instead of `within`: how much earlier the right one may be, ``"0 seconds"`` for not
+                at all; default not at all.
+            after: of two streams, instead of `within`: how much later the right one may be; default not at all.
+            history: of a table: for how long its earlier rows are kept, so that a row of the stream meets the one that
+                was there at its time; default not at all: it meets the newest.
+            name: of the store and of the internal topic; default the sink's topic, or what is made of the rows.
+            partitions: of the internal topic, and so of the state; default as many as this stream's topic has.
+
+        Raises:
+            ConfigurationError: the sides cannot be joined: a column is missing, in both, or of another type; there is
+                no interval or no event time for two streams; or the table has another key.
+        """
+        check_join_names(name, partitions)
+        if isinstance(other, Table):
+            refuse_interval(other, {"within": within, "before": before, "after": after})
+            join = join_with_table(self, other, on, how, history)
+        elif isinstance(other, Stream):
+            join = join_with_stream(self, other, on, how, interval_of(within, before, after, history))
+        else:
+            raise ConfigurationError(
+                f"join() of the stream of {self.topic!r} got {other!r}: give a stream or a table. The result of an "
+                "operation is written with sink() first, and read as a table by another job."
+            )
+        time = self.event_time if isinstance(other, Table) else None
+        return Stream(
+            join.text,
+            # A row with a null key comes out of a left join, too, and its record's key is empty.
+            key=join.on if how == "inner" else None,
+            event_time=None if time is None or time.of_record else time,
+            origin=dataclasses.replace(join, name=name, partitions=partitions),
         )
 
     def group_by(
@@ -193,7 +284,8 @@ class Stream:
         return Sink(topic, KeyedRows.of(self, key))
 
     def _with(self, step: Step, key: str | None) -> Stream:
-        return dataclasses.replace(self, steps=(*self.steps, step), key=key)
+        others = tuple(dataclasses.replace(other, steps=(*other.steps, step), key=None) for other in self.others)
+        return dataclasses.replace(self, steps=(*self.steps, step), key=key, others=others)
 
 
 def stream(

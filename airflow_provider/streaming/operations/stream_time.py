@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["StreamTime", "watermarks"]
+__all__ = ["NO_WATERMARK", "StreamTime", "joined_watermarks", "watermarks"]
 
 Ints = npt.NDArray[np.int64]
+
+NO_WATERMARK: Final = -(2**62)
+"""Before any time that a row can have: nothing has ended."""
 
 
 @dataclass(frozen=True)
@@ -19,10 +24,12 @@ class StreamTime:
     Args:
         stream_time_ms: the greatest event time seen, epoch ms; None before any.
         watermark_ms: what ends at or before it has ended; None before any.
+        side_watermarks_ms: of a join of two streams, by side, the watermark of its rows alone; None before any of them.
     """
 
     stream_time_ms: int | None = None
     watermark_ms: int | None = None
+    side_watermarks_ms: tuple[int | None, ...] = ()
 
 
 def watermarks(event_ms: Ints, delay_ms: int, before: StreamTime) -> tuple[Ints, StreamTime]:
@@ -46,3 +53,40 @@ def watermarks(event_ms: Ints, delay_ms: int, before: StreamTime) -> tuple[Ints,
     if before.watermark_ms is not None:
         marks = np.maximum(marks, before.watermark_ms)
     return marks, StreamTime(int(seen[-1]), int(marks[-1]))
+
+
+def joined_watermarks(
+    event_ms: Ints, sides: Ints, delays_ms: Sequence[int], before: StreamTime
+) -> tuple[Ints, StreamTime]:
+    """The watermark at each row of a topic that two streams are in: the earlier of theirs.
+
+    So neither stream drops rows of the other because it is ahead, and a stream without rows holds it back.
+
+    Args:
+        event_ms: of the rows, epoch ms, in the order of the offsets; at least one.
+        sides: of the rows, from 0 on.
+        delays_ms: by side, by how much its watermark lies behind its greatest time.
+        before: the time of the task before these rows.
+
+    Returns:
+        By row, `NO_WATERMARK` before there is one, and the time of the task after them.
+    """
+    known = before.side_watermarks_ms or (None,) * len(delays_ms)
+    of_sides = list[Ints]()
+    for side, delay in enumerate(delays_ms):
+        begin = known[side]
+        marks = np.where(sides == side, event_ms - delay, NO_WATERMARK)
+        of_sides.append(np.maximum(np.maximum.accumulate(marks), NO_WATERMARK if begin is None else begin))
+    marks = np.minimum.reduce(of_sides)
+    if before.watermark_ms is not None:
+        marks = np.maximum(marks, before.watermark_ms)
+    seen = int(event_ms.max())
+    return marks, StreamTime(
+        seen if before.stream_time_ms is None else max(seen, before.stream_time_ms),
+        _known(int(marks[-1])),
+        tuple(_known(int(of_side[-1])) for of_side in of_sides),
+    )
+
+
+def _known(mark: int) -> int | None:
+    return None if mark == NO_WATERMARK else mark

@@ -15,7 +15,7 @@ from airflow_provider.streaming.operations.stream_time import StreamTime
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["StoreRange", "TimedOperation", "TimedRows", "late_records"]
+__all__ = ["RangeReader", "StoreRange", "TimedOperation", "TimedRows", "late_records"]
 
 StoreRange = Callable[[bytes, bytes], Iterator[tuple[bytes, bytes]]]
 """The keys and values of the store from one key (included) to another (excluded)."""
@@ -94,4 +94,16 @@ class TimedOperation(Protocol):
 
         Returns:
             The group, the key of the window's output records, and its state with its ``window``.
+        """
+
+
+@runtime_checkable
+class RangeReader(Protocol):
+    """Grouped rows that need more of the store than the values of their keys."""
+
+    def read(self, kept: StoreRange) -> None:
+        """Read it; before `GroupedRows.apply`.
+
+        Args:
+            kept: reads the store as it was before the batch.
         """

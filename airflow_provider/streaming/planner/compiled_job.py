@@ -13,25 +13,43 @@ import pyarrow as pa
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.job import StatefulJob
+from airflow_provider.streaming.operations.join_operation import JoinOperation
+from airflow_provider.streaming.operations.join_rows import LEFT, RIGHT
+from airflow_provider.streaming.operations.join_side import JoinSide
 from airflow_provider.streaming.operations.json_decoder import JsonDecoder
 from airflow_provider.streaming.operations.json_type import json_schema
 from airflow_provider.streaming.operations.merge_aggregation import MergeAggregation
 from airflow_provider.streaming.operations.misread_values import MisreadValues
 from airflow_provider.streaming.operations.operation import Operation
-from airflow_provider.streaming.operations.partial_rows import PartialRows
 from airflow_provider.streaming.operations.schema_misfit import SchemaMisfit
+from airflow_provider.streaming.operations.type_name import type_name
 from airflow_provider.streaming.planner.row_types import RowTypes
 from airflow_provider.streaming.planner.source_spec import SourceSpec
 from airflow_provider.streaming.planner.stage_plan import StagePlan
-from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec, stage_of
+from airflow_provider.streaming.planner.stage_spec import Decoder, InputSpec, StageSpec, StoreSpec, stage_of
 from airflow_provider.streaming.planner.stage_topics import changelog_of
 from airflow_provider.streaming.planner.topic_facts import TopicFacts
-from airflow_provider.streaming.steps import Step, drop_names
+from airflow_provider.streaming.steps import Step
 
-__all__ = ["CompiledJob", "CompiledStage", "compile_job"]
+__all__ = ["CompiledJob", "CompiledStage", "Fed", "compile_job"]
 
 _NO_STORE: Final = "commits"
 """Name of the store that holds nothing but the position of a task without state."""
+
+
+@dataclass(frozen=True)
+class Fed:
+    """What an earlier stage writes for a later one.
+
+    Args:
+        number: of the earlier stage.
+        side: of a join that it writes for; None for no join.
+        types: of the rows that it writes.
+    """
+
+    number: int
+    side: int | None
+    types: RowTypes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +64,7 @@ class CompiledStage:
         spec: what the workers do with its rows.
         key_type: of the key before it became text, where an earlier stage writes the source; None where that is found
             out of the source itself, and while it is not known.
+        fed: what is known of the earlier stages that write its source.
     """
 
     number: int
@@ -54,6 +73,7 @@ class CompiledStage:
     source: SourceSpec
     spec: StageSpec
     key_type: pa.DataType | None = None
+    fed: tuple[Fed, ...] = ()
 
     @property
     def tasks(self) -> tuple[TaskId, ...]:
@@ -112,7 +132,7 @@ class CompiledJob:
         job = self.replaced(stage)
         for later in job.stages:
             if later.source.from_stage and later.source.topic == stage.spec.sink_topic:
-                job = _fed(job, later, stage.spec.operation, types)
+                job = _fed(job, job.stage(later.number), stage, types)
         return job
 
     def replaced(self, changed: CompiledStage) -> CompiledJob:
@@ -165,7 +185,9 @@ def _compiled(job: StatefulJob, plan: StagePlan, topics: TopicFacts) -> Compiled
         kafka_options=job.kafka_options,
         goes_on_after_loss=job.data_loss == "continue",
         from_stage=plan.internal,
+        keyed=plan.keyed,
         event_time=plan.event_time,
+        table=plan.table,
     )
     rocksdb = dataclasses.replace(
         job.rocksdb,
@@ -178,14 +200,16 @@ def _compiled(job: StatefulJob, plan: StagePlan, topics: TopicFacts) -> Compiled
         input=InputSpec(
             topic=plan.source_topic,
             key_name=plan.key,
-            filters=drop_names(plan.steps),
+            filters=plan.filters,
             decoder=decoder,
-            from_stage=plan.internal,
+            keyed=plan.keyed,
             json=plan.schema is not None,
             misread=MisreadValues.of(plan.schema),
             misfit=SchemaMisfit(plan.schema),
             event_time=plan.event_time,
             num_partitions=partitions if partitions > 1 and _needs_groups_together(plan) else None,
+            table=plan.table,
+            null_keys=plan.null_keys,
         ),
         operation=plan.operation,
         store=StoreSpec(
@@ -213,25 +237,66 @@ def _needs_groups_together(plan: StagePlan) -> bool:
     return plan.store is not None and not plan.internal and not plan.trust_partitioning
 
 
-def _fed(job: CompiledJob, stage: CompiledStage, earlier: Operation, types: RowTypes) -> CompiledJob:
+def _fed(job: CompiledJob, stage: CompiledStage, writer: CompiledStage, types: RowTypes) -> CompiledJob:
     """With a stage that knows of which types the records are that an earlier one writes."""
+    earlier = writer.spec.operation
     columns = pa.schema([types.columns.field(name) for name in earlier.columns])
+    known = Fed(writer.number, earlier.side if isinstance(earlier, JoinSide) else None, RowTypes(types.key, columns))
+    before = tuple(fed for fed in stage.fed if fed.number != writer.number)
+    stage = dataclasses.replace(stage, fed=(*before, known))
     operation = stage.spec.operation
+    united = [fed.types for fed in before if fed.side == known.side]
+    if united:
+        _refuse_other_types(job, writer, united[0], known.types)
+    if isinstance(operation, JoinOperation):
+        return _joining(job.replaced(stage), stage, operation)
+    if united:
+        return job.replaced(stage)
     if isinstance(operation, MergeAggregation):
         merging = operation.of_rows(columns)
         fed = _decoded_by_worker(stage, merging, merging.partial_rows)
         return job.replaced(fed).with_types(RowTypes(types.key, columns), stage.number)
     schema = stage.source.schema or json_schema(columns)
     decoder = _json_decoder(schema, stage.source.steps, operation)
-    if decoder is not None:
+    keyed = stage.spec.input.keyed
+    if decoder is not None and (keyed or _has_plain_key(decoder, stage.source.key_name)):
         fed = _decoded_by_worker(stage, operation, decoder)
-        return job.replaced(fed).with_types(RowTypes(types.key, columns_of(decoder)), stage.number)
+        decoded = columns_of(decoder)
+        key = types.key if keyed else decoded.field(stage.source.key_name).type
+        return job.replaced(fed).with_types(RowTypes(key, decoded), stage.number)
     source = dataclasses.replace(stage.source, schema=schema)
     input_ = dataclasses.replace(
         stage.spec.input, json=True, misread=MisreadValues.of(schema), misfit=SchemaMisfit(schema)
     )
     spec = dataclasses.replace(stage.spec, input=input_)
-    return job.replaced(dataclasses.replace(stage, source=source, spec=spec, key_type=types.key))
+    return job.replaced(dataclasses.replace(stage, source=source, spec=spec, key_type=types.key if keyed else None))
+
+
+def _joining(job: CompiledJob, stage: CompiledStage, operation: JoinOperation) -> CompiledJob:
+    """With a join that knows the types of both sides; it waits for them where only one is known."""
+    by_side = {fed.side: fed.types for fed in stage.fed}
+    if len(by_side) < 2:
+        return job
+    left, right = by_side[LEFT], by_side[RIGHT]
+    if type_name(left.key) != type_name(right.key):
+        raise ConfigurationError(
+            f"join(on={stage.source.key_name!r}) of job {job.application_id!r} compares {type_name(left.key)} with "
+            f"{type_name(right.key)}: cast one of them with with_column(), so that equal keys have one text."
+        )
+    fields = {field.name: field for field in (*right.columns, *left.columns)}
+    columns = pa.schema([fields[name] for name in operation.columns])
+    joining = _decoded_by_worker(stage, operation, operation.decoder)
+    return job.replaced(joining).with_types(RowTypes(left.key, columns), stage.number)
+
+
+def _refuse_other_types(job: CompiledJob, writer: CompiledStage, first: RowTypes, now: RowTypes) -> None:
+    for name in first.columns.names:
+        types = [type_name(one.columns.field(name).type) for one in (first, now)]
+        if types[0] != types[1]:
+            raise ConfigurationError(
+                f"union() of job {job.application_id!r}: the column {name!r} is {types[0]} in the first stream, and "
+                f"{types[1]} in that of {writer.source.topic!r}: cast one of them with with_column()."
+            )
 
 
 def _signed(stage: CompiledStage, types: RowTypes) -> CompiledStage:
@@ -251,7 +316,7 @@ def _signed(stage: CompiledStage, types: RowTypes) -> CompiledStage:
     return dataclasses.replace(stage, spec=dataclasses.replace(spec, store=store, input=input_))
 
 
-def _decoded_by_worker(stage: CompiledStage, operation: Operation, decoder: JsonDecoder | PartialRows) -> CompiledStage:
+def _decoded_by_worker(stage: CompiledStage, operation: Operation, decoder: Decoder) -> CompiledStage:
     input_ = dataclasses.replace(stage.spec.input, decoder=decoder, json=isinstance(decoder, JsonDecoder))
     return dataclasses.replace(
         stage,
@@ -266,11 +331,14 @@ def _decoder(plan: StagePlan) -> JsonDecoder | None:
     if decoder is None:
         return None
     kinds = {field.name: field.kind for field in decoder.fields}
-    # A double as a key is written by Spark's rules, which are its own.
-    plain_key = kinds.get(plan.key, "DOUBLE") != "DOUBLE"
     time = plan.event_time
     plain_time = time is None or time.of_record or kinds.get(time.column) == "BIGINT"
-    return decoder if plain_key and plain_time else None
+    return decoder if plain_time and _has_plain_key(decoder, plan.key) else None
+
+
+def _has_plain_key(decoder: JsonDecoder, key: str) -> bool:
+    """Whether a column can be made the key without Spark: a double as a key is written by its rules."""
+    return {field.name: field.kind for field in decoder.fields}.get(key, "DOUBLE") != "DOUBLE"
 
 
 def _json_decoder(schema: str, steps: Sequence[Step], operation: Operation) -> JsonDecoder | None:

@@ -33,13 +33,14 @@ def describe_stages(application_id: str, stages: Sequence[StagePlan], dead_lette
         like = None if read.partitions is not None else read.like or read.name
         if stage.output_topic in between:
             chosen = stage.output_partitions
-            topics[stage.output_topic] = JobTopic(
+            between_them = JobTopic(
                 name=stage.output_topic,
                 kind=TopicKind.REPARTITION,
                 stage=stage.number,
                 partitions=read.partitions if chosen is None else chosen,
                 like=like if chosen is None else None,
             )
+            topics.setdefault(stage.output_topic, between_them)
         elif stage.output_topic is not None:
             topics[stage.output_topic] = JobTopic(
                 name=stage.output_topic,
@@ -71,7 +72,10 @@ def describe_stages(application_id: str, stages: Sequence[StagePlan], dead_lette
                 number=stage.number,
                 name=stage.name,
                 source=stage.source_topic,
-                steps=tuple(map(step_text, stage.steps)),
+                steps=(
+                    *map(step_text, stage.steps),
+                    *((f"drop null {stage.key} (counted: no_{stage.key})",) if stage.null_keys == "drop" else ()),
+                ),
                 key=stage.key,
                 operation=operation_text(stage.operation),
                 store=stage.store,

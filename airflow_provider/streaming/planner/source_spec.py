@@ -27,8 +27,9 @@ class SourceSpec:
         event_time: of the rows; None where none is read.
         goes_on_after_loss: whether a task goes on without input that was deleted before it was read.
         kafka_options: further options of Spark's Kafka source.
-        from_stage: whether an earlier stage of the job writes the topic: the record's key is the group, and what was
-            processed is deleted.
+        table: whether the records are rows of a table, whose deletions have no time but the record's.
+        from_stage: whether an earlier stage of the job writes the topic, so that what was processed is deleted.
+        keyed: whether the record's key is the group.
     """
 
     application_id: str
@@ -43,10 +44,12 @@ class SourceSpec:
     kafka_options: tuple[tuple[str, str], ...]
     goes_on_after_loss: bool = False
     from_stage: bool = False
+    keyed: bool = False
     event_time: EventTime | None = None
+    table: bool = False
 
     @property
     def keeps_timestamps(self) -> bool:
-        """Whether the rows also hold the record's timestamp: for dead letters, or because it is the event time."""
+        """Whether the rows also hold the record's timestamp: for dead letters, or as an event time."""
         by_worker = self.decoded_by_worker and self.event_time is not None and self.event_time.of_record
-        return self.keeps_records or by_worker
+        return self.keeps_records or by_worker or self.table

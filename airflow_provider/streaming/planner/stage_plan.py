@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from airflow_provider.streaming.event_time import EventTime
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.timed_rows import TimedOperation
-from airflow_provider.streaming.steps import Step
+from airflow_provider.streaming.steps import Step, drop_names
 
-__all__ = ["StagePlan"]
+__all__ = ["NullKeys", "StagePlan"]
+
+NullKeys = Literal["refuse", "drop", "keep"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +34,12 @@ class StagePlan:
         store: the store's name; None for a stage that keeps no state: its commit records stand in a topic of its own.
         output_topic: the sink, or the repartition topic that a later stage reads; None for none.
         output_partitions: of a repartition topic that it writes; None for as many as its source has.
+        rekeys: whether, where `internal`, the key is that of a column all the same, and not the record's.
+        feeds: whether `output_topic` is a repartition topic. Several stages may write one: it has as many partitions as
+            the first of them says.
+        branch: of a union, which of its streams it reads; those behind the first write what that one writes, too.
+        table: as of `InputSpec`.
+        null_keys: as of `InputSpec`.
     """
 
     number: int
@@ -46,6 +55,21 @@ class StagePlan:
     store: str | None
     output_topic: str | None = None
     output_partitions: int | None = None
+    rekeys: bool = False
+    feeds: bool = False
+    branch: int = 0
+    table: bool = False
+    null_keys: NullKeys = "refuse"
+
+    @property
+    def keyed(self) -> bool:
+        """Whether the record's key is the group, whatever the columns say."""
+        return self.internal and not self.rekeys
+
+    @property
+    def filters(self) -> tuple[str, ...]:
+        """The names under which records that it drops are counted, by the numbers with which they are marked."""
+        return (*drop_names(self.steps), *((f"no_{self.key}",) if self.null_keys == "drop" else ()))
 
     @property
     def windowed(self) -> bool:

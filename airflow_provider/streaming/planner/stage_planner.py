@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypedDict
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_name, repartition_topic
+from airflow_provider.streaming.event_time import EVENT_MS, RECORD_TIME, EventTime
+from airflow_provider.streaming.language.join import Join
 from airflow_provider.streaming.language.keyed_rows import KeyedRows
 from airflow_provider.streaming.language.result import Result
 from airflow_provider.streaming.language.sink import Sink
+from airflow_provider.streaming.language.stream import Stream
+from airflow_provider.streaming.language.table import Table
+from airflow_provider.streaming.operations.join_interval import IntervalJoin
+from airflow_provider.streaming.operations.join_rows import LEFT, RIGHT
+from airflow_provider.streaming.operations.join_side import JoinSide
 from airflow_provider.streaming.operations.repartition import Repartition
-from airflow_provider.streaming.planner.stage_plan import StagePlan
+from airflow_provider.streaming.planner.stage_plan import NullKeys, StagePlan
 
 __all__ = ["plan_stages"]
 
@@ -18,9 +28,10 @@ __all__ = ["plan_stages"]
 def plan_stages(application_id: str, sinks: Sequence[Sink]) -> tuple[StagePlan, ...]:
     """The stages of a job, each before those that read what it writes.
 
-    Every sink has a way of its own from its topic: one stage, or two with an internal topic between them where the
-    grouping column is not the records' key. They are numbered in the order of the sinks, so that one that is added at
-    the end changes no other's number.
+    Every sink has a way of its own from its topics: one stage, or two with an internal topic between them where the
+    grouping column is not the records' key; before them, for each join, a stage for each side and one for the join,
+    with an internal topic between them. They are numbered in the order of the sinks, so that one that is added at the
+    end changes no other's number.
 
     Args:
         application_id: prefixes the internal topics.
@@ -29,94 +40,224 @@ def plan_stages(application_id: str, sinks: Sequence[Sink]) -> tuple[StagePlan, 
     Raises:
         ConfigurationError: two branches have one name, or a sink's topic cannot be the name of a store.
     """
-    stages: list[StagePlan] = []
+    planner = _Planner(application_id)
     for sink in sinks:
-        stages += _of_sink(application_id, sink, len(stages))
-    _refuse_one_name(stages)
-    return tuple(stages)
+        planner.add_sink(sink)
+    _refuse_one_name(planner.stages)
+    return tuple(planner.stages)
 
 
-def _of_sink(application_id: str, sink: Sink, number: int) -> Iterator[StagePlan]:
-    if isinstance(sink.of, Result):
-        yield from _of_result(application_id, sink.of, sink.topic, number)
-    else:
-        yield _of_rows(sink.of, sink.topic, number)
+class _Source(TypedDict):
+    """What a stage reads; see `StagePlan`."""
+
+    source_topic: str
+    internal: bool
+    schema: str | None
 
 
-def _of_rows(rows: KeyedRows, topic: str, number: int) -> StagePlan:
+@dataclass
+class _Planner:
+    """The stages so far.
+
+    Args:
+        application_id: of the job.
+        stages: in the order of their numbers.
+    """
+
+    application_id: str
+    stages: list[StagePlan] = dataclasses.field(default_factory=list)
+
+    def add_sink(self, sink: Sink) -> None:
+        """The stages of one sink, behind the others."""
+        if isinstance(sink.of, Result):
+            self._add_result(sink.of, sink.topic)
+        elif isinstance(sink.of, Table):
+            assert sink.of.origin is not None
+            self._add_join(sink.of.origin, _store_name(sink.of.origin.name, sink.topic, "join"), sink.topic)
+        else:
+            self._add_rows(sink.of, sink.topic)
+
+    def _add_rows(self, rows: KeyedRows, topic: str) -> None:
+        stream = rows.stream
+        join = stream.origin
+        if join is not None and not stream.steps and not stream.is_union and rows.key == join.on:
+            # They are written as the join makes them.
+            self._add_join(join, _store_name(join.name, topic, "join"), topic)
+            return
+        for number, branch in enumerate(stream.branches):
+            name = f"{topic}{_suffix(number)}"
+            source = self._source(branch, name)
+            self.stages.append(
+                StagePlan(
+                    number=len(self.stages),
+                    **source,
+                    name=name,
+                    steps=branch.steps,
+                    key=rows.key,
+                    trust_partitioning=True,
+                    operation=Repartition(rows.columns),
+                    store=None,
+                    output_topic=topic,
+                    rekeys=source["internal"],
+                    branch=number,
+                )
+            )
+
+    def _add_result(self, result: Result, topic: str) -> None:
+        grouped, stream = result.grouped, result.grouped.stream
+        name = _store_name(result.name, topic, "aggregate(name=...) or process")
+        if not grouped.repartitions:
+            source = self._source(stream, name)
+            self.stages.append(
+                StagePlan(
+                    number=len(self.stages),
+                    **source,
+                    name=name,
+                    steps=grouped.steps,
+                    key=grouped.key,
+                    trust_partitioning=grouped.trust_partitioning,
+                    operation=result.operation,
+                    event_time=result.event_time,
+                    store=name,
+                    output_topic=topic,
+                    rekeys=source["internal"] and not grouped.by_record_key,
+                )
+            )
+            return
+        before, behind = result.halves
+        between = repartition_topic(self.application_id, name)
+        for number, branch in enumerate(stream.branches):
+            source = self._source(branch, f"{name}{_suffix(number)}")
+            self.stages.append(
+                StagePlan(
+                    number=len(self.stages),
+                    **source,
+                    name=f"{name}-repartition{_suffix(number)}",
+                    # Those of `group_by()` come behind each stream's own.
+                    steps=(*branch.steps, *result.steps_before[len(stream.steps) :]),
+                    key=grouped.key,
+                    trust_partitioning=True,
+                    operation=before,
+                    event_time=result.event_time,
+                    store=None,
+                    output_topic=between,
+                    output_partitions=grouped.partitions,
+                    rekeys=source["internal"],
+                    feeds=True,
+                    branch=number,
+                )
+            )
+        self.stages.append(
+            StagePlan(
+                number=len(self.stages),
+                name=name,
+                source_topic=between,
+                internal=True,
+                key=grouped.key,
+                trust_partitioning=True,
+                operation=behind,
+                event_time=result.time_behind,
+                store=name,
+                output_topic=topic,
+            )
+        )
+
+    def _add_join(self, join: Join, name: str, topic: str, *, feeds: bool = False) -> None:
+        """The stages of a join: one that writes the rows of each side into an internal topic, and one that reads that.
+
+        Args:
+            join: of two sides.
+            name: of its store and its internal topic.
+            topic: that its rows are written to.
+            feeds: whether that is an internal topic, too.
+        """
+        between = repartition_topic(self.application_id, name)
+        for side, word in ((LEFT, "left"), (RIGHT, "right")):
+            of = join.right if side else join.left
+            branches: Sequence[Stream | Table] = of.branches
+            for number, branch in enumerate(branches):
+                stage_name = f"{name}-{word}{_suffix(number)}"
+                source = self._source(branch, stage_name)
+                self.stages.append(
+                    _side_stage(len(self.stages), stage_name, source, join, side, branch, number, between)
+                )
+        operation = join.operation
+        # Rows bring their times with them.
+        timed = EventTime(EVENT_MS, max(operation.delays_ms)) if isinstance(operation, IntervalJoin) else None
+        self.stages.append(
+            StagePlan(
+                number=len(self.stages),
+                name=name,
+                source_topic=between,
+                internal=True,
+                key=join.on,
+                trust_partitioning=True,
+                operation=operation,
+                event_time=timed,
+                store=name,
+                output_topic=topic,
+                feeds=feeds,
+            )
+        )
+
+    def _source(self, branch: Stream | Table, name: str) -> _Source:
+        """What a stage reads; where that is made by a join, its stages come first.
+
+        Args:
+            branch: of one topic or join.
+            name: of what is made of it.
+        """
+        join = branch.origin
+        if join is None:
+            return {"source_topic": branch.topic, "internal": False, "schema": branch.schema}
+        topic = repartition_topic(self.application_id, f"{name}-joined")
+        self._add_join(join, join.name or f"{name}-join", topic, feeds=True)
+        return {"source_topic": topic, "internal": True, "schema": None}
+
+
+def _side_stage(
+    number: int, name: str, source: _Source, join: Join, side: int, branch: Stream | Table, at: int, topic: str
+) -> StagePlan:
+    joined, is_table = join.operation.joined, isinstance(branch, Table)
+    others = joined.right if side else joined.left
     return StagePlan(
         number=number,
-        name=topic,
-        source_topic=rows.stream.topic,
-        schema=rows.stream.schema,
-        steps=rows.stream.steps,
-        key=rows.key,
-        trust_partitioning=True,
-        operation=Repartition(rows.columns),
-        store=None,
-        output_topic=topic,
-    )
-
-
-def _of_result(application_id: str, result: Result, topic: str, number: int) -> Iterator[StagePlan]:
-    grouped = result.grouped
-    stream = grouped.stream
-    name = _name(result, topic)
-    if not grouped.repartitions:
-        yield StagePlan(
-            number=number,
-            name=name,
-            source_topic=stream.topic,
-            schema=stream.schema,
-            steps=grouped.steps,
-            key=grouped.key,
-            trust_partitioning=grouped.trust_partitioning,
-            operation=result.operation,
-            event_time=result.event_time,
-            store=name,
-            output_topic=topic,
-        )
-        return
-    before, behind = result.halves
-    between = repartition_topic(application_id, name)
-    yield StagePlan(
-        number=number,
-        name=f"{name}-repartition",
-        source_topic=stream.topic,
-        schema=stream.schema,
-        steps=result.steps_before,
-        key=grouped.key,
-        trust_partitioning=True,
-        operation=before,
-        event_time=result.event_time,
-        store=None,
-        output_topic=between,
-        output_partitions=grouped.partitions,
-    )
-    yield StagePlan(
-        number=number + 1,
+        **source,
         name=name,
-        source_topic=between,
-        internal=True,
-        key=grouped.key,
+        steps=branch.steps,
+        key=join.on,
         trust_partitioning=True,
-        operation=behind,
-        event_time=result.time_behind,
-        store=name,
+        operation=JoinSide(side=side, on=join.on, others=others, table=is_table),
+        event_time=branch.event_time or EventTime(RECORD_TIME, 0),
+        store=None,
         output_topic=topic,
+        output_partitions=join.partitions,
+        rekeys=source["internal"],
+        feeds=True,
+        branch=at,
+        table=is_table,
+        null_keys="refuse" if is_table else _null_keys(join, side),
     )
 
 
-def _name(result: Result, topic: str) -> str:
+def _null_keys(join: Join, side: int) -> NullKeys:
+    """What becomes of a stream's rows with a null key, which have no partner."""
+    return "keep" if join.how == "outer" or (join.how == "left" and side == LEFT) else "drop"
+
+
+def _suffix(number: int) -> str:
+    """Of the streams of a union behind the first."""
+    return f"-{number + 1}" if number else ""
+
+
+def _store_name(given: str | None, topic: str, method: str) -> str:
     """Of the store and the internal topic: the user's, else that of the sink, which no other branch has."""
-    if result.name is not None:
-        return result.name
+    if given is not None:
+        return given
     try:
         return check_name("sink topic", topic)
     except ConfigurationError as error:
-        raise ConfigurationError(
-            f"{error} It would name the store, too: name that with aggregate(name=...) or process(name=...)."
-        ) from None
+        raise ConfigurationError(f"{error} It would name the store, too: name that with {method}(name=...).") from None
 
 
 def _refuse_one_name(stages: Sequence[StagePlan]) -> None:
@@ -126,5 +267,5 @@ def _refuse_one_name(stages: Sequence[StagePlan]) -> None:
         if other is not stage:
             raise ConfigurationError(
                 f"The sinks {other.output_topic!r} and {stage.output_topic!r} are of branches of one name, "
-                f"{stage.name!r}: each keeps a store of its own. Give aggregate() or process() another name=."
+                f"{stage.name!r}: each keeps a store of its own. Give aggregate(), process() or join() another name=."
             )

@@ -16,15 +16,19 @@ from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming.error_policy import ErrorPolicy
 from airflow_provider.streaming.event_time import EventTime
+from airflow_provider.streaming.operations.join_rows import JoinRows
 from airflow_provider.streaming.operations.json_decoder import JsonDecoder
 from airflow_provider.streaming.operations.misread_values import MisreadValues
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.partial_rows import PartialRows
 from airflow_provider.streaming.operations.schema_misfit import SchemaMisfit
+from airflow_provider.streaming.planner.stage_plan import NullKeys
 
-__all__ = ["InputSpec", "StageSpec", "StoreSpec", "stage_of"]
+__all__ = ["Decoder", "InputSpec", "StageSpec", "StoreSpec", "stage_of"]
 
 S = TypeVar("S")
+
+Decoder = JsonDecoder | PartialRows | JoinRows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,26 +40,31 @@ class InputSpec:
         key_name: the key column's name.
         filters: names of the counting filters, in order.
         decoder: decodes the values in the worker; None when Spark has decoded them.
-        from_stage: whether an earlier stage of the job writes the topic, so that the record's key is the group.
+        keyed: whether the record's key is the group, because an earlier stage of the job has written it so.
         json: whether the values have to be JSON, which the worker decides, whether Spark decodes them or the worker.
         misread: finds what Spark would take for something else than was written, where Spark decodes the values.
         misfit: finds the column for which Spark refused a value.
         event_time: of the rows; None where none is read.
         columns: the types of what the operation reads; None while they are not known.
         num_partitions: of the source, over which its producers spread the groups; None where nothing has to be checked.
+        table: whether the records are rows of a table, whose key is the record's, and a null value deletes one.
+        null_keys: what becomes of a row whose key is null: it cannot be processed, is dropped and counted under the
+            last of the filters, or goes on.
     """
 
     topic: str
     key_name: str
     filters: tuple[str, ...] = ()
-    decoder: JsonDecoder | PartialRows | None = None
-    from_stage: bool = False
+    decoder: Decoder | None = None
+    keyed: bool = False
     json: bool = False
     misread: MisreadValues = field(default_factory=MisreadValues)
     misfit: SchemaMisfit = field(default_factory=SchemaMisfit)
     event_time: EventTime | None = None
     columns: pa.Schema | None = None
     num_partitions: int | None = None
+    table: bool = False
+    null_keys: NullKeys = "refuse"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -50,7 +50,8 @@ def partitions_read(plans: Sequence[StagePlan], of_sources: Mapping[str, int]) -
     Raises:
         ConfigurationError: no stage writes what another one reads.
     """
-    writers = {plan.output_topic: plan for plan in plans}
+    # The first of several.
+    writers = {plan.output_topic: plan for plan in reversed(plans)}
     found = dict(of_sources)
 
     def number(topic: str, asked: tuple[str, ...]) -> int:

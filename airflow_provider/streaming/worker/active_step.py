@@ -23,7 +23,7 @@ from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.errors import ProcessError, RecordTooLargeError
 from airflow_provider.streaming.operations.function_error import FunctionError
 from airflow_provider.streaming.operations.operation import Changes
-from airflow_provider.streaming.operations.timed_rows import TimedRows
+from airflow_provider.streaming.operations.timed_rows import RangeReader, TimedRows
 from airflow_provider.streaming.worker.batch_result import BatchResult
 from airflow_provider.streaming.worker.computation import TooLargeError, compute
 from airflow_provider.streaming.worker.failure import Failure
@@ -135,7 +135,13 @@ def _attempt(task: Task, rows: pa.Table) -> tuple[_Computed, list[Failure]]:
     job, check = task.job, task.partition_check
     tolerant = job.error_policy.tolerant
     good, failures = validate_rows(
-        job.input.topic, task.partition, job.input.key_name, rows, keyed_by_group=check is not None
+        job.input.topic,
+        task.partition,
+        job.input.key_name,
+        rows,
+        keyed_by_group=check is not None,
+        table=job.input.table,
+        null_keys=job.input.null_keys == "keep",
     )
     if failures and not tolerant:
         raise failures[0].error
@@ -153,6 +159,8 @@ def _attempt(task: Task, rows: pa.Table) -> tuple[_Computed, list[Failure]]:
         if not tolerant:
             raise misplaced[0].error
         failures += misplaced
+    if isinstance(grouped, RangeReader):
+        grouped.read(task.range)
     try:
         changes = compute(job, task.operation, placed.rows, grouped, old)
     except FunctionError as error:

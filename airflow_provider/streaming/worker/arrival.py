@@ -13,11 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_provider.streaming.event_time import EVENT_MS
-from airflow_provider.streaming.operations.json_decoder import JsonDecoder
 from airflow_provider.streaming.operations.json_text import not_json, not_text
-from airflow_provider.streaming.operations.partial_rows import PartialRows
-from airflow_provider.streaming.planner.stage_spec import StageSpec
+from airflow_provider.streaming.planner.stage_spec import Decoder, StageSpec
 from airflow_provider.streaming.worker.gc_control import no_collection
+from airflow_provider.streaming.worker.join_input import for_join
 
 __all__ = ["ROUND_COLUMN", "RowMeter", "drained", "prefetch", "rows_by_partition"]
 
@@ -69,9 +68,10 @@ def rows_by_partition(job: StageSpec, batches: Iterable[pa.RecordBatch]) -> Iter
     for batch in batches:
         if ROUND_COLUMN in batch.schema.names:
             continue
-        rows = pa.Table.from_batches([batch])
+        raw = pa.Table.from_batches([batch])
         with no_collection():
-            rows = _checked(job, rows) if job.input.decoder is None else _decoded(job.input.decoder, job, rows)
+            rows = _checked(job, raw) if job.input.decoder is None else _decoded(job.input.decoder, job, raw)
+            rows = for_join(job.input, raw, rows)
         for next_number, run in _runs(rows):
             if pieces and next_number != number:
                 yield number, pa.concat_tables(pieces).combine_chunks()
@@ -158,7 +158,7 @@ def _whole_records(pieces: list[pa.Table], following: pa.Table) -> tuple[pa.Tabl
     return part, [rows.slice(end)] if end < len(offsets) else []
 
 
-def _decoded(decoder: JsonDecoder | PartialRows, job: StageSpec, rows: pa.Table) -> pa.Table:
+def _decoded(decoder: Decoder, job: StageSpec, rows: pa.Table) -> pa.Table:
     decoded = decoder.decode(rows.column("__value"))
     why = [decoded.bad.get(at) for at in range(rows.num_rows)] if decoded.bad else None
     # The record itself is wanted only where it may become a dead letter.
@@ -173,7 +173,7 @@ def _decoded(decoder: JsonDecoder | PartialRows, job: StageSpec, rows: pa.Table)
             "__filtered": pa.nulls(rows.num_rows, pa.int32()),
             "__corrupt": pa.nulls(rows.num_rows, pa.string()) if why is None else pa.array(why, pa.string()),
             "__key": rows.column("__source_key")
-            if job.input.from_stage
+            if job.input.keyed
             else decoded.columns[job.input.key_name].cast(pa.string()).cast(pa.binary()),
             **times,
             **decoded.columns,

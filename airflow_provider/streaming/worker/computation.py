@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from airflow_provider.streaming.operations.drop_duplicates import DropDuplicates
 from airflow_provider.streaming.operations.function_error import FunctionError
+from airflow_provider.streaming.operations.join_interval import IntervalJoin
 from airflow_provider.streaming.operations.operation import Changes, GroupedRows, Operation
 from airflow_provider.streaming.operations.session_aggregate import SessionAggregation
 from airflow_provider.streaming.operations.timed_rows import TimedOperation
@@ -42,15 +43,19 @@ def compute(
 
     Raises:
         FunctionError: the user's function raised, and the job's policy is to fail.
-        TooLargeError: state or output is too large, and the job's policy is to fail, or it is a session's.
+        TooLargeError: state or output is too large, and the job's policy is to fail, or it is that of a session or of
+            two joined streams.
     """
     changes = grouped.apply(old, job.error_policy.tolerant)
     if isinstance(operation, DropDuplicates):
         return _let_through(job, operation, rows, dict(zip(grouped.keys, old, strict=True)), changes)
     if large := _too_large(job, changes):
-        if isinstance(operation, SessionAggregation):
-            # A session is made of many rows, and none of them alone can be left out.
-            raise _first_too_large(rows, _by_group(operation, large))
+        if isinstance(operation, (SessionAggregation, IntervalJoin)):
+            # It is made of many rows, and none of them alone can be left out.
+            known = set(rows.column("__key").to_pylist())
+            raise _first_too_large(
+                rows, {key if key in known else operation.groups([key])[0]: why for key, why in large.items()}
+            )
         if not job.error_policy.tolerant:
             raise _first_too_large(rows, large)
         changes = _row_by_row(job, operation, rows, dict(zip(grouped.keys, old, strict=True)), changes, large)

@@ -96,8 +96,6 @@ class IdleTime:
         event_time, record = task.job.input.event_time, task.commit_record
         if event_time is None or event_time.idle_ms is None or record is None or record.stream_time_ms is None:
             return None
-        if task.job.input.from_stage:
-            return None  # nobody here knows whether the tasks that write it have anything to do
         before = self._idle.get(task.id)
         since = before if before is not None and before.goes_on(task, now_s, self._max_gap_s) else None
         return _Idle(

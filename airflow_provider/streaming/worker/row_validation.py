@@ -25,7 +25,14 @@ _TRUST: Final = (
 
 
 def validate_rows(
-    topic: str, partition: int, key_name: str, rows: pa.Table, keyed_by_group: bool = False
+    topic: str,
+    partition: int,
+    key_name: str,
+    rows: pa.Table,
+    *,
+    keyed_by_group: bool = False,
+    table: bool = False,
+    null_keys: bool = False,
 ) -> tuple[pa.Table, list[Failure]]:
     """Part the rows that can be processed from those that cannot.
 
@@ -36,23 +43,25 @@ def validate_rows(
         rows: columns ``__offset``, ``__source_key``, ``__corrupt`` and ``__key`` at least.
         keyed_by_group: whether the record's key has to be the group, so that all of a group's records are in one
             partition.
+        table: whether they are a table's, whose key has to be the record's, because a deletion has no other.
+        null_keys: whether a row may have none.
 
     Returns:
         The good rows, and the failures in the order of their offsets.
     """
-    good = pc.and_(pc.is_null(rows.column("__corrupt")), _usable(rows.column("__key")))
+    good = pc.and_(pc.is_null(rows.column("__corrupt")), _usable(rows.column("__key"), null_keys))
     times = [EVENT_MS] if EVENT_MS in rows.schema.names else []
     for name in times:
         at = rows.column(name)
         in_range = pc.and_(pc.greater_equal(at, _FIRST_MS), pc.less(at, _END_MS))
         good = pc.and_(good, pc.fill_null(in_range, False))
-    if keyed_by_group:
+    if keyed_by_group or table:
         good = pc.and_(good, pc.fill_null(pc.equal(rows.column("__source_key"), rows.column("__key")), False))
     if pc.all(good).as_py():
         return rows, []
     failures = []
     for row in rows.filter(pc.invert(good)).select([*_READ, *times]).to_pylist():
-        failures.append(Failure(row["__offset"], _error(topic, partition, key_name, row)))
+        failures.append(Failure(row["__offset"], _error(topic, partition, key_name, row, table, null_keys)))
     return rows.filter(good), failures
 
 
@@ -84,12 +93,15 @@ def without_strays(
     return rows.filter(pc.invert(astray)), failures
 
 
-def _usable(keys: pa.ChunkedArray) -> pa.ChunkedArray:
-    usable = pc.invert(pc.fill_null(pc.starts_with(keys, pattern=RESERVED_PREFIX), True))
+def _usable(keys: pa.ChunkedArray, null_keys: bool) -> pa.ChunkedArray:
+    usable = pc.invert(pc.fill_null(pc.starts_with(keys, pattern=RESERVED_PREFIX), not null_keys))
     try:
         keys.cast(pa.string())  # tests them all, and costs less than asking each
     except pa.ArrowInvalid:
-        usable = pc.and_(usable, pa.chunked_array([pa.array([_is_text(key) for key in keys.to_pylist()])]))
+        usable = pc.and_(
+            usable,
+            pa.chunked_array([pa.array([_is_text(key) or (null_keys and key is None) for key in keys.to_pylist()])]),
+        )
     return usable
 
 
@@ -100,14 +112,16 @@ def _is_text(key: bytes | None) -> bool:
         return False
 
 
-def _error(topic: str, partition: int, key_name: str, row: dict[str, object]) -> RecordError:
+def _error(
+    topic: str, partition: int, key_name: str, row: dict[str, object], table: bool, null_keys: bool
+) -> RecordError:
     offset, key = row["__offset"], row["__key"]
     assert isinstance(offset, int)
     if row["__corrupt"] is not None:
         source_key = row["__source_key"]
         text = source_key.decode("utf-8", "replace") if isinstance(source_key, bytes) else None
         return DecodeError(topic, partition, offset, text, f"{row['__corrupt']}: correct the schema or the producer")
-    if not isinstance(key, bytes):
+    if key is None and not null_keys:
         reason = f"the key column {key_name!r} is null: filter such records out, or let the producer fill it"
         if row["__source_key"] is not None:
             reason = (
@@ -116,9 +130,10 @@ def _error(topic: str, partition: int, key_name: str, row: dict[str, object]) ->
                 "producer write the key into the value, too"
             )
         return RecordError(topic, partition, offset, None, reason)
-    if key.startswith(RESERVED_PREFIX):
+    text = key.decode("utf-8", "replace") if isinstance(key, bytes) else None
+    if isinstance(key, bytes) and key.startswith(RESERVED_PREFIX):
         reason = f"the key begins with {RESERVED_PREFIX!r}, which is reserved for the changelog: choose another key"
-    elif not _is_text(key):
+    elif isinstance(key, bytes) and not _is_text(key):
         reason = "the key is not UTF-8, so no output can name it: group by hex(key) or another text"
     elif EVENT_MS in row and not (isinstance(at := row[EVENT_MS], int) and _FIRST_MS <= at < _END_MS):
         found = "is null" if at is None else f"is {at} ms since 1970, which is no time of the years 1 to 9999"
@@ -126,13 +141,21 @@ def _error(topic: str, partition: int, key_name: str, row: dict[str, object]) ->
             f"the event time {found}: filter such records out, or let the producer fill the column that "
             "source(event_time=...) names; a BIGINT holds milliseconds"
         )
-    else:
-        found = "has no key" if row["__source_key"] is None else f"has the key {_shown(row['__source_key'])}"
+    elif table:
         reason = (
-            f"the record {found}, not its group {key.decode()!r}: records of one group may be in several partitions, "
+            f"the record {_key_of(row)}, not that of its row, {text!r}: a table's rows are found, and deleted, by the "
+            f"records' keys. Produce the topic with {key_name!r} as the key"
+        )
+    else:
+        reason = (
+            f"the record {_key_of(row)}, not its group {text!r}: records of one group may be in several partitions, "
             f"and each task would keep a part of its state. Produce the topic with {key_name!r} as the key. {_TRUST}"
         )
-    return RecordError(topic, partition, offset, key.decode("utf-8", "replace"), reason)
+    return RecordError(topic, partition, offset, text, reason)
+
+
+def _key_of(row: dict[str, object]) -> str:
+    return "has no key" if row["__source_key"] is None else f"has the key {_shown(row['__source_key'])}"
 
 
 def _shown(key: object) -> str:

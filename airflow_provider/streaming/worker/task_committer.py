@@ -191,6 +191,7 @@ class TaskCommitter:
             digests={} if digests is None else {name: f"{sum(digests.values()) & DIGEST_MASK:016x}"},
             stream_time_ms=result.time.stream_time_ms,
             watermark_ms=result.time.watermark_ms,
+            side_watermarks_ms=result.time.side_watermarks_ms,
             late=(last.late if last else 0) + result.late,
             expired_before_ms={} if result.expired_before_ms is None else {name: result.expired_before_ms},
             segment_offsets={} if segments is None else {name: self._segment_offsets(result, last)},

@@ -27,7 +27,9 @@ __all__ = [
 
 def time_of_commit(record: CommitRecord | None) -> StreamTime:
     """The time of a task after its last commit; None before the first."""
-    return StreamTime() if record is None else StreamTime(record.stream_time_ms, record.watermark_ms)
+    if record is None:
+        return StreamTime()
+    return StreamTime(record.stream_time_ms, record.watermark_ms, record.side_watermarks_ms)
 
 
 def place_rows(operation: Operation, event_time: EventTime | None, rows: pa.Table, before: StreamTime) -> TimedRows:

@@ -108,7 +108,8 @@ REFUSED: list[tuple[str, Callable[[], object], str]] = [
     ("in-with-column", lambda: ORDERS.with_column("t", "explode(tags)"), r"with_column\(\) got .*use select\(\)"),
     ("in-filter", lambda: ORDERS.filter("explode(tags) = 'a'", name="x"), r"filter\(\) got .*use select\(\)"),
     ("the-records-column", lambda: ORDERS.with_column("_source", "1"), r"holds the record's topic"),
-    ("union", lambda: ORDERS.union(KEYED), r"union\(\) of the streams of 'orders' and 'orders': a stage reads one"),
+    ("union", lambda: ORDERS.union(stream("web", "id STRING")), r"only that of 'orders' has a column 'amount'"),
+    ("union of nothing", lambda: ORDERS.union(), r"union\(\) got nothing: give streams"),
     ("schema", lambda: stream("t", schema="a STRING, A INT"), r"stream\(\) got a schema with the column 'a' and 'A'"),
     ("key", lambda: stream("t", schema="a STRING", key="b"), r"as its key, names the column 'b'"),
     ("topic", lambda: stream(7), r"stream\(\) got topic=7: give one text"),  # type: ignore[arg-type]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from airflow_provider.streaming.operations.stream_time import StreamTime, watermarks
+from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime, joined_watermarks, watermarks
 
 
 def marks(times: list[int], delay: int, before: StreamTime) -> tuple[list[int], StreamTime]:
@@ -24,3 +24,26 @@ def test_longer_delay_reopens_nothing() -> None:
 
 def test_shorter_delay_counts_from_the_first_row_on() -> None:
     assert marks([1], 0, StreamTime(40, 30)) == ([40], StreamTime(40, 40))
+
+
+def joined_marks(
+    times: list[int], sides: list[int], delays: tuple[int, int], before: StreamTime
+) -> tuple[list[int], StreamTime]:
+    found, after = joined_watermarks(np.array(times, np.int64), np.array(sides, np.int64), delays, before)
+    return found.tolist(), after
+
+
+def test_two_streams_go_on_at_the_pace_of_the_slower_one() -> None:
+    found, after = joined_marks([9, 3, 4, 20, 2, 30], [0, 1, 1, 0, 1, 1], (0, 1), StreamTime())
+    assert found == [NO_WATERMARK, 2, 3, 3, 3, 20]
+    assert after == StreamTime(30, 20, (20, 29))
+
+
+def test_a_stream_that_was_not_seen_holds_time_back() -> None:
+    assert joined_marks([9], [1], (0, 0), StreamTime())[1] == StreamTime(9, None, (None, 9))
+
+
+def test_time_of_two_streams_goes_on_from_the_last_commit() -> None:
+    before = StreamTime(9, 5, (9, 5))
+    assert joined_marks([3, 8], [1, 1], (0, 0), before) == ([5, 8], StreamTime(9, 8, (9, 8)))
+    assert joined_marks([3], [1], (100, 100), before) == ([5], StreamTime(9, 5, (9, 5)))

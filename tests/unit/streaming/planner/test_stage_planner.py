@@ -77,6 +77,7 @@ def test_another_group_goes_through_an_internal_topic_in_parts() -> None:
         store=None,
         output_topic="app-out-repartition",
         output_partitions=3,
+        feeds=True,
     )
     assert behind == StagePlan(
         number=1,

@@ -1,0 +1,168 @@
+"""A table: the newest record of each key of a topic."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming.argument_check import check_kind
+from airflow_provider.streaming.column_check import Columns, check_event_time, columns_after, find_column
+from airflow_provider.streaming.event_time import RECORD_TIME, EventTime
+from airflow_provider.streaming.language.join import Join, check_how, check_join_names, joined_columns
+from airflow_provider.streaming.language.sink import Sink
+from airflow_provider.streaming.operations.join_rows import How
+from airflow_provider.streaming.operations.join_tables import TableTableJoin
+from airflow_provider.streaming.schema_check import check_schema
+from airflow_provider.streaming.steps import Step
+
+__all__ = ["Table", "check_table_key", "table"]
+
+_OF_RECORD: Final = EventTime(RECORD_TIME, 0)
+
+
+@dataclass(frozen=True)
+class Table:
+    """The newest record of each key of a topic, or two tables joined; make one with `table`.
+
+    Args:
+        topic: that it reads; for two tables, what they are, in words.
+        schema: of the JSON value, in Spark DDL.
+        key: the column whose text is the records' key.
+        event_time: of its records.
+        origin: the join that it is made by; None for a topic.
+    """
+
+    topic: str
+    _: KW_ONLY
+    schema: str | None = None
+    key: str
+    event_time: EventTime = _OF_RECORD
+    origin: Join | None = None
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """None: a row that a step drops would have to be deleted."""
+        return ()
+
+    @property
+    def columns(self) -> Columns | None:
+        """By name the types of its columns, in order; None where only Spark understands the schema."""
+        return columns_after(self.schema, ()) if self.origin is None else self.origin.columns
+
+    @property
+    def branches(self) -> tuple[Table, ...]:
+        """Itself; a stream may be several."""
+        return (self,)
+
+    def join(
+        self, other: Table, on: str, how: How = "inner", *, name: str | None = None, partitions: int | None = None
+    ) -> Table:
+        """The table of the rows of two tables with the same key.
+
+        Args:
+            other: the right side.
+            on: the key of both.
+            how: ``"inner"`` for keys that are in both, ``"left"`` for those of this table, ``"outer"`` for those of
+                any.
+            name: of the store and of the internal topic; default the sink's topic, or what is made of the rows.
+            partitions: of the internal topic, and so of the state; default as many as this table's topic has.
+
+        Raises:
+            ConfigurationError: the other side is no table, a table has another key, or both have a column of one name.
+        """
+        if not isinstance(other, Table):
+            raise ConfigurationError(
+                f"join() of the table {self.topic!r} got {_text(other)}: a table is joined with a table. Join a stream "
+                "with a table, by the stream's join()."
+            )
+        check_how(how)
+        check_join_names(name, partitions)
+        joined, columns = joined_columns(self, other, on)
+        for side in (self, other):
+            check_table_key(side, on)
+        join = Join(self, other, TableTableJoin(joined=joined, how=how), columns, name=name, partitions=partitions)
+        return Table(join.text, key=on, origin=join)
+
+    def sink(self, topic: str) -> Sink:
+        """Write the rows of two joined tables to a topic: a record for each change, without value for a deletion.
+
+        Args:
+            topic: which has to exist.
+
+        Raises:
+            ConfigurationError: it is no topic's name, or the table is that of a topic already.
+        """
+        if self.origin is None:
+            raise ConfigurationError(
+                f"sink() was called on the table of the topic {self.topic!r}, which would be copied: read that topic, "
+                "or join() the table first."
+            )
+        return Sink(topic, self)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Refuse what a table cannot do, with what to do.
+
+            Raises:
+                ConfigurationError: it is a method of a stream.
+                AttributeError: it is anything else.
+            """
+            if name in ("select", "filter", "with_column", "group_by", "aggregate", "process", "union"):
+                raise ConfigurationError(
+                    f"{name}() was called on a table, which has no steps: name the columns that are wanted in its "
+                    "schema, and compute with them behind join()."
+                )
+            raise AttributeError(name)
+
+
+def table(topic: str, schema: str, key: str, event_time: str | None = None) -> Table:
+    """The table of a topic: the last record of each key is its row, and a record without value deletes it.
+
+    ::
+
+        orders = stream("orders", schema="id STRING, customer STRING, amount DOUBLE")
+        customers = table("customers", schema="customer STRING, country STRING", key="customer")
+        job = StatefulJob("shop", orders.join(customers, on="customer", how="left").sink("enriched-orders"))
+
+    Args:
+        topic: its name; it may be compacted.
+        schema: of the JSON value, in Spark DDL, the key's column among its columns.
+        key: the column whose text is the records' key.
+        event_time: the column with the time from which on a row holds, a TIMESTAMP or a BIGINT in epoch ms; default the
+            record's timestamp, which also counts for a deletion. Of two rows of a key the later one by it stays.
+
+    Raises:
+        ConfigurationError: an argument is no text, the schema has a column twice or a type that Spark does not have,
+            or there is no such column.
+    """
+    for what, given in (("topic", topic), ("schema", schema), ("key", key)):
+        check_kind(f"table() got {what}=", given, str, "one text")
+    check_kind("table() got event_time=", event_time, (str, type(None)), "the name of a column")
+    check_schema(schema, where="table()")
+    columns = columns_after(schema, ())
+    if columns is not None:
+        find_column("table(), as its key,", key, columns)
+        if event_time is not None:
+            check_event_time(columns, event_time, "table(event_time=...)")
+    time = _OF_RECORD if event_time is None else EventTime(event_time, 0)
+    return Table(topic, schema=schema, key=key, event_time=time)
+
+
+def check_table_key(side: Table, on: str) -> None:
+    """Refuse to join a table on another column than its key, under which its rows and deletions come.
+
+    Raises:
+        ConfigurationError: it is another.
+    """
+    if side.key.lower() != on.lower():
+        raise ConfigurationError(
+            f"join() got on={on!r}, and the key of the table {side.topic!r} is {side.key!r}: a table is joined on its "
+            "key. Give the other side's column that name with with_column(), or let the table's producer use that key."
+        )
+
+
+def _text(given: object) -> str:
+    topic = getattr(given, "topic", None)
+    return f"{type(given).__name__.lower()} {topic!r}" if isinstance(topic, str) else repr(given)

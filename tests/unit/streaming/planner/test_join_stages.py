@@ -1,0 +1,238 @@
+"""What becomes of joins and unions: stages, topics, what is checked."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.kafka.names import repartition_topic
+from airflow_provider.streaming import StatefulJob, stream, table
+from airflow_provider.streaming import functions as F
+from airflow_provider.streaming.event_time import EVENT_MS, RECORD_TIME, EventTime
+from airflow_provider.streaming.operations.join_interval import IntervalJoin
+from airflow_provider.streaming.operations.join_rows import LEFT, RIGHT, JoinRows
+from airflow_provider.streaming.operations.join_side import JoinSide
+from airflow_provider.streaming.operations.join_stream_table import StreamTableJoin
+from airflow_provider.streaming.planner.compiled_job import compile_job
+from airflow_provider.streaming.planner.stage_plan import StagePlan
+from airflow_provider.streaming.planner.stage_topics import changelog_of, partitions_read, source_topics
+from airflow_provider.streaming.planner.topic_facts import TopicFacts
+
+ORDERS = stream("orders", schema="id STRING, customer STRING, amount BIGINT")
+CUSTOMERS = table("customers", schema="customer STRING, country STRING", key="customer")
+SHOWN = stream("shown", schema="ad STRING, shown TIMESTAMP", event_time="shown", watermark="1 minute")
+CLICKED = stream("clicked", schema="ad STRING, clicked BIGINT", event_time="clicked", watermark="2 minutes")
+
+
+def facts_of(stages: tuple[StagePlan, ...], partitions: int = 2) -> TopicFacts:
+    return TopicFacts(
+        partitions=partitions_read(stages, dict.fromkeys(source_topics(stages), partitions)),
+        delete_retention_ms={changelog_of("app", stage): 1 for stage in stages},
+    )
+
+
+def test_both_sides_write_into_the_topic_that_the_join_reads() -> None:
+    orders, customers, joined = StatefulJob("app", ORDERS.join(CUSTOMERS, on="customer").sink("out")).stages
+
+    assert orders == StagePlan(
+        number=0,
+        name="out-left",
+        source_topic="orders",
+        schema=ORDERS.schema,
+        key="customer",
+        trust_partitioning=True,
+        operation=JoinSide(side=LEFT, on="customer", others=("id", "amount")),
+        event_time=EventTime(RECORD_TIME, 0),
+        store=None,
+        output_topic="app-out-repartition",
+        feeds=True,
+        null_keys="drop",
+    )
+    assert customers.operation == JoinSide(side=RIGHT, on="customer", others=("country",), table=True)
+    assert (customers.output_topic, customers.table, customers.null_keys) == ("app-out-repartition", True, "refuse")
+    assert (joined.source_topic, joined.internal, joined.store) == ("app-out-repartition", True, "out")
+    assert isinstance(joined.operation, StreamTableJoin)
+    assert (joined.output_topic, joined.feeds, joined.event_time) == ("out", False, None)
+
+
+def test_two_streams_bring_their_times_with_them() -> None:
+    job = StatefulJob("app", SHOWN.join(CLICKED, on="ad", how="left", within="1 hour", partitions=7).sink("out"))
+    shown, clicked, joined = job.stages
+
+    assert (shown.event_time, clicked.event_time) == (SHOWN.event_time, CLICKED.event_time)
+    assert (shown.null_keys, clicked.null_keys) == ("keep", "drop")
+    assert isinstance(joined.operation, IntervalJoin)
+    assert joined.operation.delays_ms == (60_000, 120_000)
+    assert joined.event_time == EventTime(EVENT_MS, 120_000)
+    assert joined.windowed
+    assert {topic.name: topic.partitions for topic in job.description().topics}["app-out-repartition"] == 7
+
+
+def test_steps_behind_a_join_have_a_stage_of_their_own() -> None:
+    enriched = ORDERS.join(CUSTOMERS, on="customer").filter("amount > 0", name="free")
+    stages = StatefulJob("app", enriched.group_by("country").aggregate(F.count().alias("n")).sink("out")).stages
+
+    assert [stage.name for stage in stages] == [
+        "out-join-left",
+        "out-join-right",
+        "out-join",
+        "out-repartition",
+        "out",
+    ]
+    # The join's records have the customer as their key, and are grouped by the country.
+    assert [stage.keyed for stage in stages] == [False, False, True, False, True]
+    between = repartition_topic("app", "out-joined")
+    assert (stages[2].output_topic, stages[2].feeds) == (between, True)
+    assert (stages[3].source_topic, stages[3].internal, stages[3].output_topic) == (
+        between,
+        True,
+        "app-out-repartition",
+    )
+
+
+def test_join_that_is_grouped_by_its_key_needs_no_further_topic() -> None:
+    joined = ORDERS.join(CUSTOMERS, on="customer")
+    stages = StatefulJob("app", joined.group_by("customer").aggregate(F.count().alias("n")).sink("out")).stages
+    assert [(stage.name, stage.keyed) for stage in stages[2:]] == [("out-join", True), ("out", True)]
+
+    left = ORDERS.join(CUSTOMERS, on="customer", how="left").group_by("customer").aggregate(F.count().alias("n"))
+    assert [stage.keyed for stage in StatefulJob("app", left.sink("out")).stages[2:]] == [True, False, True]
+
+
+def test_name_of_a_join_is_that_of_its_store() -> None:
+    stages = StatefulJob("app", ORDERS.join(CUSTOMERS, on="customer", name="enriched").sink("_out")).stages
+
+    assert [stage.name for stage in stages] == ["enriched-left", "enriched-right", "enriched"]
+    assert stages[2].store == "enriched"
+    assert pickle.loads(pickle.dumps(stages)) == stages
+
+
+def test_streams_that_are_united_write_into_one_topic() -> None:
+    web = stream("web", schema="amount BIGINT, customer STRING, id STRING").filter("amount > 0", name="free")
+    counts = ORDERS.union(web).with_column("big", "amount > 9").group_by("big").aggregate(F.count().alias("n"))
+    stages = StatefulJob("app", counts.sink("out"), ORDERS.union(web).sink("rows", key="id")).stages
+
+    assert [(stage.name, stage.source_topic, stage.output_topic, len(stage.steps)) for stage in stages] == [
+        ("out-repartition", "orders", "app-out-repartition", 1),
+        ("out-repartition-2", "web", "app-out-repartition", 2),
+        ("out", "app-out-repartition", "out", 0),
+        ("rows", "orders", "rows", 0),
+        ("rows-2", "web", "rows", 1),
+    ]
+
+
+def test_topic_of_both_sides_has_as_many_partitions_as_the_left_ones() -> None:
+    stages = StatefulJob("app", ORDERS.join(CUSTOMERS, on="customer").sink("out")).stages
+
+    assert partitions_read(stages, {"orders": 3, "customers": 5})["app-out-repartition"] == 3
+    description = StatefulJob("app", ORDERS.join(CUSTOMERS, on="customer").sink("out")).description()
+    found = description.with_partitions({"orders": 3, "customers": 5})
+    assert {topic.name: topic.partitions for topic in found.topics}["app-out-repartition"] == 3
+
+
+def test_join_is_signed_once_both_sides_are_known() -> None:
+    stages = StatefulJob("app", ORDERS.join(CUSTOMERS, on="customer").sink("out")).stages
+    job = compile_job(StatefulJob("app", ORDERS.join(CUSTOMERS, on="customer").sink("out")), facts_of(stages))
+    joined = job.stage(2)
+
+    assert all(stage.signed for stage in job.stages)
+    assert joined.source.decoded_by_worker
+    assert joined.spec.input.decoder == JoinRows()
+    signature = joined.spec.store.signature
+    assert signature is not None
+    assert (signature.operation, signature.key_type) == ("join", "string")
+    assert signature.columns == {"customer": "string", "country": "string"}
+
+
+def test_what_follows_a_join_has_its_types() -> None:
+    enriched = ORDERS.join(CUSTOMERS, on="customer")
+    user = StatefulJob("app", enriched.group_by("country").aggregate(F.sum("amount").alias("spent")).sink("out"))
+    job = compile_job(user, facts_of(user.stages))
+
+    assert all(stage.signed for stage in job.stages)
+    (kept,) = job.stage(4).spec.store.signature.aggregates  # type: ignore[union-attr]
+    assert kept.type == "bigint"
+
+
+def test_keys_of_two_types_are_refused_also_where_only_spark_knows_them() -> None:
+    other = stream("other", schema="ad BIGINT, at BIGINT", event_time="at", watermark="0 seconds")
+    with pytest.raises(ConfigurationError, match="'ad' of type STRING of 'shown' with one of type an integer"):
+        SHOWN.join(other, on="ad", within="1 second")
+
+
+ANY_ORDERS: Any = ORDERS
+ANY_CUSTOMERS: Any = CUSTOMERS
+
+REFUSED = {
+    "no column": (lambda: ORDERS.join(CUSTOMERS, on="customers"), "did you mean 'customer'"),
+    "several columns": (lambda: ANY_ORDERS.join(CUSTOMERS, on=["customer"]), "give the name of one column"),
+    "in both": (
+        lambda: ORDERS.join(table("t", schema="customer STRING, amount INT", key="customer"), on="customer"),
+        'the name \'amount\'.*select."customer", "amount AS other_amount"',
+    ),
+    "not the key": (
+        lambda: ORDERS.join(table("t", schema="customer STRING, x INT", key="x"), on="customer"),
+        "the key of the table 't' is 'x'",
+    ),
+    "outer with a table": (lambda: ORDERS.join(CUSTOMERS, on="customer", how="outer"), "'inner', 'left': a table's"),
+    "within a table": (lambda: ORDERS.join(CUSTOMERS, on="customer", within="1 day"), "intervals are for two streams"),
+    "history of a stream": (lambda: SHOWN.join(CLICKED, on="ad", history="1 day"), "that is for tables"),
+    "no interval": (lambda: SHOWN.join(CLICKED, on="ad"), "got no interval"),
+    "two intervals": (
+        lambda: SHOWN.join(CLICKED, on="ad", within="1 day", after="1 day"),
+        "got within='1 day', before",
+    ),
+    "no event time": (lambda: ORDERS.join(CLICKED, on="customer", within="1 day"), "that of 'orders' has none"),
+    "idle time": (
+        lambda: SHOWN.join(
+            stream("b", schema="ad STRING, at BIGINT", event_time="at", watermark="0 seconds", idle_timeout="1 minute"),
+            on="ad",
+            within="1 day",
+        ),
+        "'b' with an idle_timeout",
+    ),
+    "lost event time": (
+        lambda: SHOWN.select("ad").join(CLICKED, on="ad", within="1 day"),
+        "names the column 'shown', which does not exist",
+    ),
+    "a result": (lambda: ANY_ORDERS.join(ORDERS.group_by("id").aggregate(F.count().alias("n")), on="id"), "with sink"),
+    "a table first": (lambda: ANY_CUSTOMERS.join(ORDERS, on="customer"), "Join a stream with a table, by the stream's"),
+    "steps of a table": (lambda: ANY_CUSTOMERS.filter("true", name="x"), "a table, which has no steps"),
+    "copy of a table": (lambda: CUSTOMERS.sink("copy"), "would be copied"),
+    "other times": (
+        lambda: SHOWN.union(stream("b", schema="ad STRING, shown TIMESTAMP")),
+        "event times or watermarks differ",
+    ),
+    "trust of a union": (
+        lambda: ORDERS.union(ORDERS).group_by("id", trust_partitioning=True),
+        "partitions of several topics",
+    ),
+    "a name": (lambda: ORDERS.join(CUSTOMERS, on="customer", name="a b"), "cannot name a topic"),
+    "partitions": (lambda: ORDERS.join(CUSTOMERS, on="customer", partitions=0), "a whole number above 0"),
+}
+
+
+@pytest.mark.parametrize(("write", "why"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_joined_is_refused_where_it_is_written(write: object, why: str) -> None:
+    with pytest.raises(ConfigurationError, match=why):
+        write()  # type: ignore[operator]
+
+
+def test_types_that_differ_between_united_streams_are_refused() -> None:
+    web = stream("web", schema="id STRING, customer STRING, amount DOUBLE")
+    user = StatefulJob("app", ORDERS.union(web).group_by("customer").aggregate(F.sum("amount").alias("n")).sink("out"))
+
+    with pytest.raises(ConfigurationError, match="the column 'amount' is bigint in the first stream, and double in"):
+        compile_job(user, facts_of(user.stages))
+    side = StatefulJob("app", ORDERS.union(web).join(CUSTOMERS, on="customer").sink("out"))
+    with pytest.raises(ConfigurationError, match="the column 'amount' is bigint in the first stream, and double in"):
+        compile_job(side, facts_of(side.stages))
+
+
+def test_schema_of_joined_rows_is_that_of_both_sides() -> None:
+    columns = ORDERS.join(CUSTOMERS, on="customer").columns
+    assert columns is not None
+    assert list(columns) == ["customer", "id", "amount", "country", "_source"]

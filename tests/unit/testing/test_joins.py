@@ -1,0 +1,272 @@
+"""Joins through the tester: from the language to what is kept and written."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from airflow_provider.errors import ConfigurationError, RecordError
+from airflow_provider.streaming import StatefulJob, stream, table
+from airflow_provider.streaming import functions as F
+from airflow_provider.streaming.operations.join_rows import How
+from airflow_provider.testing import InputRecord, JobTester, OutputRecord, check_batching
+
+ORDERS = stream("orders", schema="id STRING, customer STRING, amount BIGINT")
+CUSTOMERS = table("customers", schema="customer STRING, country STRING", key="customer")
+SHOWN = stream("impressions", schema="ad STRING, shown BIGINT", event_time="shown", watermark="0 seconds")
+CLICKED = stream("clicks", schema="ad STRING, clicked BIGINT", event_time="clicked", watermark="0 seconds")
+LIMITS = table("limits", schema="customer STRING, credit BIGINT", key="customer")
+
+
+def order(number: int, customer: str | None, amount: int = 1, at: int | None = None) -> InputRecord:
+    value = {"id": f"o{number}", "customer": customer, "amount": amount}
+    return InputRecord(value, topic="orders", timestamp_ms=at)
+
+
+def customer(name: str, country: str | None, at: int | None = None) -> InputRecord:
+    value = None if country is None else {"customer": name, "country": country}
+    return InputRecord(value, topic="customers", key=name, timestamp_ms=at)
+
+
+def limit(name: str, credit: int | None) -> InputRecord:
+    return InputRecord(None if credit is None else {"customer": name, "credit": credit}, topic="limits", key=name)
+
+
+def shown(ad: str | None, at: int) -> InputRecord:
+    return InputRecord({"ad": ad, "shown": at}, topic="impressions")
+
+
+def clicked(ad: str | None, at: int) -> InputRecord:
+    return InputRecord({"ad": ad, "clicked": at}, topic="clicks")
+
+
+def values(tester: JobTester, topic: str | None = None) -> list[Any]:
+    return [record.value for record in tester.read_output(topic)]
+
+
+# -- a stream and a table ------------------------------------------------------------------------------------------
+
+
+def enriched(how: How = "inner", **given: Any) -> StatefulJob:
+    return StatefulJob("shop", ORDERS.join(CUSTOMERS, on="customer", how=how, **given).sink("enriched"))
+
+
+def test_order_gets_its_customers_country() -> None:
+    with JobTester(enriched()) as tester:
+        tester.pipe_inputs([customer("ann", "AT"), order(1, "ann", 5), order(2, "bob"), customer("ann", "DE")])
+        tester.pipe_inputs([order(3, "ann"), customer("ann", None), order(4, "ann")])
+
+        assert tester.read_output() == [
+            OutputRecord("ann", {"customer": "ann", "id": "o1", "amount": 5, "country": "AT"}),
+            OutputRecord("ann", {"customer": "ann", "id": "o3", "amount": 1, "country": "DE"}),
+        ]
+        assert tester.states() == {}
+        assert tester.counts.processed == 7
+
+
+def test_left_join_keeps_orders_without_a_customer() -> None:
+    with JobTester(enriched("left")) as tester:
+        tester.pipe_inputs([order(1, "bob"), order(2, None)])
+
+        assert values(tester) == [
+            {"customer": "bob", "id": "o1", "amount": 1, "country": None},
+            {"customer": None, "id": "o2", "amount": 1, "country": None},
+        ]
+
+
+def test_inner_join_counts_orders_with_a_null_key() -> None:
+    with JobTester(enriched()) as tester:
+        tester.pipe_inputs([customer("ann", "AT"), order(1, None), order(2, "ann")])
+
+        assert [value["id"] for value in values(tester)] == ["o2"]
+        assert tester.counts.filtered == {"no_customer": 1}
+        assert tester.counts.failed == 0
+
+
+def test_with_a_history_an_order_meets_the_country_of_its_time() -> None:
+    with JobTester(enriched("left", history="1 hour")) as tester:
+        tester.pipe_inputs([customer("ann", "AT", 1_000), customer("ann", "DE", 2_000)])
+        tester.pipe_inputs([order(1, "ann", at=1_500), order(2, "ann", at=2_500), order(3, "ann", at=500)])
+
+        assert [value["country"] for value in values(tester)] == ["AT", "DE", None]
+
+
+def test_record_of_a_table_under_another_key_is_an_error() -> None:
+    with (
+        JobTester(enriched()) as tester,
+        pytest.raises(RecordError, match="has the key 'bob', not that of its row, 'ann'"),
+    ):
+        tester.pipe_input(InputRecord({"customer": "ann", "country": "AT"}, topic="customers", key="bob"))
+
+
+def test_join_may_be_grouped_by_a_column_of_the_table() -> None:
+    joined = ORDERS.join(CUSTOMERS, on="customer")
+    job = StatefulJob("shop", joined.group_by("country").aggregate(F.sum("amount").alias("spent")).sink("spent"))
+    with JobTester(job) as tester:
+        tester.pipe_inputs([customer("ann", "AT"), customer("bob", "AT"), order(1, "ann", 5), order(2, "bob", 3)])
+        tester.pipe_inputs([customer("bob", "DE"), order(3, "bob", 2)])
+
+        assert tester.states("spent") == {"AT": {"spent": 8}, "DE": {"spent": 2}}
+
+
+def test_join_may_be_grouped_by_its_own_key() -> None:
+    joined = ORDERS.join(CUSTOMERS, on="customer")
+    job = StatefulJob("shop", joined.group_by("customer").aggregate(F.count().alias("n")).sink("n"))
+    with JobTester(job) as tester:
+        tester.pipe_inputs([customer("ann", "AT"), order(1, "ann"), order(2, "ann")])
+
+        assert tester.states("n") == {"ann": {"n": 2}}
+        assert len(job.stages) == 4
+
+
+def test_result_of_a_join_is_joined_again() -> None:
+    joined = ORDERS.join(CUSTOMERS, on="customer").join(LIMITS, on="customer")
+    with JobTester(StatefulJob("shop", joined.sink("out"))) as tester:
+        tester.pipe_inputs([customer("ann", "AT"), limit("ann", 100), order(1, "ann")])
+
+        assert values(tester) == [{"customer": "ann", "id": "o1", "amount": 1, "country": "AT", "credit": 100}]
+
+
+# -- two tables ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "outer"])
+def test_two_tables_are_one(how: How) -> None:
+    job = StatefulJob("shop", CUSTOMERS.join(LIMITS, on="customer", how=how).sink("both"))
+    with JobTester(job) as tester:
+        tester.pipe_inputs([customer("ann", "AT"), customer("bob", "DE"), limit("ann", 1), limit("eve", 2)])
+        tester.pipe_inputs([limit("ann", None), limit("ann", 3), customer("bob", None)])
+
+        table_ = dict[str, Any]()
+        for record in tester.read_output():
+            table_[record.key] = record.value
+        rows = {key: (row["country"], row["credit"]) for key, row in table_.items() if row is not None}
+        eve = {"eve": (None, 2)} if how == "outer" else {}
+        assert rows == {"ann": ("AT", 3), **eve}
+
+
+def test_table_of_two_tables_enriches_a_stream() -> None:
+    both = CUSTOMERS.join(LIMITS, on="customer")
+    with JobTester(StatefulJob("shop", ORDERS.join(both, on="customer", how="left").sink("out"))) as tester:
+        tester.pipe_inputs([customer("ann", "AT"), limit("ann", 7), order(1, "ann"), limit("ann", None)])
+        tester.pipe_inputs([order(2, "ann")])
+
+        assert [(value["id"], value["country"], value["credit"]) for value in values(tester)] == [
+            ("o1", "AT", 7),
+            ("o2", None, None),
+        ]
+
+
+# -- two streams ---------------------------------------------------------------------------------------------------
+
+
+def attributed(how: How = "inner", **interval: Any) -> StatefulJob:
+    joined = SHOWN.join(CLICKED, on="ad", how=how, **(interval or {"before": "0 seconds", "after": "10 seconds"}))
+    return StatefulJob("ads", joined.sink("attributed"))
+
+
+def test_click_meets_its_impression() -> None:
+    with JobTester(attributed()) as tester:
+        tester.pipe_inputs([shown("a", 0), clicked("a", 10_000), clicked("a", 10_001), clicked("b", 5), shown("b", 6)])
+
+        assert values(tester) == [{"ad": "a", "shown": 0, "clicked": 10_000}]
+
+
+def test_impression_without_a_click_comes_out_once_when_it_is_over() -> None:
+    with JobTester(attributed("left")) as tester:
+        tester.pipe_inputs([shown("a", 0), shown("b", 1_000), clicked("b", 2_000)])
+        tester.pipe_inputs([shown("c", 60_000)])
+        assert values(tester) == [{"ad": "b", "shown": 1_000, "clicked": 2_000}]
+        tester.restart()
+        tester.pipe_inputs([clicked("x", 60_000), clicked("x", 70_000), shown("c", 70_000)])
+
+        assert values(tester) == [{"ad": "a", "shown": 0, "clicked": None}]
+        assert list(tester.states()) == ["c@left@60000", "c@left@70000", "x@right@70000"]
+
+
+def test_late_rows_are_counted() -> None:
+    with JobTester(attributed(within="1 second")) as tester:
+        tester.pipe_inputs([shown("a", 10_000), clicked("a", 10_000), shown("a", 8_999), clicked("a", 9_000)])
+
+        assert tester.counts.late == 1
+        assert len(values(tester)) == 2
+
+
+def test_outer_join_has_the_rows_of_both() -> None:
+    with JobTester(attributed("outer")) as tester:
+        tester.pipe_inputs([shown("a", 0), clicked("b", 0), clicked(None, 1), shown("x", 90_000), clicked("x", 90_000)])
+
+        found = sorted(values(tester), key=str)
+        assert found == sorted(
+            [
+                {"ad": "a", "shown": 0, "clicked": None},
+                {"ad": "b", "shown": None, "clicked": 0},
+                {"ad": None, "shown": None, "clicked": 1},
+                {"ad": "x", "shown": 90_000, "clicked": 90_000},
+            ],
+            key=str,
+        )
+
+
+# -- several streams as one ----------------------------------------------------------------------------------------
+
+
+def test_united_streams_are_counted_together() -> None:
+    shop = stream("shop", schema="amount BIGINT, customer STRING, id STRING")
+    both = ORDERS.union(shop)
+    counts = both.group_by("customer").aggregate(F.count().alias("n"), F.sum("amount").alias("spent"))
+    with JobTester(StatefulJob("all", counts.sink("out"), both.sink("rows", key="id"))) as tester:
+        tester.pipe_input(order(1, "ann", 5))
+        tester.pipe_input({"amount": 7, "customer": "ann", "id": "s1"}, topic="shop")
+
+        assert tester.states() == {"ann": {"n": 2, "spent": 12}}
+        assert sorted(record.key for record in tester.read_output("rows")) == ["o1", "s1"]
+
+
+def test_united_streams_are_joined() -> None:
+    shop = stream("shop", schema="amount BIGINT, customer STRING, id STRING")
+    with JobTester(StatefulJob("all", ORDERS.union(shop).join(CUSTOMERS, on="customer").sink("out"))) as tester:
+        tester.pipe_inputs([customer("ann", "AT"), order(1, "ann", 5)])
+        tester.pipe_input({"amount": 7, "customer": "ann", "id": "s1"}, topic="shop")
+
+        assert [value["id"] for value in values(tester)] == ["o1", "s1"]
+
+
+# -- what may not depend on micro-batches --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("history", [None, "5 seconds"])
+def test_enrichment_is_the_same_wherever_batches_end(how: How, history: str | None) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    randomness = random.Random(seed)
+    records, now = list[InputRecord](), 1_700_000_000_000
+    for number in range(25):
+        now += randomness.choice([0, 1_000])
+        at, name = now - randomness.choice([0, 0, 4_000, 9_000]), randomness.choice(["ann", "bob"])
+        if randomness.random() < 0.4:
+            records.append(customer(name, randomness.choice(["AT", "DE", None]), at))
+        else:
+            records.append(order(number, randomness.choice([name, name, None]), number, at))
+    check_batching(enriched(how, history=history), records, seed=seed, cuts=3)
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "outer"])
+def test_interval_join_is_the_same_wherever_batches_end(how: How) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    randomness = random.Random(seed)
+    records, now = list[InputRecord](), 1_700_000_000_000
+    for _ in range(40):
+        now += randomness.choice([0, 500, 3_000, 20_000])
+        make = randomness.choice([shown, clicked])
+        records.append(make(randomness.choice(["a", "b", None]), now - randomness.choice([0, 0, 2_000, 30_000])))
+    check_batching(attributed(how), records, seed=seed, cuts=3)
+
+
+def test_kind_of_a_join_cannot_change_where_its_state_depends_on_it() -> None:
+    with JobTester(attributed("inner")) as tester:
+        tester.pipe_inputs([shown("a", 0)])
+        with pytest.raises(ConfigurationError, match=r"inner join of two streams.*became left join of two streams"):
+            tester.restart(job=attributed("left"))
