@@ -17,7 +17,7 @@ from airflow_provider.state.digest import DIGEST_MASK, digest_of
 from airflow_provider.state.position import ChangelogPosition, Position
 from airflow_provider.state.store import Store
 
-__all__ = ["Copy", "Found", "look", "measure", "rebuild"]
+__all__ = ["Copy", "last_commit", "look", "measure", "rebuild"]
 
 _READ: Final = 50_000
 _SILENCE_S: Final = 30.0
@@ -38,48 +38,37 @@ class Copy:
     digest: int
 
 
-@dataclass(frozen=True)
-class Found:
-    """What a store holds, and what its last commit says that it should.
-
-    Args:
-        copy: what it holds, with that commit.
-        committed: the digest in the commit; None where it has none.
-    """
-
-    copy: Copy
-    committed: int | None
-
-
-def measure(store: Store, name: str, application_id: str, task: TaskId, changelog: str) -> Found | None:
-    """Take the digest of a store, to be compared with that in its last commit.
+def last_commit(store: Store, application_id: str, task: TaskId, changelog: str) -> CommitRecord | None:
+    """The commit that a store says that it stands for; None where it holds none.
 
     Args:
         store: that no process has open.
-        name: of the one that is measured.
         application_id: the application.
         task: the task.
         changelog: its topic.
 
-    Returns:
-        None where it holds no commit.
-
     Raises:
-        TopicMismatchError: its commit is another application's or task's.
-        StoreCorruptedError: it cannot be read.
+        TopicMismatchError: it is another application's or task's.
     """
     raw = None if store.position is None else store.position.commit
-    if raw is None:
-        return None
-    commit = CommitRecord.from_bytes(raw, application_id, task, changelog)
-    known = commit.digests.get(name)
-    if known is None:
-        return Found(Copy(commit, 0, 0), None)
+    return None if raw is None else CommitRecord.from_bytes(raw, application_id, task, changelog)
+
+
+def measure(store: Store, name: str) -> tuple[int, int]:
+    """How many keys a store holds, and the digest of all of them.
+
+    Args:
+        store: that no process has open.
+        name: of the one that is measured.
+
+    Raises:
+        StoreCorruptedError: it cannot be read.
+    """
     digest = keys = 0
     for key, value in store.items(name):
         digest = (digest + digest_of((key,), (value,))) & DIGEST_MASK
         keys += 1
-    return Found(Copy(commit, keys, digest), int(known, 16))
+    return keys, digest
 
 
 def look(store: Store, name: str, application_id: str, task: TaskId, changelog: str) -> Copy:
@@ -101,20 +90,22 @@ def look(store: Store, name: str, application_id: str, task: TaskId, changelog: 
         TopicMismatchError: its commit is another application's or task's.
         StoreCorruptedError: it cannot be read.
     """
-    found = measure(store, name, application_id, task, changelog)
-    if found is None:
+    commit = last_commit(store, application_id, task, changelog)
+    if commit is None:
         raise StateError(f"The store at {store.path} holds no commit: there is nothing to rebuild {changelog} from.")
-    if found.committed is None:
+    committed = commit.digests.get(name)
+    if committed is None:
         raise StateError(
             f"The last commit of the store at {store.path} has no digest of {name!r}: whether the store holds what "
             "was committed cannot be known. Take another copy of the task."
         )
-    if found.copy.digest != found.committed:
+    keys, digest = measure(store, name)
+    if digest != int(committed, 16):
         raise StoreDivergedError(
-            f"The store at {store.path} has the digest {found.copy.digest:016x}, its last commit had "
-            f"{found.committed:016x}: it stands between two commits, or is damaged. Take another copy of the task."
+            f"The store at {store.path} has the digest {digest:016x}, its last commit had {committed}: it stands "
+            "between two commits, or is damaged. Take another copy of the task."
         )
-    return found.copy
+    return Copy(commit, keys, digest)
 
 
 def rebuild(

@@ -23,11 +23,11 @@ def check_protocol(url: str) -> None:
     Raises:
         ConfigurationError: fsspec does not know a protocol of it, or what that needs is not installed.
     """
-    shown = without_login(url)
+    shown, hidden = without_login(url), has_login(url)
     for part in url.split("::"):
         protocol = part.partition("://")[0]
         # Of a password with a "::" in it, a part would look like a protocol.
-        named = "…" if has_login(url) else without_login(protocol)
+        named = "…" if hidden else without_login(protocol)
         try:
             fsspec.get_filesystem_class(protocol)
         except ValueError:

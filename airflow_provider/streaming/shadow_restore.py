@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from airflow_provider.changelog.reader import ChangelogReader
-from airflow_provider.changelog.rebuild import measure
+from airflow_provider.changelog.rebuild import last_commit, measure
 from airflow_provider.changelog.replica import Replica
 from airflow_provider.changelog.restore_settings import RestoreSettings
 from airflow_provider.changelog.throttle import Throttle
@@ -168,19 +168,21 @@ def _replay(asked: ShadowRestore, reader: RestoreConsumer, store: Store) -> Task
 def _compared(asked: ShadowRestore, store: Store, restored: TaskRestore) -> ShadowResult:
     changelog = asked.changelog
     partition = f"{changelog}[{asked.task.partition}]"
-    found = measure(store, asked.store, asked.application_id, asked.task, changelog)
-    if found is None:
+    commit = last_commit(store, asked.application_id, asked.task, changelog)
+    if commit is None:
         return ShadowResult(restores=(restored,), unmeasured=f"{partition} holds no commit")
-    if found.committed is None:
+    committed = commit.digests.get(asked.store)
+    if committed is None:
         return ShadowResult(
             restores=(restored,), unmeasured=f"the last commit in {partition} has no digest of {asked.store!r}"
         )
-    if found.copy.digest == found.committed:
+    _, digest = measure(store, asked.store)
+    if digest == int(committed, 16):
         return ShadowResult(restores=(restored,))
     # The folder is scratch, and gone when a person reads this: what is wrong is the changelog.
     wrong = StoreDivergedError(
-        f"{partition} does not restore to what was committed: its replay has the digest {found.copy.digest:016x}, its "
-        f"last commit had {found.committed:016x}. A part of the changelog was lost, or another program writes into it. "
+        f"{partition} does not restore to what was committed: its replay has the digest {digest:016x}, its "
+        f"last commit had {committed}. A part of the changelog was lost, or another program writes into it. "
         "The stores of the instances are not made of this replay: leave them as they are, and follow 'Changelog "
         "missing or mismatched' in the runbook."
     )

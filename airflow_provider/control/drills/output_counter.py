@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from airflow_provider.common.clock import now_ms
@@ -13,7 +12,7 @@ from airflow_provider.control.commit_topics import CommitTopics
 from airflow_provider.control.drills.commit_chain import Commit
 from airflow_provider.control.drills.commit_reader import last_commits
 from airflow_provider.control.drills.output_cut import NotCountedError, OutputCut, compare, spans, written_by
-from airflow_provider.control.drills.retention import explains, settings_text
+from airflow_provider.control.drills.retention import compacts, explains, settings_text
 from airflow_provider.control.history.output_check import OutputCheck
 from airflow_provider.control.span_reader import SpanReader
 from airflow_provider.errors import StatefulStreamsError
@@ -84,20 +83,14 @@ def count_outputs(
     if after.unmeasured is not None:
         return OutputCheck(unmeasured=after.unmeasured)
     try:
-        found, lost = {}, {}
+        admin, found, lost = TopicAdmin(connection), {}, {}
         for topic in before.written:
-            found[topic] = _count(connection, application_id, topic, before, after, timeout_s)
-            lost[topic] = _lost(connection, topic, before, after)
-        checked = compare(before, after, found, commits)
-        checked = dataclasses.replace(
-            checked,
-            counts=tuple(
-                dataclasses.replace(count, lost=lost[count.topic][0], settings=lost[count.topic][1])
-                for count in checked.counts
-            ),
-        )
+            between = spans(topic, before, after)
+            found[topic] = _count(connection, application_id, topic, between, timeout_s)
+            lost[topic] = _lost(admin, topic, between, before.taken_at_ms)
+        checked = compare(before, after, found, commits, lost)
         for count in checked.counts:
-            if count.missing and _is_compacted(connection, count.topic):
+            if count.missing and compacts(_config(admin, count.topic)):
                 raise NotCountedError(f"{count.topic} is compacted, and does not keep every record")
     except (NotCountedError, StatefulStreamsError) as why:
         return OutputCheck(unmeasured=str(why))
@@ -142,35 +135,34 @@ def _count(
     connection: KafkaConnection,
     application_id: str,
     topic: str,
-    before: OutputCut,
-    after: OutputCut,
+    between: Mapping[int, tuple[int, int]],
     timeout_s: float,
 ) -> int:
-    wanted = spans(topic, before, after)
-    if not wanted:
+    if not between:
         return 0
     with SpanReader(connection, application_id, topic, timeout_s=timeout_s) as reader:
-        return sum(1 for _ in reader.read(wanted))
+        return sum(1 for _ in reader.read(between))
 
 
-def _lost(connection: KafkaConnection, topic: str, before: OutputCut, after: OutputCut) -> tuple[int, str]:
+def _lost(
+    admin: TopicAdmin, topic: str, between: Mapping[int, tuple[int, int]], since_ms: int | None
+) -> tuple[int, str]:
     """How many offsets between two cuts are gone although the topic keeps them, and what it says that it keeps.
 
     Asked for after the topic was read: what goes before is not found either way.
     """
-    wanted, admin = spans(topic, before, after), TopicAdmin(connection)
-    firsts = admin.earliest_offsets(topic, wanted) if wanted else {}
-    gone = sum(max(0, min(firsts[number], end) - begin) for number, (begin, end) in wanted.items())
+    firsts = admin.earliest_offsets(topic, between) if between else {}
+    gone = sum(max(0, min(firsts[number], end) - begin) for number, (begin, end) in between.items())
     if not gone:
         return 0, ""
-    found = admin.describe(topic)
-    config = {} if found is None else found.config
-    age_ms = None if before.taken_at_ms is None or found is None else now_ms() - before.taken_at_ms
+    config = _config(admin, topic)
+    age_ms = None if since_ms is None or not config else now_ms() - since_ms
     if explains(config, age_ms):
         raise NotCountedError(f"{topic} has deleted records that are younger than the fault ({settings_text(config)})")
     return gone, settings_text(config)
 
 
-def _is_compacted(connection: KafkaConnection, topic: str) -> bool:
-    found = TopicAdmin(connection).describe(topic)
-    return found is not None and "compact" in found.config.get("cleanup.policy", "")
+def _config(admin: TopicAdmin, topic: str) -> Mapping[str, str]:
+    """The topic's settings; none where it is gone."""
+    found = admin.describe(topic)
+    return {} if found is None else found.config

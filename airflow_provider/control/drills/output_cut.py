@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 from airflow_provider.common.task_id import TaskId
@@ -88,7 +89,11 @@ def spans(topic: str, before: OutputCut, after: OutputCut) -> dict[int, tuple[in
 
 
 def compare(
-    before: OutputCut, after: OutputCut, found: Mapping[str, int], commits: Iterable[Commit] = ()
+    before: OutputCut,
+    after: OutputCut,
+    found: Mapping[str, int],
+    commits: Iterable[Commit] = (),
+    lost: Mapping[str, tuple[int, str]] = MappingProxyType({}),
 ) -> OutputCheck:
     """What lies in the topics between two cuts, and what the commits between them stand for.
 
@@ -97,16 +102,22 @@ def compare(
         after: the later.
         found: by topic of the earlier cut, the committed records between them.
         commits: those that are known to lie between them, of any task.
+        lost: by topic, how many offsets between them are gone although the topic keeps them, and its settings, which
+            do not explain it; a topic that lost none may be missing.
     """
     short = [topic for topic, number in before.written.items() if after.written.get(topic, 0) < number]
     if short or any(commit.outputs is None for commit in commits):
         return OutputCheck(unmeasured="commits were made by versions of this package of which one counts no outputs")
     return OutputCheck(
         counts=tuple(
-            OutputCount(topic=topic, committed=after.written.get(topic, 0) - number, found=found[topic])
+            _counted(topic, after.written.get(topic, 0) - number, found[topic], *lost.get(topic, (0, "")))
             for topic, number in sorted(before.written.items())
         )
     )
+
+
+def _counted(topic: str, committed: int, found: int, lost: int, settings: str) -> OutputCount:
+    return OutputCount(topic=topic, committed=committed, found=found, lost=lost, settings=settings)
 
 
 def check_outputs(outputs: OutputCheck) -> None:

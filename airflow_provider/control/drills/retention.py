@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["explains", "settings_text"]
+__all__ = ["compacts", "explains", "settings_text"]
 
 _CLOCKS_MS: Final = 3_600_000
 """By how much the clock that timed a record may be behind."""
 _NAMES: Final = ("cleanup.policy", "retention.ms", "retention.bytes")
+
+
+def compacts(config: Mapping[str, str]) -> bool:
+    """Whether the topic does not keep every record.
+
+    Args:
+        config: the topic's, as `TopicAdmin.describe` gives it.
+    """
+    return "compact" in config.get("cleanup.policy", "")
 
 
 def explains(config: Mapping[str, str], age_ms: int | None) -> bool:
@@ -19,10 +28,9 @@ def explains(config: Mapping[str, str], age_ms: int | None) -> bool:
         config: the topic's, as `TopicAdmin.describe` gives it.
         age_ms: of the oldest that are gone, at the most; None where it is not known.
     """
-    policy = config.get("cleanup.policy", "")
-    if age_ms is None or "compact" in policy:
+    if age_ms is None or compacts(config):
         return True
-    if "delete" not in policy:
+    if "delete" not in config.get("cleanup.policy", ""):
         return False
     # How large a partition was before, nobody says.
     by_size = int(config.get("retention.bytes", "-1")) >= 0
