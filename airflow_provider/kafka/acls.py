@@ -109,8 +109,7 @@ def _of_instance(application: WantedTopics) -> tuple[Acl, ...]:
     return (
         # It takes away the commands that it has carried out.
         *_topics([assignment_topic(app), status_topic(app)], *_SEE, "Read", "Write"),
-        *_topics([history_topic(app)], *_SEE),
-        *_topics([metrics_topic(app)], *_SEE, "Write"),
+        *_topics([metrics_topic(app)], "Describe", "Write"),
         *_topics(_changelogs(application), *_SEE, "Read", "Write"),
         *_topics(application.sources, *_SEE, "Read"),
         *_topics(application.outputs, *_SEE, "Write"),

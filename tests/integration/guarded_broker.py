@@ -28,7 +28,7 @@ from airflow_provider.kit.secured_listener import SecuredListener
 from tests.brokers import settings_of_broker
 
 _START_S: Final = 180.0
-_USER, _PASSWORD = "app", "secret"
+_USERS: Final = {"app": "password-of-app", "other": "password-of-other"}
 _OPERATION: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 """Between the words of one in ``kafka-acls.sh``, which the client's library joins with ``_``."""
 
@@ -40,41 +40,48 @@ class GuardedBroker:
     Args:
         bootstrap_servers: where every right is had.
         user: the connection of the user.
+        another: the connection of another user.
     """
 
     bootstrap_servers: str
     user: KafkaConnection
+    another: KafkaConnection
 
     @classmethod
     @contextmanager
     def running(cls, folder: Path) -> Iterator[GuardedBroker]:
         (port,) = free_ports(1)
-        door = SecuredListener(
-            name="USERS", port=port, protocol="SASL_PLAINTEXT", mechanism="PLAIN", users={_USER: _PASSWORD}
-        )
+        door = SecuredListener(name="USERS", port=port, protocol="SASL_PLAINTEXT", mechanism="PLAIN", users=_USERS)
         broker = EmbeddedBroker(settings_of_broker(folder, secured_listeners=(door,), acls=True))
         try:
             broker.start(_START_S)
-            user = KafkaConnection(
-                door.bootstrap_servers,
-                security_protocol="SASL_PLAINTEXT",
-                sasl_mechanism="PLAIN",
-                sasl_username=_USER,
-                sasl_password=_PASSWORD,
-            )
-            yield cls(broker.bootstrap_servers, user)
+            users = [
+                KafkaConnection(
+                    door.bootstrap_servers,
+                    security_protocol="SASL_PLAINTEXT",
+                    sasl_mechanism="PLAIN",
+                    sasl_username=name,
+                    sasl_password=password,
+                )
+                for name, password in _USERS.items()
+            ]
+            yield cls(broker.bootstrap_servers, *users)
         finally:
             broker.stop()
 
-    def grant(self, application_id: str, *roles: Role, source: str, sink: str) -> None:
-        """All that the page lists for these roles, and no more."""
+    def grant(
+        self, application_id: str, *roles: Role, source: str, sink: str, user: KafkaConnection | None = None
+    ) -> None:
+        """All that the page lists for these roles, and no more, to `user` unless it is for another."""
         topics = WantedTopics(application_id=application_id, sources=(source,), outputs=(sink,))
         granted = {acl for role in roles for acl in acls_of(role, topics)}
-        self._add([rule for acl in granted for rule in _rules(acl)])
+        name = (user or self.user).sasl_username
+        self._add([rule for acl in granted for rule in _rules(acl, f"User:{name}")])
 
     def deny(self, kind: ResourceType, name: str, operation: AclOperation) -> AclBinding:
         """Take one right, whatever else grants it."""
-        rule = _rule(kind, name, operation, AclPermissionType.DENY)
+        literal, principal = ResourcePatternType.LITERAL, f"User:{self.user.sasl_username}"
+        rule = AclBinding(kind, name, literal, principal, "*", operation, AclPermissionType.DENY)
         self._add([rule])
         return rule
 
@@ -99,18 +106,11 @@ class GuardedBroker:
             done.result(30.0)
 
 
-def _rules(acl: Acl) -> list[AclBinding]:
+def _rules(acl: Acl, principal: str) -> list[AclBinding]:
     kind = ResourceType[acl.resource.name]
     pattern = ResourcePatternType.PREFIXED if acl.prefixed else ResourcePatternType.LITERAL
     operations = [AclOperation[_OPERATION.sub("_", name).upper()] for name in acl.operations]
-    return [_rule(kind, acl.name, operation, AclPermissionType.ALLOW, pattern) for operation in operations]
-
-
-def _rule(
-    kind: ResourceType,
-    name: str,
-    operation: AclOperation,
-    permission: AclPermissionType,
-    pattern: ResourcePatternType = ResourcePatternType.LITERAL,
-) -> AclBinding:
-    return AclBinding(kind, name, pattern, f"User:{_USER}", "*", operation, permission)
+    return [
+        AclBinding(kind, acl.name, pattern, principal, "*", operation, AclPermissionType.ALLOW)
+        for operation in operations
+    ]

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,12 +15,37 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from cryptography.hazmat.primitives.serialization import PrivateFormat
 
+from airflow_provider.common.private_files import create_private_file
 from airflow_provider.errors import StatefulStreamsError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
 from tests.certificates import Authority
-from tests.integration.secured_broker import PASSWORD, SecuredBroker
+from tests.integration.secured_broker import PASSWORD, SECRETS, SecuredBroker
+from tests.secret_scan import files_with
+
+# In a process of its own: a Spark context in the tests' process would be everybody's. The connections come in a file.
+READER = """
+import json, pathlib, sys
+from pyspark.sql import SparkSession
+from airflow_provider.jars.jar_sets import spark_kafka_jars
+from airflow_provider.kafka.connection import KafkaConnection
+
+given, answer, topic = sys.argv[1:]
+jars = ",".join(map(str, spark_kafka_jars()))
+session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").config("spark.jars", jars)
+spark = session.config("spark.driver.memory", "512m").getOrCreate()
+assign = json.dumps({topic: [0]})
+found = {}
+for way, connection in json.loads(pathlib.Path(given).read_text()).items():
+    options = KafkaConnection.from_json(connection.encode()).to_spark_options()
+    try:
+        rows = spark.read.format("kafka").options(**options, assign=assign, startingOffsets="earliest").load().collect()
+        found[way] = [bytes(row.value).decode() for row in rows]
+    except Exception as error:
+        found[way] = [f"{type(error).__name__}: {str(error)[:500]}"]
+pathlib.Path(answer).write_text(json.dumps(found))
+"""
 
 WAYS = ["TLS", "MTLS", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 
@@ -100,3 +129,31 @@ def test_key_of_another_form_serves_as_well(secured: SecuredBroker, application_
     )
 
     assert sent_and_read(connection, application_id) == b"value"
+
+
+@pytest.fixture(scope="module")
+def read_by_spark(secured: SecuredBroker, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """By way of coming in, what one Spark found in a topic with one record, or its error."""
+    folder, topic = tmp_path_factory.mktemp("spark"), "read-by-spark"
+    assert sent_and_read(KafkaConnection(secured.bootstrap_servers), topic) == b"value"
+    given, answer = folder / "connections.json", folder / "answer.json"
+    connections = {way: connection.to_json().decode() for way, connection in secured.connections.items()}
+    create_private_file(given, json.dumps(connections).encode())
+    log = folder / "spark.log"
+    with log.open("wb") as out:
+        subprocess.run(
+            [sys.executable, "-c", READER, str(given), str(answer), topic],
+            check=True,
+            env=os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+            stdout=out,
+            stderr=out,
+        )
+    given.unlink()
+    assert files_with(SECRETS, folder) == [], "what Spark says"
+    read: dict[str, list[str]] = json.loads(answer.read_text())
+    return read
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_spark_comes_in(way: str, read_by_spark: dict[str, list[str]]) -> None:
+    assert read_by_spark[way] == ["value"]

@@ -73,7 +73,7 @@ def test_login_and_password_are_the_clients_id_and_secret(monkeypatch: pytest.Mo
     ("extra", "named"),
     [
         ({"ssl_certfile": "/me.pem"}, "ssl_certfile"),
-        ({"sasl_pasword": "secret"}, "sasl_pasword"),
+        ({"sasl_pasword": "hunter2"}, "sasl_pasword"),
         ({"group.id": "team"}, "group.id"),
         ({"enable_ssl_certificate_verification": False}, "enable_ssl_certificate_verification"),
         ({"ssl_ca_location": 1}, "ssl_ca_location"),
@@ -88,7 +88,7 @@ def test_extra_that_is_not_known_is_refused_by_its_name(
     ) as refused:
         _ = hook(monkeypatch, host="h", port=1, extra=extra).connection
 
-    assert "secret" not in str(refused.value)
+    assert "hunter2" not in str(refused.value)
 
 
 def test_fields_of_the_form_that_are_empty_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +106,7 @@ def test_connection_of_the_apache_kafka_provider_serves_as_well(monkeypatch: pyt
 
 
 def test_what_such_a_connection_says_that_cannot_be_carried_over_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    extra = {"bootstrap.servers": "a:1", "ssl.keystore.password": "secret"}
+    extra = {"bootstrap.servers": "a:1", "ssl.keystore.password": "hunter2"}
     given = {"conn_type": "kafka", "extra": extra}
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(given))
 
@@ -114,7 +114,7 @@ def test_what_such_a_connection_says_that_cannot_be_carried_over_is_refused(monk
 
     assert not works
     assert message.startswith("Connection 'kafka_default' of type 'kafka' sets ssl.keystore.password, which cannot be")
-    assert "secret" not in message
+    assert "hunter2" not in message
 
 
 def test_connection_without_a_server_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
