@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -109,11 +110,12 @@ class KafkaConnection:
             )
         if self.sasl_mechanism != _OAUTH:
             return
-        url = self.sasl_oauthbearer_token_endpoint_url or ""
-        if not url.startswith(("https://", "http://")):
+        found = urlsplit(self.sasl_oauthbearer_token_endpoint_url or "")
+        if found.scheme not in ("https", "http") or "@" in found.netloc:
+            # What was found may hold a login.
             raise ConfigurationError(
                 "OAUTHBEARER needs sasl_oauthbearer_token_endpoint_url, where the client's id and secret are exchanged "
-                f"for tokens, and it begins with 'https://' or 'http://', found {url!r}: set it on the connection."
+                "for tokens; it begins with 'https://' or 'http://' and holds no login: set it on the connection."
             )
         _extensions(self.sasl_oauthbearer_extensions)
 

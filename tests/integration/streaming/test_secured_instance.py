@@ -1,4 +1,4 @@
-"""A whole instance that logs in by SCRAM through TLS, with an instance's rights and no more; and where its secret is."""
+"""A whole instance that logs in by SCRAM through TLS, with an instance's rights alone; and where its secret is."""
 
 from __future__ import annotations
 

@@ -105,6 +105,11 @@ EACH = pytest.mark.parametrize(
             id="no-url",
         ),
         pytest.param(
+            {**OAUTH, "sasl_oauthbearer_token_endpoint_url": f"https://me:{PASSWORD}@tokens/"},
+            "holds no login",
+            id="login-in-the-url",
+        ),
+        pytest.param(
             {**OAUTH, "sasl_oauthbearer_token_endpoint_url": "file:///etc/token"}, "begins with 'https://'", id="file"
         ),
         pytest.param(
