@@ -202,6 +202,12 @@ class KafkaConnection:
         found = _extensions(self.sasl_oauthbearer_extensions)
         return options | {f"extension_{name}": value for name, value in found.items()}
 
+    def to_java_options(self) -> list[str]:
+        """Arguments of a Java whose client connects, nothing secret: only this endpoint is asked for tokens."""
+        if not self._by_sasl or self.sasl_mechanism != _OAUTH:
+            return []
+        return [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self.sasl_oauthbearer_token_endpoint_url}"]
+
     def to_json(self) -> bytes:
         """With the password: for a file that only its owner may read, never for a log or an argument."""
         return msgspec.json.encode(dataclasses.asdict(self))

@@ -33,7 +33,7 @@ class BrokerSettings:
         session_timeout_ms: how long a broker that was killed is held for alive: its next start waits for that.
         transaction_sweep_ms: how often transactions that outlived their timeout are looked for and aborted.
         secured_listeners: further ones, at which clients say who they are.
-        acls: whether who came by a secured listener may do only what ACLs allow; who comes by `port` may do all.
+        acls: whether who has a name may do only what ACLs allow; who has none, as at `port`, may do all.
         die_with_parent: whether the broker is killed when the process that started it is gone.
         overrides: broker properties that take precedence, as Kafka names them.
         java_options: further options of the Java that runs it.

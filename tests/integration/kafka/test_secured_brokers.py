@@ -139,12 +139,13 @@ def read_by_spark(secured: SecuredBroker, tmp_path_factory: pytest.TempPathFacto
     given, answer = folder / "connections.json", folder / "answer.json"
     connections = {way: connection.to_json().decode() for way, connection in secured.connections.items()}
     create_private_file(given, json.dumps(connections).encode())
+    for_java = {"SPARK_SUBMIT_OPTS": " ".join(secured.connections["OAUTHBEARER"].to_java_options())}
     log = folder / "spark.log"
     with log.open("wb") as out:
         subprocess.run(
             [sys.executable, "-c", READER, str(given), str(answer), topic],
             check=True,
-            env=os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+            env=os.environ | {**for_java, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
             stdout=out,
             stderr=out,
         )
