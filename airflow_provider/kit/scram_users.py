@@ -10,6 +10,7 @@ from confluent_kafka.admin import (
     AdminClient,
     ScramCredentialInfo,
     ScramMechanism,
+    UserScramCredentialAlteration,
     UserScramCredentialUpsertion,
 )
 
@@ -34,7 +35,7 @@ def store_scram_users(bootstrap_servers: str, listeners: Iterable[SecuredListene
     Raises:
         BrokerStartError: they could not be stored.
     """
-    wanted = [
+    wanted: list[UserScramCredentialAlteration] = [
         UserScramCredentialUpsertion(
             name,
             ScramCredentialInfo(ScramMechanism[str(listener.mechanism).replace("-", "_")], _ITERATIONS),

@@ -43,9 +43,9 @@ def application(guarded: GuardedBroker, application_id: str, monkeypatch: pytest
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_OF_INSTANCES", described(guarded.another))
     made = Application.create(guarded.bootstrap_servers, application_id)
     TopicAdmin(made.connection).ensure([changelog_spec(application_id, "state", 2)])
-    topics = {"source": f"{application_id}-source", "sink": f"{application_id}-sink"}
-    guarded.grant(application_id, Role.AIRFLOW, **topics)
-    guarded.grant(application_id, Role.INSTANCE, user=guarded.another, **topics)
+    source, sink = f"{application_id}-source", f"{application_id}-sink"
+    guarded.grant(application_id, Role.AIRFLOW, source=source, sink=sink)
+    guarded.grant(application_id, Role.INSTANCE, source=source, sink=sink, user=guarded.another)
     return made
 
 
