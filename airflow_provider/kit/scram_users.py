@@ -35,20 +35,22 @@ def store_scram_users(bootstrap_servers: str, listeners: Iterable[SecuredListene
     Raises:
         BrokerStartError: they could not be stored.
     """
-    wanted: list[UserScramCredentialAlteration] = [
-        UserScramCredentialUpsertion(
-            name,
-            ScramCredentialInfo(ScramMechanism[str(listener.mechanism).replace("-", "_")], _ITERATIONS),
-            password.encode(),
-        )
-        for listener in listeners
-        for name, password in listener.scram_users.items()
-    ]
-    if not wanted:
+    secured = [listener for listener in listeners if listener.scram_users]
+    if not secured:
         return
     admin = AdminClient({"bootstrap.servers": bootstrap_servers}, logger=SILENT)  # its futures end with it
     try:
-        for stored in admin.alter_user_scram_credentials(wanted).values():
-            stored.result(timeout_s)
+        # A request for each: no user may be in one twice, not even with two mechanisms.
+        for listener in secured:
+            for stored in admin.alter_user_scram_credentials(_upsertions(listener)).values():
+                stored.result(timeout_s)
     except (KafkaException, TimeoutError) as error:
         raise BrokerStartError(f"The users of SCRAM could not be stored at {bootstrap_servers} ({error}).") from error
+
+
+def _upsertions(listener: SecuredListener) -> list[UserScramCredentialAlteration]:
+    credential = ScramCredentialInfo(ScramMechanism[str(listener.mechanism).replace("-", "_")], _ITERATIONS)
+    return [
+        UserScramCredentialUpsertion(name, credential, password.encode())
+        for name, password in listener.scram_users.items()
+    ]
