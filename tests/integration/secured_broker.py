@@ -23,7 +23,7 @@ KEY_PASSWORD: Final = "password of the key"
 CLIENT_SECRET: Final = "secret-of-the-client"
 SECRETS: Final = (PASSWORD, KEY_PASSWORD, CLIENT_SECRET)
 
-_START_S: Final = 600.0
+_START_S: Final = 180.0
 _USERS: Final = {USER: PASSWORD}
 
 
