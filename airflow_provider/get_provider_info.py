@@ -32,6 +32,21 @@ _OPERATORS = (
     "topic_check",
 )
 _LINKS = ("instance_log.InstanceLogLink", "spark_ui.SparkUiLink", "failover_run.FailoverRunLink")
+_TEXT_FIELDS = {
+    "ssl_ca_location": ("CA file", "PEM file on every worker and triggerer. Leave it empty for the system's."),
+    "ssl_certificate_location": ("Client certificate", "PEM file on every worker and triggerer, for mutual TLS."),
+    "ssl_key_location": ("Client key", "PEM file with the certificate's private key."),
+    "ssl_key_password": ("Password of the client key", "Leave it empty where the key is not encrypted."),
+    "sasl_oauthbearer_token_endpoint_url": (
+        "Token endpoint",
+        "With OAUTHBEARER: the URL where the client's id and secret are exchanged for tokens.",
+    ),
+    "sasl_oauthbearer_scope": ("Scope of tokens", "With OAUTHBEARER. Leave it empty for none."),
+    "sasl_oauthbearer_extensions": ("Extensions of tokens", "With OAUTHBEARER: name=value[,name=value]."),
+    "https_ca_location": ("CA file of the token endpoint", "PEM file. Leave it empty for the system's."),
+}
+"""Of a connection's form: label and description."""
+_SECRET_FIELDS = {"ssl_key_password"}
 _SENSORS = (
     "certified_standbys",
     "changelog_growth",
@@ -108,7 +123,10 @@ def get_provider_info() -> dict[str, Any]:
                 "hook-name": "Kafka Streams",
                 "ui-field-behaviour": {
                     "hidden-fields": ["schema", "extra"],
-                    "relabeling": {"login": "SASL user name", "password": "SASL password"},
+                    "relabeling": {
+                        "login": "SASL user name or client id",
+                        "password": "SASL password or client secret",
+                    },
                     "placeholders": {"host": "broker.example.com", "port": "9092"},
                 },
                 "conn-fields": {
@@ -128,18 +146,24 @@ def get_provider_info() -> dict[str, Any]:
                     },
                     "sasl_mechanism": {
                         "label": "SASL mechanism",
-                        "description": "With a SASL protocol: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.",
+                        "description": "With a SASL protocol: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.",
                         "schema": {
                             "type": ["string", "null"],
-                            "enum": ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", None],
+                            "enum": ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", None],
                         },
                     },
-                    "ssl_ca_location": {
-                        "label": "CA file",
-                        "description": "PEM file on every worker and triggerer. Leave it empty for the system's.",
-                        "schema": {"type": ["string", "null"]},
-                    },
+                    **_text_fields(),
                 },
             }
         ],
     }
+
+
+def _text_fields() -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for name, (label, description) in _TEXT_FIELDS.items():
+        schema: dict[str, Any] = {"type": ["string", "null"]}
+        if name in _SECRET_FIELDS:
+            schema["format"] = "password"
+        fields[name] = {"label": label, "description": description, "schema": schema}
+    return fields

@@ -70,6 +70,8 @@ class DeployInstanceOperator(ControlOperator):
         until: ``"running"`` ends with a handle once the instance is up; ``"ended"`` lasts as long as the instance:
             it succeeds on its clean shutdown and fails when it ends otherwise or sends no heartbeat. It goes on with a
             replacement that took the name, and a cleared task starts the instance again.
+        instance_kafka_conn_id: connection by which the instance reaches Kafka, for a user of its own with fewer rights;
+            None for `kafka_conn_id`.
         spark_conn_id: connection of Spark, with a local master or in client mode.
         conf: Spark settings. ``spark.jars`` or ``spark.jars.packages`` here replace the default Kafka connector.
         application_args: arguments of the job file.
@@ -101,7 +103,7 @@ class DeployInstanceOperator(ControlOperator):
 
     template_fields: Sequence[str] = (
         *ControlOperator.template_fields, "instance", "application", "state_dir", "run_dir", "spark_conn_id", "conf",
-        "application_args", "env_vars", "on_change", "run_max_folders", "log_max_bytes",
+        "application_args", "env_vars", "on_change", "run_max_folders", "log_max_bytes", "instance_kafka_conn_id",
     )  # fmt: skip
     operator_extra_links = (InstanceLogLink(), SparkUiLink())
 
@@ -114,6 +116,7 @@ class DeployInstanceOperator(ControlOperator):
         state_dir: str | None = None,
         run_dir: str | None = None,
         until: Literal["running", "ended"] = "running",
+        instance_kafka_conn_id: str | None = None,
         spark_conn_id: str = "spark_default",
         conf: Mapping[str, str] | str | None = None,
         application_args: Sequence[str] = (),
@@ -132,6 +135,7 @@ class DeployInstanceOperator(ControlOperator):
         self.state_dir = state_dir
         self.run_dir = run_dir
         self.until = until
+        self.instance_kafka_conn_id = instance_kafka_conn_id
         self.spark_conn_id = spark_conn_id
         self.conf = conf
         self.application_args = application_args
@@ -279,6 +283,7 @@ class DeployInstanceOperator(ControlOperator):
             await_shutdown(reader, self.instance, timeout_s)
 
     def _launch(self, publisher: AssignmentPublisher) -> InstanceHandle:
+        from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
         from airflow_provider.hooks.spark_instance import SparkInstanceHook
         from airflow_provider.launch.instance_start import start_instance
 
@@ -291,7 +296,9 @@ class DeployInstanceOperator(ControlOperator):
             env_vars=deployment.env_vars,
         )
         command = spark.command(deployment.application)
-        started = start_instance(publisher, self.hook.connection, deployment, command, spark.environment)
+        own = deployment.instance_kafka_conn_id
+        connection = self.hook.connection if own is None else KafkaStreamsHook(own).connection
+        started = start_instance(publisher, connection, deployment, command, spark.environment)
         self.log.info("Launched incarnation %d; its log: %s", started.incarnation, started.launched.log_file)
         return InstanceHandle(
             application_id=self.application_id,
@@ -321,6 +328,7 @@ class DeployInstanceOperator(ControlOperator):
             instance=self.instance,
             application=self.application,
             kafka_conn_id=self.kafka_conn_id,
+            instance_kafka_conn_id=self.instance_kafka_conn_id or None,
             spark_conn_id=self.spark_conn_id,
             state_dir=self.state_dir,
             run_dir=self.run_dir,

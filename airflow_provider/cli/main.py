@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from airflow_provider.cli.acls import add_acls
 from airflow_provider.cli.assign import add_assign
 from airflow_provider.cli.broker import add_broker, run_broker
 from airflow_provider.cli.certify import add_certify
@@ -41,6 +42,7 @@ _COMMANDS: Final = (
     add_describe,
     add_drill,
     add_topics,
+    add_acls,
     add_snapshot,
     add_certify,
     add_history,

@@ -29,6 +29,7 @@ class Deployment:
         job_sha256: of the job file when it was launched; empty when it is not known.
         run_max_folders: how many folders of ended launches are kept in ``run_dir``.
         log_max_bytes: how long its log may become before a new one is begun; the older half is kept beside it.
+        instance_kafka_conn_id: Airflow connection by which the instance itself reaches Kafka; None for `kafka_conn_id`.
     """
 
     application_id: str
@@ -44,6 +45,7 @@ class Deployment:
     job_sha256: str = ""
     run_max_folders: int = 10
     log_max_bytes: int = 64 << 20
+    instance_kafka_conn_id: str | None = None
 
     def differences(self, wanted: Deployment) -> tuple[str, ...]:
         """What is not as in another one: the names of fields and of entries, no values; empty when nothing differs."""

@@ -85,6 +85,7 @@ class Parts:
             application=stream.job,
             state_dir=self.state_dir(instance),
             run_dir=stream.run_dir,
+            instance_kafka_conn_id=stream.instance_kafka_conn_id,
             spark_conn_id=stream.spark_conn_id,
             conf={**stream.conf, **instance.conf},
             env_vars={**stream.env_vars, **instance.env_vars},

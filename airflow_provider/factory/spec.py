@@ -144,6 +144,7 @@ class Stream:
     env_vars: Mapping[str, str] = field(default_factory=dict)
     application_args: Sequence[str] = ()
     kafka_conn_id: str = KafkaStreamsHook.default_conn_name
+    instance_kafka_conn_id: str | None = None
     spark_conn_id: str = "spark_default"
     instance_timeout_s: float | None = None
     stall_timeout_s: float | None = None

@@ -10,7 +10,7 @@ from airflow.sdk import BaseHook
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import ConfigurationError, StatefulStreamsError
-from airflow_provider.kafka.client_config import connection_from_config
+from airflow_provider.kafka.client_config import FIELDS, connection_from_config, connection_of, fields_of
 from airflow_provider.kafka.connection import KafkaConnection
 
 if TYPE_CHECKING:
@@ -31,16 +31,15 @@ __all__ = ["KafkaStreamsHook"]
 
 _APACHE_KAFKA: Final = "kafka"
 """The type of the apache-kafka provider's connections, which need not be installed here."""
-_EXTRAS: Final = ("bootstrap_servers", "security_protocol", "sasl_mechanism", "ssl_ca_location")
-"""What a connection of this package's type can say beside host, port, login and password."""
 
 
 class KafkaStreamsHook(BaseHook):
     """An application's control plane, reached through an Airflow connection of type ``kafkastreams``.
 
     The connection's host and port are the bootstrap server; several are named in the extra ``bootstrap_servers``,
-    which wins. Login and password are those of SASL. Further extras: ``security_protocol``, ``sasl_mechanism``,
-    ``ssl_ca_location``; any other is refused.
+    which wins. Login and password are those of SASL, or the client's id and secret with OAUTHBEARER. Further extras are
+    the other fields of `KafkaConnection`, by their names or in librdkafka's words (``ssl.key.location``); one that is
+    not known is refused.
 
     A connection of type ``kafka``, of the apache-kafka provider, serves as well: its extras are a client's
     configuration in librdkafka's words (`kafka.client_config.connection_from_config`).
@@ -241,27 +240,27 @@ def _to_kafka(connection: Connection) -> KafkaConnection:
     if connection.conn_type == _APACHE_KAFKA:
         return connection_from_config(extra, f"Connection {connection.conn_id!r} of type '{_APACHE_KAFKA}'")
     # Left aside, one could make the connection less safe than its owner thinks. The values may be secret.
-    if unknown := sorted(extra.keys() - set(_EXTRAS)):
-        raise ConfigurationError(
-            f"Connection {connection.conn_id!r} of type '{connection.conn_type}' sets {', '.join(unknown)}, which no "
-            f"client is given: its extras can be {', '.join(_EXTRAS)}. Remove the others."
-        )
-    servers = extra.get("bootstrap_servers")
-    if not servers and connection.host:
-        servers = ",".join(
+    # A form of Airflow's gives librdkafka's words with underscores; its empty fields say nothing.
+    names = {name.replace("_", "."): name for name, value in extra.items() if value not in (None, "")}
+    config = {dotted: extra[name] for dotted, name in names.items()}
+    if not config.get("bootstrap.servers") and connection.host:
+        config["bootstrap.servers"] = ",".join(
             host if ":" in host or not connection.port else f"{host}:{connection.port}"
             for host in connection.host.split(",")
         )
-    if not servers:
+    found, refused = fields_of(config)
+    for field, value in (("sasl_username", connection.login), ("sasl_password", connection.password)):
+        if value:
+            found.setdefault(field, value)
+    if refused:
+        unknown = ", ".join(sorted(names.get(name, name) for name in refused))
         raise ConfigurationError(
-            f"Connection {connection.conn_id!r} names no bootstrap server: set its host and port, or "
-            "'bootstrap_servers' among its extras."
+            f"Connection {connection.conn_id!r} has extras that are not known: {unknown}. Known are "
+            f"{', '.join(FIELDS)}, each once and as text, with '.' or '_' between the words: correct or remove the "
+            "others."
         )
-    return KafkaConnection(
-        bootstrap_servers=servers,
-        security_protocol=extra.get("security_protocol") or "PLAINTEXT",
-        sasl_mechanism=extra.get("sasl_mechanism") or None,
-        sasl_username=connection.login or None,
-        sasl_password=connection.password or None,
-        ssl_ca_location=extra.get("ssl_ca_location") or None,
+    return connection_of(
+        found,
+        f"Connection {connection.conn_id!r} names no bootstrap server: set its host and port, or 'bootstrap_servers' "
+        "among its extras.",
     )

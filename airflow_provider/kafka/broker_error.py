@@ -61,7 +61,7 @@ def refusal(error: KafkaError, what: str) -> ConfigurationError | None:
     code, why = error.code(), f"{error.name()}: {error.str()}"
     if (rights := _RIGHTS.get(code)) is not None:
         return ConfigurationError(
-            f"{what} is not authorized ({why}): grant the connection's user {rights} ('Rights' in docs/airflow.md has "
+            f"{what} is not authorized ({why}): grant the connection's user {rights} ('Rights' in docs/security.md has "
             "all that an application needs), then start again."
         )
     if code in _UNAUTHENTICATED:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.connection import KafkaConnection
 
-__all__ = ["FIELDS", "connection_from_config"]
+__all__ = ["FIELDS", "connection_from_config", "connection_of", "fields_of"]
 
 FIELDS: Final = {
     "bootstrap.servers": "bootstrap_servers",
@@ -17,17 +17,34 @@ FIELDS: Final = {
     "sasl.username": "sasl_username",
     "sasl.password": "sasl_password",
     "ssl.ca.location": "ssl_ca_location",
+    "ssl.certificate.location": "ssl_certificate_location",
+    "ssl.key.location": "ssl_key_location",
+    "ssl.key.password": "ssl_key_password",
+    "sasl.oauthbearer.client.id": "sasl_username",
+    "sasl.oauthbearer.client.secret": "sasl_password",
+    "sasl.oauthbearer.token.endpoint.url": "sasl_oauthbearer_token_endpoint_url",
+    "sasl.oauthbearer.scope": "sasl_oauthbearer_scope",
+    "sasl.oauthbearer.extensions": "sasl_oauthbearer_extensions",
+    "https.ca.location": "https_ca_location",
 }
 """Librdkafka's settings that every client of this package can be given, by the field of `KafkaConnection`."""
 
-_ALIASES: Final = {"metadata.broker.list": "bootstrap.servers", "sasl.mechanisms": "sasl.mechanism"}
+_ALIASES: Final = {
+    "metadata.broker.list": "bootstrap.servers",
+    "sasl.mechanisms": "sasl.mechanism",
+    "sasl.oauthbearer.client.credentials.client.id": "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret": "sasl.oauthbearer.client.secret",
+}
 
 _SAME_AS_DEFAULT: Final = {
     "ssl.endpoint.identification.algorithm": {"https"},
     "enable.ssl.certificate.verification": {"true"},
     "ssl.ca.location": {"probe", ""},
+    "https.ca.location": {"probe", ""},
+    "sasl.oauthbearer.method": {"oidc"},
+    "sasl.oauthbearer.grant.type": {"client_credentials"},
 }
-"""Values that say what Java's client does anyway, which knows no such setting or value."""
+"""Values that say what every client does anyway, or that Java's knows no such setting or value for."""
 
 _OF_OTHERS: Final = (
     "acks", "allow.auto.create.topics", "auto.", "batch.", "check.crcs", "client.id", "client.rack",
@@ -56,6 +73,21 @@ def connection_from_config(config: Mapping[str, Any], where: str) -> KafkaConnec
     Raises:
         ConfigurationError: it sets what cannot be carried over, or lacks something.
     """
+    found, refused = fields_of({name: value for name, value in config.items() if not name.startswith(_OF_OTHERS)})
+    if refused:
+        raise ConfigurationError(
+            f"{where} sets {', '.join(sorted(refused))}, which cannot be carried over to every client: of what tells "
+            f"how the cluster is reached, only {', '.join(FIELDS)} can, each once and as text. Use another connection."
+        )
+    return connection_of(found, f"{where} has no 'bootstrap.servers': set it to host:port[,host:port].")
+
+
+def fields_of(config: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
+    """The fields of a connection that a configuration sets, by name; and the names of what it sets besides.
+
+    Args:
+        config: in librdkafka's words.
+    """
     found: dict[str, str] = {}
     refused: list[str] = []
     for given, value in config.items():
@@ -64,15 +96,24 @@ def connection_from_config(config: Mapping[str, Any], where: str) -> KafkaConnec
             continue
         if name in FIELDS and isinstance(value, str) and FIELDS[name] not in found:
             found[FIELDS[name]] = value
-        elif not name.startswith(_OF_OTHERS):
+        else:
             refused.append(given)
-    if refused:
-        raise ConfigurationError(
-            f"{where} sets {', '.join(sorted(refused))}, which cannot be carried over to every client: of what tells "
-            f"how the cluster is reached, only {', '.join(FIELDS)} can, each once and as text. Use another connection."
-        )
-    if "bootstrap_servers" not in found:
-        raise ConfigurationError(f"{where} has no 'bootstrap.servers': set it to host:port[,host:port].")
-    if "security_protocol" in found:
-        found["security_protocol"] = found["security_protocol"].upper()  # librdkafka takes any case
-    return KafkaConnection(found.pop("bootstrap_servers"), **found)
+    return found, refused
+
+
+def connection_of(fields: Mapping[str, str], if_no_servers: str) -> KafkaConnection:
+    """The connection with these fields.
+
+    Args:
+        fields: as of `fields_of`.
+        if_no_servers: what to say where they name no brokers.
+
+    Raises:
+        ConfigurationError: they lack something.
+    """
+    given = dict(fields)
+    if "bootstrap_servers" not in given:
+        raise ConfigurationError(if_no_servers)
+    if "security_protocol" in given:
+        given["security_protocol"] = given["security_protocol"].upper()  # librdkafka takes any case
+    return KafkaConnection(given.pop("bootstrap_servers"), **given)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import KW_ONLY, dataclass, field
+from typing import Final
+from urllib.parse import urlsplit
 
 import msgspec
 
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.kafka.jaas import LOGIN_MODULES, jaas_config
+from airflow_provider.kafka.pem import read_certificates, read_private_key
 
 __all__ = ["KafkaConnection", "SecurityProtocol"]
 
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_JAAS_MODULE = {
-    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
-    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
-    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
-}
+_OAUTH: Final = "OAUTHBEARER"
+_OAUTH_LOGIN: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 
 SecurityProtocol = str
 
@@ -25,13 +26,23 @@ SecurityProtocol = str
 class KafkaConnection:
     """A Kafka cluster's address and credentials.
 
+    Files are PEM, and have to be on every host that connects.
+
     Args:
         bootstrap_servers: comma-separated ``host:port``.
         security_protocol: ``PLAINTEXT`` (default), ``SSL``, ``SASL_PLAINTEXT`` or ``SASL_SSL``.
-        sasl_mechanism: ``PLAIN``, ``SCRAM-SHA-256`` or ``SCRAM-SHA-512``; needed with a SASL protocol.
-        sasl_username: needed with a SASL protocol.
-        sasl_password: needed with a SASL protocol; never in ``repr``.
-        ssl_ca_location: path of a PEM file with the authorities to trust; None takes the system's.
+        sasl_mechanism: ``PLAIN``, ``SCRAM-SHA-256``, ``SCRAM-SHA-512`` or ``OAUTHBEARER``; needed with a SASL protocol.
+        sasl_username: needed with a SASL protocol. With OAUTHBEARER the client's id.
+        sasl_password: needed with a SASL protocol; never in ``repr``. With OAUTHBEARER the client's secret.
+        ssl_ca_location: path of a file with the authorities to trust; None takes the system's.
+        ssl_certificate_location: path of the client's certificate, for mutual TLS, with what leads to an authority.
+        ssl_key_location: path of the certificate's private key; needed with a certificate.
+        ssl_key_password: of the key; None where it is not encrypted. Never in ``repr``.
+        sasl_oauthbearer_token_endpoint_url: where the client's id and secret are exchanged for tokens (OIDC); needed
+            with OAUTHBEARER.
+        sasl_oauthbearer_scope: of the tokens.
+        sasl_oauthbearer_extensions: comma-separated ``name=value``, sent to the brokers with each token.
+        https_ca_location: as `ssl_ca_location`, for the token endpoint.
 
     Raises:
         ConfigurationError: a value is not one of the above, or credentials are missing.
@@ -44,6 +55,13 @@ class KafkaConnection:
     sasl_username: str | None = None
     sasl_password: str | None = field(default=None, repr=False)
     ssl_ca_location: str | None = None
+    ssl_certificate_location: str | None = None
+    ssl_key_location: str | None = None
+    ssl_key_password: str | None = field(default=None, repr=False)
+    sasl_oauthbearer_token_endpoint_url: str | None = None
+    sasl_oauthbearer_scope: str | None = None
+    sasl_oauthbearer_extensions: str | None = None
+    https_ca_location: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse what no client could use."""
@@ -54,16 +72,52 @@ class KafkaConnection:
                 f"Security protocol {self.security_protocol!r} is not one of {', '.join(_PROTOCOLS)}: "
                 "correct it on the connection."
             )
-        if self.security_protocol.startswith("SASL"):
-            if self.sasl_mechanism not in _JAAS_MODULE:
-                raise ConfigurationError(
-                    f"SASL mechanism {self.sasl_mechanism!r} is not one of {', '.join(_JAAS_MODULE)}: "
-                    "correct it on the connection."
-                )
-            if not self.sasl_username or not self.sasl_password:
-                raise ConfigurationError(
-                    "A SASL protocol needs a user name and a password: set them on the connection."
-                )
+        self._check_certificate()
+        if self._by_sasl:
+            self._check_login()
+
+    @property
+    def _by_sasl(self) -> bool:
+        return self.security_protocol.startswith("SASL")
+
+    @property
+    def _by_tls(self) -> bool:
+        return self.security_protocol.endswith("SSL")
+
+    def _check_certificate(self) -> None:
+        if bool(self.ssl_certificate_location) != bool(self.ssl_key_location):
+            missing = "ssl_key_location" if self.ssl_certificate_location else "ssl_certificate_location"
+            raise ConfigurationError(
+                "A client's certificate and its private key are needed together, each as the path of a PEM file: set "
+                f"{missing} on the connection, too."
+            )
+        if self.ssl_certificate_location and not self._by_tls:
+            raise ConfigurationError(
+                f"A client's certificate is never shown with the security protocol {self.security_protocol}: set SSL "
+                "or SASL_SSL on the connection, or remove the certificate."
+            )
+
+    def _check_login(self) -> None:
+        if self.sasl_mechanism not in LOGIN_MODULES:
+            raise ConfigurationError(
+                f"SASL mechanism {self.sasl_mechanism!r} is not one of {', '.join(LOGIN_MODULES)}: "
+                "correct it on the connection."
+            )
+        if not self.sasl_username or not self.sasl_password:
+            raise ConfigurationError(
+                "A SASL protocol needs a user name and a password (with OAUTHBEARER: the client's id and secret): set "
+                "them on the connection."
+            )
+        if self.sasl_mechanism != _OAUTH:
+            return
+        found = urlsplit(self.sasl_oauthbearer_token_endpoint_url or "")
+        if found.scheme not in ("https", "http") or "@" in found.netloc:
+            # What was found may hold a login.
+            raise ConfigurationError(
+                "OAUTHBEARER needs sasl_oauthbearer_token_endpoint_url, where the client's id and secret are exchanged "
+                "for tokens; it begins with 'https://' or 'http://' and holds no login: set it on the connection."
+            )
+        _extensions(self.sasl_oauthbearer_extensions)
 
     def to_client_config(self) -> dict[str, str]:
         """Librdkafka's configuration for this cluster (for confluent-kafka), whose clients log critical lines alone.
@@ -76,29 +130,83 @@ class KafkaConnection:
             "security.protocol": self.security_protocol,
             "log_level": "2",
         }
-        if self.security_protocol.startswith("SASL"):
+        if self._by_sasl:
             config["sasl.mechanism"] = str(self.sasl_mechanism)
-            config["sasl.username"] = str(self.sasl_username)
-            config["sasl.password"] = str(self.sasl_password)
-        if self.ssl_ca_location and self.security_protocol.endswith("SSL"):
-            config["ssl.ca.location"] = self.ssl_ca_location
+            if self.sasl_mechanism == _OAUTH:
+                config |= self._oauth_client_config()
+            else:
+                config["sasl.username"] = str(self.sasl_username)
+                config["sasl.password"] = str(self.sasl_password)
+        if self._by_tls:
+            config |= _given(
+                {
+                    "ssl.ca.location": self.ssl_ca_location,
+                    "ssl.certificate.location": self.ssl_certificate_location,
+                    "ssl.key.location": self.ssl_key_location,
+                    "ssl.key.password": self.ssl_key_password,
+                }
+            )
         return config
 
+    def _oauth_client_config(self) -> dict[str, str]:
+        return {
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.client.id": str(self.sasl_username),
+            "sasl.oauthbearer.client.secret": str(self.sasl_password),
+        } | _given(
+            {
+                "sasl.oauthbearer.token.endpoint.url": self.sasl_oauthbearer_token_endpoint_url,
+                "sasl.oauthbearer.scope": self.sasl_oauthbearer_scope,
+                "sasl.oauthbearer.extensions": self.sasl_oauthbearer_extensions,
+                "https.ca.location": self.https_ca_location,
+            }
+        )
+
     def to_spark_options(self) -> dict[str, str]:
-        """Options of Spark's Kafka source for this cluster (the Java client's words behind ``kafka.``)."""
+        """Options of Spark's Kafka source for this cluster (Java's words behind ``kafka.``), secrets included.
+
+        The client's certificate and key are read here, and are the options' values: Java takes them in one file alone,
+        and keys in few forms.
+
+        Raises:
+            ConfigurationError: the client's certificate or key cannot be read here.
+        """
         options = {
             "kafka.bootstrap.servers": self.bootstrap_servers,
             "kafka.security.protocol": self.security_protocol,
         }
-        if self.security_protocol.startswith("SASL"):
-            user, password = (_jaas_quoted(str(v)) for v in (self.sasl_username, self.sasl_password))
-            module = _JAAS_MODULE[str(self.sasl_mechanism)]
+        if self._by_sasl:
             options["kafka.sasl.mechanism"] = str(self.sasl_mechanism)
-            options["kafka.sasl.jaas.config"] = f"{module} required username={user} password={password};"
-        if self.ssl_ca_location and self.security_protocol.endswith("SSL"):
+            options["kafka.sasl.jaas.config"] = jaas_config(str(self.sasl_mechanism), self._login_options())
+        if self._by_sasl and self.sasl_mechanism == _OAUTH:
+            options["kafka.sasl.login.callback.handler.class"] = _OAUTH_LOGIN
+            options["kafka.sasl.oauthbearer.token.endpoint.url"] = str(self.sasl_oauthbearer_token_endpoint_url)
+        if self._by_tls and self.ssl_ca_location:
             options["kafka.ssl.truststore.type"] = "PEM"
             options["kafka.ssl.truststore.location"] = self.ssl_ca_location
+        if self.ssl_certificate_location and self.ssl_key_location:
+            options["kafka.ssl.keystore.type"] = "PEM"
+            options["kafka.ssl.keystore.certificate.chain"] = read_certificates(self.ssl_certificate_location)
+            options["kafka.ssl.keystore.key"] = read_private_key(self.ssl_key_location, self.ssl_key_password)
         return options
+
+    def _login_options(self) -> dict[str, str]:
+        """Of Java's login module."""
+        if self.sasl_mechanism != _OAUTH:
+            return {"username": str(self.sasl_username), "password": str(self.sasl_password)}
+        options = {"clientId": str(self.sasl_username), "clientSecret": str(self.sasl_password)}
+        if self.sasl_oauthbearer_scope:
+            options["scope"] = self.sasl_oauthbearer_scope
+        if self.https_ca_location:
+            options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": self.https_ca_location}
+        found = _extensions(self.sasl_oauthbearer_extensions)
+        return options | {f"extension_{name}": value for name, value in found.items()}
+
+    def to_java_options(self) -> list[str]:
+        """Arguments of a Java whose client connects, nothing secret: only this endpoint is asked for tokens."""
+        if not self._by_sasl or self.sasl_mechanism != _OAUTH:
+            return []
+        return [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self.sasl_oauthbearer_token_endpoint_url}"]
 
     def to_json(self) -> bytes:
         """With the password: for a file that only its owner may read, never for a log or an argument."""
@@ -110,6 +218,17 @@ class KafkaConnection:
         return msgspec.json.decode(data, type=cls)
 
 
-def _jaas_quoted(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+def _given(config: dict[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in config.items() if value}
+
+
+def _extensions(text: str | None) -> dict[str, str]:
+    found = {}
+    for part in filter(None, (text or "").split(",")):
+        name, equals, value = part.partition("=")
+        if not equals or not name.strip():
+            raise ConfigurationError(
+                "sasl_oauthbearer_extensions is not 'name=value[,name=value]': correct it on the connection."
+            )
+        found[name.strip()] = value.strip()
+    return found

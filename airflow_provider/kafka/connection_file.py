@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.kafka.client_config import FIELDS
+from airflow_provider.kafka.client_config import FIELDS, connection_of, fields_of
 from airflow_provider.kafka.connection import KafkaConnection
 
 __all__ = ["connection_from_file", "connection_from_options"]
@@ -47,13 +47,9 @@ def connection_from_file(file: Path, bootstrap_servers: str | None = None) -> Ka
         if not line or line.startswith("#"):
             continue
         name, equals, value = line.partition("=")
-        field = FIELDS.get(name.strip())
-        if not equals or field is None:
+        fields, refused = fields_of({name.strip(): value.strip()})
+        if not equals or refused:
             # The line itself may hold a password.
             raise ConfigurationError(f"Line {number} of {file} sets none of {', '.join(FIELDS)}: correct or remove it.")
-        found.setdefault(field, value.strip())
-    if "bootstrap_servers" not in found:
-        raise ConfigurationError(
-            f"{file} has no line bootstrap.servers=host:port: add it, or give --bootstrap-servers."
-        )
-    return KafkaConnection(found.pop("bootstrap_servers"), **found)
+        found = fields | found
+    return connection_of(found, f"{file} has no line bootstrap.servers=host:port: add it, or give --bootstrap-servers.")

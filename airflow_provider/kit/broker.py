@@ -17,6 +17,7 @@ from airflow_provider.kit.folder import BrokerFolder, Tenant
 from airflow_provider.kit.ports import require_free
 from airflow_provider.kit.process import GroupLeader
 from airflow_provider.kit.readiness import BrokerStart, wait_until_ready
+from airflow_provider.kit.scram_users import store_scram_users
 from airflow_provider.kit.settings import BrokerSettings
 from airflow_provider.kit.storage import format_storage
 
@@ -102,6 +103,11 @@ class EmbeddedBroker:
             leader = self._launch(java)
             try:
                 wait_until_ready(leader, start)
+                store_scram_users(
+                    self.settings.bootstrap_servers,
+                    self.settings.secured_listeners,
+                    max(1.0, start.deadline - time.monotonic()),
+                )
             except BaseException:
                 self._kill(leader)
                 raise
@@ -154,6 +160,8 @@ class EmbeddedBroker:
             )
         require_free(self.settings.port, "the kit's broker")
         require_free(self.settings.controller_port, "the kit's broker's controller")
+        for listener in self.settings.secured_listeners:
+            require_free(listener.port, f"the listener {listener.name} of the kit's broker")
 
     def _launch(self, java: list[str]) -> GroupLeader:
         options = [*self.settings.to_java_options(), f"-Dlog4j2.configurationFile={self.folder.log4j_file}"]

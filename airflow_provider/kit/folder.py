@@ -14,6 +14,7 @@ from typing import Final
 from airflow_provider.common.file_end import file_end
 from airflow_provider.kit.errors import BrokerFolderError
 from airflow_provider.kit.process import GroupLeader
+from airflow_provider.kit.properties_file import write_properties
 
 __all__ = ["BrokerFolder", "Tenant"]
 
@@ -121,9 +122,8 @@ class BrokerFolder:
         scratch.replace(self.root / "broker.json")
 
     def write_settings(self, properties: Mapping[str, str], log_level: str) -> None:
-        """Write what Kafka and its log read at their start."""
-        lines = [f"{key}={value}\n" for key, value in properties.items()]
-        self.properties_file.write_text("".join(lines), encoding="utf-8")
+        """Write what Kafka and its log read at their start; the properties for this user alone."""
+        write_properties(self.properties_file, properties)
         log4j = _LOG4J.format(file=self.log_file, level=log_level.lower())
         self.log4j_file.write_text(log4j, encoding="utf-8")
 

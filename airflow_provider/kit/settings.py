@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider.kit.ports import LOOPBACK, free_ports
+from airflow_provider.kit.secured_listener import SecuredListener
 
 __all__ = ["BrokerSettings"]
 
@@ -22,7 +23,7 @@ class BrokerSettings:
 
     Args:
         directory: the broker's folder: data, logs, and a note of which process runs on it.
-        port: where clients connect, on loopback.
+        port: where clients connect, on loopback, without a login.
         controller_port: where the broker's own controller listens, on loopback.
         node_id: the broker's number. A folder keeps the number that it was formatted with.
         default_partitions: partitions of a topic that is made without a number of its own.
@@ -31,6 +32,8 @@ class BrokerSettings:
         cleaner_backoff_ms: how long the log cleaner rests when there is nothing to compact.
         session_timeout_ms: how long a broker that was killed is held for alive: its next start waits for that.
         transaction_sweep_ms: how often transactions that outlived their timeout are looked for and aborted.
+        secured_listeners: further ones, at which clients say who they are.
+        acls: whether who has a name may do only what ACLs allow; who has none, as at `port`, may do all.
         die_with_parent: whether the broker is killed when the process that started it is gone.
         overrides: broker properties that take precedence, as Kafka names them.
         java_options: further options of the Java that runs it.
@@ -46,6 +49,8 @@ class BrokerSettings:
     cleaner_backoff_ms: int = 1_000
     session_timeout_ms: int = 4_000
     transaction_sweep_ms: int = 1_000
+    secured_listeners: tuple[SecuredListener, ...] = ()
+    acls: bool = False
     die_with_parent: bool = False
     overrides: tuple[tuple[str, str], ...] = ()
     java_options: tuple[str, ...] = ()
@@ -66,13 +71,17 @@ class BrokerSettings:
 
         Listeners have names of their own, so that a protocol is one entry of the map.
         """
+        clients = [("CLIENT", "PLAINTEXT", self.port)]
+        clients += [(listener.name, listener.protocol, listener.port) for listener in self.secured_listeners]
+        served = ",".join(f"{name}://{LOOPBACK}:{port}" for name, _, port in clients)
+        protocols = ",".join(f"{name}:{protocol}" for name, protocol, _ in clients)
         properties = {
             "process.roles": "broker,controller",
             "node.id": str(self.node_id),
             "controller.quorum.voters": f"{self.node_id}@{LOOPBACK}:{self.controller_port}",
-            "listeners": f"CLIENT://{LOOPBACK}:{self.port},CONTROLLER://{LOOPBACK}:{self.controller_port}",
-            "advertised.listeners": f"CLIENT://{LOOPBACK}:{self.port}",
-            "listener.security.protocol.map": "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listeners": f"{served},CONTROLLER://{LOOPBACK}:{self.controller_port}",
+            "advertised.listeners": served,
+            "listener.security.protocol.map": f"{protocols},CONTROLLER:PLAINTEXT",
             "inter.broker.listener.name": "CLIENT",
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(data_dir),
@@ -102,16 +111,23 @@ class BrokerSettings:
             "num.network.threads": "2",
             "num.io.threads": "4",
         }
+        for listener in self.secured_listeners:
+            properties |= listener.to_properties()
+        if self.acls:
+            properties["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+            properties["super.users"] = "User:ANONYMOUS"
         return properties | dict(self.overrides)
 
     def to_java_options(self) -> list[str]:
         """As arguments of `java`."""
         heap_mib = max(1, self.heap_bytes // _MIB)
+        urls = {listener.jwks_url for listener in self.secured_listeners if listener.jwks_url}
         return [
             f"-Xmx{heap_mib}m",
             f"-Xms{min(heap_mib, 256)}m",
             "-XX:+UseSerialGC",  # the parallel collectors cost memory and threads that two cores do not have
             "-XX:+ExitOnOutOfMemoryError",
             "-Djava.awt.headless=true",
+            *([f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={','.join(sorted(urls))}"] if urls else []),
             *self.java_options,
         ]

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from airflow_provider.kit.errors import BrokerStartError
 from airflow_provider.kit.folder import BrokerFolder
+from airflow_provider.kit.properties_file import write_properties
 from airflow_provider.kit.settings import BrokerSettings
 
 __all__ = ["format_storage"]
@@ -30,8 +31,7 @@ def format_storage(folder: BrokerFolder, settings: BrokerSettings, java: Sequenc
     scratch = folder.root / "data.new"
     shutil.rmtree(scratch, ignore_errors=True)
     properties = folder.root / "format.properties"
-    lines = [f"{key}={value}\n" for key, value in settings.to_properties(scratch).items()]
-    properties.write_text("".join(lines), encoding="utf-8")
+    write_properties(properties, settings.to_properties(scratch))
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
     # An id may begin with a dash, which the tool takes for an option unless it is joined.
     command = [*java, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(properties)]

@@ -29,6 +29,7 @@ from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import DiskStatus, InstanceState, InstanceStatus, ProcessStatus
 from airflow_provider.control.writer import ControlWriter
 from airflow_provider.errors import ConfigurationError, StatefulStreamsError
+from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.launch.instance_settings import EXIT_REPORTED, INSTANCE_FILE_VARIABLE, InstanceSettings
 from airflow_provider.launch.last_error import last_error
 from airflow_provider.launch.process_group import kill_instance
@@ -82,7 +83,7 @@ def launch(settings: InstanceSettings, command: Sequence[str], env: Mapping[str,
         process = subprocess.Popen(
             # Without the current folder on the path: others may be able to put modules there.
             [sys.executable, "-P", "-m", _MODULE, str(folder.path)],
-            env=environment | _temporary(folder.temporary, environment),
+            env=environment | _for_java(folder.temporary, settings.connection, environment),
             stdin=lock,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -92,10 +93,11 @@ def launch(settings: InstanceSettings, command: Sequence[str], env: Mapping[str,
     return Launched(process.pid, str(folder.path), str(folder.log))
 
 
-def _temporary(folder: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """Where Python, the JVM and so Spark put temporary files; the user's own options win."""
-    options = f'"-Djava.io.tmpdir={folder}" {environment.get(_JAVA_OPTIONS, "")}'
-    return {"TMPDIR": str(folder), _JAVA_OPTIONS: options.strip()}
+def _for_java(temporary: Path, connection: KafkaConnection, environment: Mapping[str, str]) -> dict[str, str]:
+    """Where Python, the JVM and so Spark put temporary files, and what Java's client needs; the user's options win."""
+    own = " ".join(f'"{option}"' for option in (f"-Djava.io.tmpdir={temporary}", *connection.to_java_options()))
+    options = f"{own} {environment.get(_JAVA_OPTIONS, '')}"
+    return {"TMPDIR": str(temporary), _JAVA_OPTIONS: options.strip()}
 
 
 def _inherited() -> dict[str, str]:

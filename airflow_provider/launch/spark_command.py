@@ -14,8 +14,8 @@ __all__ = ["SPARK_DEFAULTS", "connector_jars", "find_binary", "interpreters", "s
 
 _REDACTED: Final = {
     # Spark's own defaults, and what Kafka calls its credentials.
-    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|sasl|jaas",
-    "spark.sql.redaction.options.regex": "(?i)url|password|sasl|jaas",
+    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|sasl|jaas|keystore",
+    "spark.sql.redaction.options.regex": "(?i)url|password|sasl|jaas|keystore",
 }
 SPARK_DEFAULTS: Final[Mapping[str, str]] = {
     **_REDACTED,

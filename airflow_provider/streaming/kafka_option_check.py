@@ -31,7 +31,13 @@ _TAKEN: Final = {
 }
 """By name in lower case, as Spark compares them: why it is the package's, or where it is set instead."""
 
-_TAKEN_PREFIXES: Final = ("kafka.security.", "kafka.sasl.", "kafka.ssl.truststore.")
+_TAKEN_PREFIXES: Final = (
+    "kafka.security.",
+    "kafka.sasl.",
+    "kafka.ssl.truststore.",
+    "kafka.ssl.keystore.",
+    "kafka.ssl.key.",
+)
 """Of the options that `KafkaConnection.to_spark_options` gives."""
 
 

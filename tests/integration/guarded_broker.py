@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,27 +19,18 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from airflow_provider.kafka.acls import Acl, Role, acls_of
 from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.topic_findings import WantedTopics
 from airflow_provider.kit.broker import EmbeddedBroker
-from airflow_provider.kit.ports import LOOPBACK, free_ports
+from airflow_provider.kit.ports import free_ports
+from airflow_provider.kit.secured_listener import SecuredListener
 from tests.brokers import settings_of_broker
 
 _START_S: Final = 180.0
-_USER, _PASSWORD = "app", "secret"
-_LOGIN: Final = f'org.apache.kafka.common.security.plain.PlainLoginModule required user_{_USER}="{_PASSWORD}";'
-
-# Of docs/airflow.md, "Rights".
-OWN: Final = (
-    AclOperation.DESCRIBE,
-    AclOperation.DESCRIBE_CONFIGS,
-    AclOperation.READ,
-    AclOperation.WRITE,
-    AclOperation.CREATE,
-)
-SOURCE: Final = (AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS, AclOperation.READ)
-SINK: Final = (AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS, AclOperation.WRITE)
-TRANSACTIONAL_IDS: Final = (AclOperation.DESCRIBE, AclOperation.WRITE)
-GROUP: Final = (AclOperation.READ,)
+_USERS: Final = {"app": "password-of-app", "other": "password-of-other"}
+_OPERATION: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+"""Between the words of one in ``kafka-acls.sh``, which the client's library joins with ``_``."""
 
 
 @dataclass(frozen=True)
@@ -49,60 +40,48 @@ class GuardedBroker:
     Args:
         bootstrap_servers: where every right is had.
         user: the connection of the user.
+        another: the connection of another user.
     """
 
     bootstrap_servers: str
     user: KafkaConnection
+    another: KafkaConnection
 
     @classmethod
     @contextmanager
     def running(cls, folder: Path) -> Iterator[GuardedBroker]:
         (port,) = free_ports(1)
-        settings = settings_of_broker(folder)
-        listeners = f"CLIENT://{settings.bootstrap_servers},USERS://{LOOPBACK}:{port}"
-        rules = (
-            ("listeners", f"{listeners},CONTROLLER://{LOOPBACK}:{settings.controller_port}"),
-            ("advertised.listeners", listeners),
-            ("listener.security.protocol.map", "CLIENT:PLAINTEXT,USERS:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT"),
-            ("listener.name.users.sasl.enabled.mechanisms", "PLAIN"),
-            ("listener.name.users.plain.sasl.jaas.config", _LOGIN),
-            ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
-            ("super.users", "User:ANONYMOUS"),
-        )
-        broker = EmbeddedBroker(dataclasses.replace(settings, overrides=rules))
+        door = SecuredListener(name="USERS", port=port, protocol="SASL_PLAINTEXT", mechanism="PLAIN", users=_USERS)
+        broker = EmbeddedBroker(settings_of_broker(folder, secured_listeners=(door,), acls=True))
         try:
             broker.start(_START_S)
-            user = KafkaConnection(
-                f"{LOOPBACK}:{port}",
-                security_protocol="SASL_PLAINTEXT",
-                sasl_mechanism="PLAIN",
-                sasl_username=_USER,
-                sasl_password=_PASSWORD,
-            )
-            yield cls(broker.bootstrap_servers, user)
+            users = [
+                KafkaConnection(
+                    door.bootstrap_servers,
+                    security_protocol="SASL_PLAINTEXT",
+                    sasl_mechanism="PLAIN",
+                    sasl_username=name,
+                    sasl_password=password,
+                )
+                for name, password in _USERS.items()
+            ]
+            yield cls(broker.bootstrap_servers, *users)
         finally:
             broker.stop()
 
-    def grant_application(self, application_id: str, source: str, sink: str) -> None:
-        """All that the page lists, and no more."""
-        own = [f"{application_id}-{name}" for name in ("state-changelog", "assignment", "status", "history")]
-        allow, prefixed = AclPermissionType.ALLOW, ResourcePatternType.PREFIXED
-        self._add(
-            [
-                *(_rule(ResourceType.TOPIC, name, operation, allow) for name in own for operation in OWN),
-                *(_rule(ResourceType.TOPIC, source, operation, allow) for operation in SOURCE),
-                *(_rule(ResourceType.TOPIC, sink, operation, allow) for operation in SINK),
-                *(
-                    _rule(ResourceType.TRANSACTIONAL_ID, f"{application_id}-", operation, allow, prefixed)
-                    for operation in TRANSACTIONAL_IDS
-                ),
-                *(_rule(ResourceType.GROUP, application_id, operation, allow) for operation in GROUP),
-            ]
-        )
+    def grant(
+        self, application_id: str, *roles: Role, source: str, sink: str, user: KafkaConnection | None = None
+    ) -> None:
+        """All that the page lists for these roles, and no more, to `user` unless it is for another."""
+        topics = WantedTopics(application_id=application_id, sources=(source,), outputs=(sink,))
+        granted = {acl for role in roles for acl in acls_of(role, topics)}
+        name = (user or self.user).sasl_username
+        self._add([rule for acl in granted for rule in _rules(acl, f"User:{name}")])
 
     def deny(self, kind: ResourceType, name: str, operation: AclOperation) -> AclBinding:
         """Take one right, whatever else grants it."""
-        rule = _rule(kind, name, operation, AclPermissionType.DENY)
+        literal, principal = ResourcePatternType.LITERAL, f"User:{self.user.sasl_username}"
+        rule = AclBinding(kind, name, literal, principal, "*", operation, AclPermissionType.DENY)
         self._add([rule])
         return rule
 
@@ -127,11 +106,11 @@ class GuardedBroker:
             done.result(30.0)
 
 
-def _rule(
-    kind: ResourceType,
-    name: str,
-    operation: AclOperation,
-    permission: AclPermissionType,
-    pattern: ResourcePatternType = ResourcePatternType.LITERAL,
-) -> AclBinding:
-    return AclBinding(kind, name, pattern, f"User:{_USER}", "*", operation, permission)
+def _rules(acl: Acl, principal: str) -> list[AclBinding]:
+    kind = ResourceType[acl.resource.name]
+    pattern = ResourcePatternType.PREFIXED if acl.prefixed else ResourcePatternType.LITERAL
+    operations = [AclOperation[_OPERATION.sub("_", name).upper()] for name in acl.operations]
+    return [
+        AclBinding(kind, acl.name, pattern, principal, "*", operation, AclPermissionType.ALLOW)
+        for operation in operations
+    ]

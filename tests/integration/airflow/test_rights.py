@@ -16,6 +16,7 @@ from structlog.testing import capture_logs
 
 from airflow_provider.control.status import InstanceStatus
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.kafka.acls import Role
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import changelog_spec
 from airflow_provider.operators.changelog_topics import CreateChangelogTopicsOperator
@@ -47,7 +48,7 @@ def application(guarded: GuardedBroker, application_id: str, monkeypatch: pytest
     made = Application.create(guarded.bootstrap_servers, application_id)
     TopicAdmin(made.connection).ensure([changelog_spec(application_id, "state", 2)])
     made.publish(assigned("a b", "b a", application_id=application_id))
-    guarded.grant_application(application_id, f"{application_id}-source", f"{application_id}-sink")
+    guarded.grant(application_id, Role.AIRFLOW, source=f"{application_id}-source", sink=f"{application_id}-sink")
     return made
 
 

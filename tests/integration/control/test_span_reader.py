@@ -12,6 +12,7 @@ from airflow_provider.control.history.record import HistoryKind, HistoryRecord
 from airflow_provider.control.history.topic import read_history, write_history
 from airflow_provider.control.span_reader import SpanReader
 from airflow_provider.errors import ConfigurationError, TopicDamagedError
+from airflow_provider.kafka.acls import Role
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import history_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
@@ -31,7 +32,7 @@ def test_topic_that_may_not_be_read_is_an_error_that_names_the_right(
         application_id,
         HistoryRecord(application_id=application_id, kind=HistoryKind.DRILL, id="d", cause="crash", at_ms=1, by="me"),
     )
-    guarded.grant_application(application_id, "source", "sink")
+    guarded.grant(application_id, Role.AIRFLOW, source="source", sink="sink")
     guarded.deny(ResourceType.TOPIC, history_topic(application_id), operation)
 
     with pytest.raises(

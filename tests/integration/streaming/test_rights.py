@@ -13,6 +13,7 @@ from confluent_kafka.admin import AclOperation, ResourceType
 from airflow_provider.control.status import InstanceState, TaskState, TaskStatus
 from airflow_provider.error_decision import is_permanent
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.kafka.acls import Role
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
 from airflow_provider.streaming.driver.topic_watch import TopicWatch
@@ -33,7 +34,7 @@ BEFORE, AFTER = batches_of(ORDERS, 40)
 def application(guarded: GuardedBroker, application_id: str, tmp_path: Path) -> Application:
     """The user has all rights that the page lists, and what lies in the topics was written by another instance."""
     made = Application.create(guarded.bootstrap_servers, application_id, tmp_path)
-    guarded.grant_application(application_id, made.spec.input.topic, str(made.spec.sink_topic))
+    guarded.grant(application_id, Role.INSTANCE, source=made.spec.input.topic, sink=str(made.spec.sink_topic))
     plan = made.instance("i1").plan(active(0))
     with closing(Slot(plan)) as slot:
         slot.call(plan, (), False)
@@ -166,7 +167,7 @@ def test_transaction_timeout_that_the_brokers_refuse_fails_the_task(application:
 def case(guarded: GuardedBroker, application_id: str, tmp_path: Path) -> RefusingCase:
     made = RefusingCase.create(guarded.bootstrap_servers, application_id, tmp_path)
     made.topics()
-    guarded.grant_application(application_id, f"{application_id}-source", f"{application_id}-sink")
+    guarded.grant(application_id, Role.INSTANCE, source=f"{application_id}-source", sink=f"{application_id}-sink")
     return made
 
 
@@ -229,7 +230,7 @@ def test_right_that_is_taken_from_a_running_instance_ends_it(case: RefusingCase,
 @pytest.fixture
 def accounts(guarded: GuardedBroker, application_id: str, tmp_path: Path) -> Iterator[Accounts]:
     with closing(Accounts(guarded.bootstrap_servers, application_id, tmp_path, num_tasks=2, seed=9)) as made:
-        guarded.grant_application(application_id, made.orders.topic, made.totals)
+        guarded.grant(application_id, Role.INSTANCE, source=made.orders.topic, sink=made.totals)
         yield made
 
 

@@ -39,6 +39,64 @@ def test_credentials_are_those_of_sasl(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "secret" not in repr(found)
 
 
+@pytest.mark.parametrize("separator", ["_", "."], ids=["fields", "librdkafka"])
+def test_extras_are_named_as_fields_or_as_librdkafka_does(separator: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    extra = {
+        "security_protocol": "ssl",
+        "ssl_ca_location": "/ca.pem",
+        "ssl_certificate_location": "/me.pem",
+        "ssl_key_location": "/me.key",
+        "ssl_key_password": "secret",
+    }
+    named = {name.replace("_", separator): value for name, value in extra.items()}
+
+    found = hook(monkeypatch, host="h", port=1, extra=named).connection
+
+    assert found == KafkaConnection("h:1", **{**extra, "security_protocol": "SSL"})
+    assert "secret" not in repr(found)
+
+
+def test_login_and_password_are_the_clients_id_and_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    extra = {
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "OAUTHBEARER",
+        "sasl_oauthbearer_token_endpoint_url": "https://tokens/token",
+    }
+
+    found = hook(monkeypatch, host="h", port=1, login="me", password="secret", extra=extra).connection
+
+    config = found.to_client_config()
+    assert (config["sasl.oauthbearer.client.id"], config["sasl.oauthbearer.client.secret"]) == ("me", "secret")
+
+
+@pytest.mark.parametrize(
+    ("extra", "named"),
+    [
+        ({"ssl_certfile": "/me.pem"}, "ssl_certfile"),
+        ({"sasl_pasword": "hunter2"}, "sasl_pasword"),
+        ({"group.id": "team"}, "group.id"),
+        ({"enable_ssl_certificate_verification": False}, "enable_ssl_certificate_verification"),
+        ({"ssl_ca_location": 1}, "ssl_ca_location"),
+    ],
+    ids=["other-word", "misspelt", "of-consumers", "less-safe", "no-text"],
+)
+def test_extra_that_is_not_known_is_refused_by_its_name(
+    extra: dict[str, Any], named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(
+        ConfigurationError, match=f"extras that are not known: {re.escape(named)}\\. Known are"
+    ) as refused:
+        _ = hook(monkeypatch, host="h", port=1, extra=extra).connection
+
+    assert "hunter2" not in str(refused.value)
+
+
+def test_fields_of_the_form_that_are_empty_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    extra = {"bootstrap_servers": "", "sasl_mechanism": None, "ssl_key_password": ""}
+
+    assert hook(monkeypatch, host="h", port=1, extra=extra).connection == KafkaConnection("h:1")
+
+
 def test_connection_of_the_apache_kafka_provider_serves_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     extra = {"bootstrap.servers": "a:1,b:2", "group.id": "team"}
     given = {"conn_type": "kafka", "extra": extra}
@@ -48,28 +106,28 @@ def test_connection_of_the_apache_kafka_provider_serves_as_well(monkeypatch: pyt
 
 
 def test_what_such_a_connection_says_that_cannot_be_carried_over_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    extra = {"bootstrap.servers": "a:1", "ssl.key.password": "secret"}
+    extra = {"bootstrap.servers": "a:1", "ssl.keystore.password": "hunter2"}
     given = {"conn_type": "kafka", "extra": extra}
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(given))
 
     works, message = KafkaStreamsHook("kafka_default").test_connection()
 
     assert not works
-    assert message.startswith("Connection 'kafka_default' of type 'kafka' sets ssl.key.password, which cannot be")
-    assert "secret" not in message
+    assert message.startswith("Connection 'kafka_default' of type 'kafka' sets ssl.keystore.password, which cannot be")
+    assert "hunter2" not in message
 
 
-def test_extra_that_no_client_is_given_is_refused_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    extra = {"security_protocol": "SSL", "ssl.key.password": "secret", "ssl_key_location": "/key.pem"}
+def test_extras_that_no_client_is_given_are_refused_together_by_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    extra = {"security_protocol": "SSL", "ssl.keystore.password": "hunter2", "ssl_key_pem": "-----BEGIN"}
 
     works, message = hook(monkeypatch, host="h", port=1, extra=extra).test_connection()
 
     assert not works
     assert message.startswith(
-        "Connection 'kafka' of type 'kafkastreams' sets ssl.key.password, ssl_key_location, which"
+        "Connection 'kafka' has extras that are not known: ssl.keystore.password, ssl_key_pem. Known are"
     )
-    assert "secret" not in message
-    assert "/key.pem" not in message
+    assert "hunter2" not in message
+    assert "BEGIN" not in message
 
 
 def test_connection_without_a_server_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -43,6 +44,52 @@ def test_other_spellings_of_librdkafka_mean_the_same() -> None:
     assert connection_from_config({**spelt, "security.protocol": "sasl_ssl"}, "it") == TRANSLATED
 
 
+def test_clients_certificate_is_carried_over() -> None:
+    mutual = {"ssl.certificate.location": "/me.pem", "ssl.key.location": "/me.key", "ssl.key.password": SECRET}
+
+    found = connection_from_config(SASL | mutual, "it")
+
+    assert found == dataclasses.replace(
+        TRANSLATED, ssl_certificate_location="/me.pem", ssl_key_location="/me.key", ssl_key_password=SECRET
+    )
+    assert SECRET not in repr(found)
+    assert found.to_client_config().items() >= (SASL | mutual).items()
+
+
+@pytest.mark.parametrize("words", ["sasl.oauthbearer.", "sasl.oauthbearer.client.credentials."])
+def test_credentials_of_a_client_are_exchanged_for_tokens(words: str) -> None:
+    oauth = {
+        "bootstrap.servers": "a:9093",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanisms": "OAUTHBEARER",
+        "sasl.oauthbearer.method": "OIDC",
+        f"{words}client.id": "me",
+        f"{words}client.secret": SECRET,
+        "sasl.oauthbearer.token.endpoint.url": "https://tokens/token",
+        "sasl.oauthbearer.scope": "streams",
+        "sasl.oauthbearer.extensions": "logicalCluster=lkc-1,identityPoolId=pool-1",
+        "https.ca.location": "/tokens.pem",
+    }
+
+    found = connection_from_config(oauth, "it")
+
+    assert (found.sasl_username, found.sasl_password) == ("me", SECRET)
+    assert SECRET not in repr(found)
+    assert found.to_client_config() == {
+        "bootstrap.servers": "a:9093",
+        "security.protocol": "SASL_SSL",
+        "log_level": "2",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.client.id": "me",
+        "sasl.oauthbearer.client.secret": SECRET,
+        "sasl.oauthbearer.token.endpoint.url": "https://tokens/token",
+        "sasl.oauthbearer.scope": "streams",
+        "sasl.oauthbearer.extensions": "logicalCluster=lkc-1,identityPoolId=pool-1",
+        "https.ca.location": "/tokens.pem",
+    }
+
+
 @pytest.mark.parametrize(
     "more",
     [
@@ -64,11 +111,10 @@ def test_standard_authorities_are_those_of_no_setting() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "ssl.key.location",
-        "ssl.key.password",
+        "ssl.key.pem",
         "ssl.keystore.password",
         "ssl.ca.pem",
-        "sasl.oauthbearer.client.secret",
+        "sasl.oauthbearer.config",
         "sasl.kerberos.keytab",
         "oauth_cb",
         "socket.nagle.disable",
@@ -92,6 +138,10 @@ def test_what_cannot_be_carried_over_is_refused_by_its_name_in_one_line(name: st
         pytest.param({**SASL, "enable.ssl.certificate.verification": False}, "sets enable.ssl", id="no-verification"),
         pytest.param({**SASL, "ssl.endpoint.identification.algorithm": "none"}, "sets ssl.endpoint", id="any-host"),
         pytest.param({**SASL, "sasl.mechanisms": "PLAIN"}, "sets sasl.mechanisms", id="twice"),
+        pytest.param(
+            {**SASL, "sasl.oauthbearer.client.secret": SECRET}, "sets sasl.oauthbearer.client.secret", id="two-secrets"
+        ),
+        pytest.param({**SASL, "sasl.oauthbearer.method": "default"}, "sets sasl.oauthbearer.method", id="own-tokens"),
         pytest.param({**SASL, "sasl.password": 1234567}, "sets sasl.password", id="no-text"),
         pytest.param({**SASL, "sasl.mechanism": "GSSAPI"}, "SASL mechanism 'GSSAPI' is not one of", id="kerberos"),
         pytest.param({"security.protocol": "SSL"}, "has no 'bootstrap.servers'", id="no-servers"),

@@ -58,7 +58,7 @@ the following? [`customer`, `amount`]. SQLSTATE: 42703;
             "What Spark asks of the brokers is not authorized (TOPIC_AUTHORIZATION_FAILED: Not authorized to access "
             "topics: [orders]): grant the connection's user Describe and DescribeConfigs on its topics, Read on those "
             "that it reads, Write on those that it writes, and Create on those that are to be made ('Rights' in "
-            "docs/airflow.md has all that an application needs), then start again.",
+            "docs/security.md has all that an application needs), then start again.",
             id="jvm",
         ),
         pytest.param(

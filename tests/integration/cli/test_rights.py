@@ -1,0 +1,60 @@
+"""Who has the rights of a viewer sees everything and changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from airflow_provider.cli.main import main
+from airflow_provider.common.clock import now_ms
+from airflow_provider.common.private_files import create_private_file
+from airflow_provider.control.history.record import HistoryKind, HistoryRecord
+from airflow_provider.control.history.topic import write_history
+from airflow_provider.kafka.acls import Role
+from tests.builders import assigned, placed
+from tests.integration.guarded_broker import GuardedBroker
+from tests.integration.launch.application import Application
+
+LOGIN = """\
+bootstrap.servers={0.bootstrap_servers}
+security.protocol={0.security_protocol}
+sasl.mechanism={0.sasl_mechanism}
+sasl.username={0.sasl_username}
+sasl.password={0.sasl_password}
+"""
+
+
+@pytest.fixture
+def application(guarded: GuardedBroker, application_id: str) -> Application:
+    made = Application.create(guarded.bootstrap_servers, application_id)
+    made.publish(assigned("-", "-", application_id=application_id))
+    drill = HistoryRecord(
+        application_id=application_id, kind=HistoryKind.DRILL, id="d", cause="crash", at_ms=now_ms(), by="test"
+    )
+    write_history(made.connection, application_id, drill)
+    guarded.grant(application_id, Role.VIEWER, source=f"{application_id}-source", sink=f"{application_id}-sink")
+    return made
+
+
+def test_viewer_sees_status_history_and_metrics_and_changes_nothing(
+    application: Application, guarded: GuardedBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "viewer.properties"
+    create_private_file(config, LOGIN.format(guarded.user).encode())
+    at = (application.id, "--config", str(config))
+
+    assert main(["status", *at]) == 0
+    assert capsys.readouterr().out.startswith(f"{application.id}, generation 1, ")
+    assert main(["describe", *at]) == 0
+    assert main(["history", *at]) == 0
+    assert "crash" in capsys.readouterr().out
+    assert main(["metrics", *at]) == 0
+    capsys.readouterr()
+
+    assert main(["assign", *at, "--instances", "a"]) == 1
+
+    assert "ConfigurationError" in capsys.readouterr().err
+    found = application.view().assignment
+    assert found is not None
+    assert placed(found) == ["-", "-"]

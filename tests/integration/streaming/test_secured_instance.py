@@ -1,0 +1,75 @@
+"""A whole instance that logs in by SCRAM through TLS, with an instance's rights alone; and where its secret is."""
+
+from __future__ import annotations
+
+import urllib.request
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from airflow_provider.control.command import CommandKind
+from airflow_provider.control.status import InstanceState
+from airflow_provider.kafka.acls import Role
+from tests.integration.guarded_broker import GuardedBroker
+from tests.integration.secured_broker import PASSWORD, SecuredBroker
+from tests.integration.streaming.accounts import Accounts
+from tests.secret_scan import arguments_with, environments_with, files_with, holds
+from tests.waiting import wait_until
+
+SECRETS = [PASSWORD]
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+    with SecuredBroker.running(tmp_path_factory.mktemp("secured"), acls=True) as running:
+        yield running
+
+
+@pytest.fixture
+def accounts(secured: SecuredBroker, application_id: str, tmp_path: Path) -> Iterator[Accounts]:
+    user = secured.connections["SCRAM-SHA-512"]
+    with closing(Accounts(secured.bootstrap_servers, application_id, tmp_path, num_tasks=2, seed=11)) as made:
+        guarded = GuardedBroker(secured.bootstrap_servers, user, user)
+        guarded.grant(application_id, Role.INSTANCE, source=made.orders.topic, sink=made.totals)
+        yield made
+
+
+def answers_of_spark(url: str) -> str:
+    """What Spark's REST interface says of the application."""
+    with urllib.request.urlopen(f"{url}/api/v1/applications", timeout=60) as answer:
+        listed = answer.read().decode()
+    (application,) = {part.split('"')[3] for part in listed.splitlines() if '"id" :' in part}
+    said = [listed]
+    for page in ("environment", "sql?details=true&planDescription=true", "jobs", "stages", "executors"):
+        with urllib.request.urlopen(f"{url}/api/v1/applications/{application}/{page}", timeout=60) as answer:
+            said.append(answer.read().decode())
+    return "\n".join(said)
+
+
+def test_instance_behind_tls_scram_and_acls_is_exact_and_shows_its_secret_nowhere(
+    accounts: Accounts, secured: SecuredBroker
+) -> None:
+    plain, accounts.connection = accounts.connection, secured.connections["SCRAM-SHA-512"]
+    accounts.launch("i1", ui=True)
+    accounts.connection = plain
+    accounts.assign("i1", "i1")
+    accounts.orders.write(100, [0, 1])
+    accounts.check(240.0)
+
+    run_dir = accounts.run_dir("i1")
+    settings = run_dir / "instance.json"
+    url = str(accounts.status("i1").process.ui_url)
+    assert holds(settings.read_text(), SECRETS)
+    assert not holds(answers_of_spark(url), SECRETS), "what Spark's REST interface answers"
+    assert arguments_with(SECRETS) == []
+    assert environments_with(SECRETS, accounts.processes("i1")) == []
+    assert not holds(accounts.log("i1"), SECRETS)
+    assert files_with(SECRETS, accounts.folder) == [settings], "the instance's own file alone"
+
+    accounts.command(CommandKind.STOP, "i1")
+    accounts.wait_for_state("i1", InstanceState.STOPPED, 120.0)
+    wait_until(lambda: not settings.exists(), 120.0, "the launcher to remove the instance's file")
+
+    assert files_with(SECRETS, accounts.folder) == []
