@@ -30,6 +30,7 @@ GROUPS: Final = {
         "tests/integration/streaming/test_session_warm_up.py",
         "tests/integration/streaming/test_single_executor.py",
         "tests/integration/streaming/test_source_query.py",
+        "tests/integration/streaming/test_stage_rights.py",
         "tests/integration/streaming/test_stall.py",
     ),
     "spark-2": (
@@ -68,6 +69,7 @@ LONG: Final = (
     "tests/integration/streaming/test_secured_instance.py",
     "tests/integration/streaming/test_session_warm_up.py",
     "tests/integration/streaming/test_single_executor.py",
+    "tests/integration/streaming/test_stage_rights.py",
     "tests/integration/streaming/test_stages.py",
     "tests/integration/streaming/test_stall.py",
     "tests/unit/test_simulated_months.py",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.kafka.names import changelog_topic
 
 __all__ = ["JobDescription", "JobTopic", "StageDescription", "TopicKind"]
 
@@ -94,6 +95,45 @@ class JobDescription:
     topics: tuple[JobTopic, ...]
     gone: tuple[str, ...] = ()
 
+    @classmethod
+    def of_topics(
+        cls,
+        application_id: str,
+        *,
+        sources: Sequence[str] = (),
+        stores: Sequence[str] = ("state",),
+        windowed_stores: Sequence[str] = (),
+        outputs: Sequence[str] = (),
+    ) -> JobDescription:
+        """A job of one stage of which nothing is known but its topics: no stage is described.
+
+        Args:
+            application_id: the application.
+            sources: what it reads.
+            stores: the names of its stores.
+            windowed_stores: those among the `stores` that belong to windows.
+            outputs: sinks and dead-letter topics.
+        """
+        changelogs = (
+            JobTopic(
+                name=changelog_topic(application_id, store),
+                kind=TopicKind.CHANGELOG,
+                stage=0,
+                store=store,
+                windowed=store in windowed_stores,
+            )
+            for store in stores
+        )
+        return cls(
+            application_id=application_id,
+            stages=(),
+            topics=(
+                *(JobTopic(name=name, kind=TopicKind.SOURCE, stage=0) for name in sources),
+                *changelogs,
+                *(JobTopic(name=name, kind=TopicKind.SINK, stage=0) for name in outputs),
+            ),
+        )
+
     def names(self, *kinds: TopicKind) -> tuple[str, ...]:
         """Of its topics of some kinds, in their order."""
         return tuple(topic.name for topic in self.topics if topic.kind in kinds)
@@ -117,6 +157,12 @@ class JobDescription:
                 f"{self.application_id!r}: run its deploy DAG, which finds out and keeps it."
             )
         return {stage.number: stage.partitions for stage in self.stages if stage.partitions is not None}
+
+    @property
+    def committing_stages(self) -> tuple[int, ...]:
+        """The numbers of its stages, by the topics that they commit into; sorted."""
+        kinds = (TopicKind.CHANGELOG, TopicKind.COMMITS)
+        return tuple(sorted({topic.stage for topic in self.topics if topic.kind in kinds}))
 
     @property
     def own(self) -> tuple[str, ...]:

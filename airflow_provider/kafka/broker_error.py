@@ -22,8 +22,8 @@ _RIGHTS: Final = {
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "Create on the topics that are to be made, or on the cluster",
     KafkaError.GROUP_AUTHORIZATION_FAILED: "Read on the consumer group that is named as the application",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: (
-        "Describe and DescribeConfigs on its topics, Read on those that it reads, Write on those that it writes, and "
-        "Create on those that are to be made"
+        "Describe and DescribeConfigs on its topics, Read on those that it reads, Write on those that it writes, "
+        "Create on those that are to be made, and Delete on those whose records it deletes"
     ),
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: (
         "Describe and Write on the transactional ids that begin with the application's id and '-'"

@@ -18,6 +18,7 @@ __all__ = [
     "metrics_topic",
     "publisher_transactional_id",
     "repartition_topic",
+    "stage_transactional_ids",
     "status_topic",
     "transactional_id",
 ]
@@ -81,6 +82,11 @@ def metrics_topic(application_id: str) -> str:
 def transactional_id(application_id: str, task: TaskId) -> str:
     """Of the one producer that may write for a task; a later owner's `init_transactions` fences the earlier."""
     return f"{application_id}-{task}"
+
+
+def stage_transactional_ids(application_id: str, stage: int) -> str:
+    """How the ids of a stage's tasks begin, and no other: see `transactional_id`."""
+    return f"{application_id}-{stage}_"
 
 
 def publisher_transactional_id(application_id: str) -> str:

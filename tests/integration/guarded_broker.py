@@ -19,18 +19,28 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from airflow_provider.kafka.acls import Acl, Role, acls_of
+from airflow_provider.control.job_description import JobDescription
+from airflow_provider.control.rights import Role, acls_of
+from airflow_provider.kafka.acl import Acl
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.kafka.topic_findings import WantedTopics
 from airflow_provider.kit.broker import EmbeddedBroker
 from airflow_provider.kit.ports import free_ports
 from airflow_provider.kit.secured_listener import SecuredListener
 from tests.brokers import settings_of_broker
 
-_START_S: Final = 180.0
-_USERS: Final = {"app": "password-of-app", "other": "password-of-other"}
+_START_S: Final = 600.0
+_USERS: Final = {"app": "password-of-app", "other": "password-of-other", "guest": "password-of-guest"}
 _OPERATION: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 """Between the words of one in ``kafka-acls.sh``, which the client's library joins with ``_``."""
+
+LOGIN = """\
+bootstrap.servers={0.bootstrap_servers}
+security.protocol={0.security_protocol}
+sasl.mechanism={0.sasl_mechanism}
+sasl.username={0.sasl_username}
+sasl.password={0.sasl_password}
+"""
+"""The file by which a user of the broker logs in, to be filled with its connection."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +51,18 @@ class GuardedBroker:
         bootstrap_servers: where every right is had.
         user: the connection of the user.
         another: the connection of another user.
+        guest: the connection of a third.
     """
 
     bootstrap_servers: str
     user: KafkaConnection
     another: KafkaConnection
+    guest: KafkaConnection
+
+    @property
+    def as_admin(self) -> KafkaConnection:
+        """Where every right is had."""
+        return KafkaConnection(self.bootstrap_servers)
 
     @classmethod
     @contextmanager
@@ -73,8 +90,11 @@ class GuardedBroker:
         self, application_id: str, *roles: Role, source: str, sink: str, user: KafkaConnection | None = None
     ) -> None:
         """All that the page lists for these roles, and no more, to `user` unless it is for another."""
-        topics = WantedTopics(application_id=application_id, sources=(source,), outputs=(sink,))
-        granted = {acl for role in roles for acl in acls_of(role, topics)}
+        self.grant_for(JobDescription.of_topics(application_id, sources=[source], outputs=[sink]), *roles, user=user)
+
+    def grant_for(self, job: JobDescription, *roles: Role, user: KafkaConnection | None = None) -> None:
+        """The same, for a job that is described."""
+        granted = {acl for role in roles for acl in acls_of(role, job)}
         name = (user or self.user).sasl_username
         self._add([rule for acl in granted for rule in _rules(acl, f"User:{name}")])
 

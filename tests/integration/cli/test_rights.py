@@ -11,18 +11,10 @@ from airflow_provider.common.clock import now_ms
 from airflow_provider.common.private_files import create_private_file
 from airflow_provider.control.history.record import HistoryKind, HistoryRecord
 from airflow_provider.control.history.topic import write_history
-from airflow_provider.kafka.acls import Role
+from airflow_provider.control.rights import Role
 from tests.builders import assigned, placed
-from tests.integration.guarded_broker import GuardedBroker
+from tests.integration.guarded_broker import LOGIN, GuardedBroker
 from tests.integration.launch.application import Application
-
-LOGIN = """\
-bootstrap.servers={0.bootstrap_servers}
-security.protocol={0.security_protocol}
-sasl.mechanism={0.sasl_mechanism}
-sasl.username={0.sasl_username}
-sasl.password={0.sasl_password}
-"""
 
 
 @pytest.fixture

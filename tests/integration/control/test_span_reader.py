@@ -10,9 +10,9 @@ from confluent_kafka.admin import AclOperation, ResourceType
 
 from airflow_provider.control.history.record import HistoryKind, HistoryRecord
 from airflow_provider.control.history.topic import read_history, write_history
+from airflow_provider.control.rights import Role
 from airflow_provider.control.span_reader import SpanReader
 from airflow_provider.errors import ConfigurationError, TopicDamagedError
-from airflow_provider.kafka.acls import Role
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import history_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
+from airflow_provider.control.rights import Role
 from airflow_provider.control.status import InstanceState, TaskState, TaskStatus
 from airflow_provider.error_decision import is_permanent
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.kafka.acls import Role
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
 from airflow_provider.streaming.driver.topic_watch import TopicWatch

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.control.command import CommandKind
+from airflow_provider.control.rights import Role
 from airflow_provider.control.status import InstanceState
-from airflow_provider.kafka.acls import Role
 from tests.integration.guarded_broker import GuardedBroker
 from tests.integration.secured_broker import PASSWORD, SecuredBroker
 from tests.integration.streaming.accounts import Accounts
@@ -31,7 +31,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]
 def accounts(secured: SecuredBroker, application_id: str, tmp_path: Path) -> Iterator[Accounts]:
     user = secured.connections["SCRAM-SHA-512"]
     with closing(Accounts(secured.bootstrap_servers, application_id, tmp_path, num_tasks=2, seed=11)) as made:
-        guarded = GuardedBroker(secured.bootstrap_servers, user, user)
+        guarded = GuardedBroker(secured.bootstrap_servers, user, user, user)
         guarded.grant(application_id, Role.INSTANCE, source=made.orders.topic, sink=made.totals)
         yield made
 

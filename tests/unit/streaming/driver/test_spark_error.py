@@ -57,7 +57,8 @@ the following? [`customer`, `amount`]. SQLSTATE: 42703;
             "ConfigurationError",
             "What Spark asks of the brokers is not authorized (TOPIC_AUTHORIZATION_FAILED: Not authorized to access "
             "topics: [orders]): grant the connection's user Describe and DescribeConfigs on its topics, Read on those "
-            "that it reads, Write on those that it writes, and Create on those that are to be made ('Rights' in "
+            "that it reads, Write on those that it writes, Create on those that are to be made, and Delete on those "
+            "whose records it deletes ('Rights' in "
             "docs/security.md has all that an application needs), then start again.",
             id="jvm",
         ),

@@ -1,0 +1,146 @@
+"""A job of two stages, the second with windows, under ACLs: nobody has more rights than the page lists."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import pytest
+from confluent_kafka import Producer
+
+from airflow_provider.cli.main import main
+from airflow_provider.common.private_files import create_private_file
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.application_tasks import application_tasks
+from airflow_provider.control.assignment import Assignment, TaskAssignment
+from airflow_provider.control.commit_topics import CommitTopics
+from airflow_provider.control.described_topics import create_described_topics
+from airflow_provider.control.drills.output_counter import count_outputs, take_cut
+from airflow_provider.control.publisher import AssignmentPublisher
+from airflow_provider.control.reader import ControlReader
+from airflow_provider.control.rights import Role
+from airflow_provider.control.status import InstanceState
+from airflow_provider.control.topic_repair import find_described_problems
+from airflow_provider.control.writer import write_control
+from airflow_provider.kafka.topic_admin import TopicAdmin
+from airflow_provider.kafka.topic_spec import TopicSpec
+from tests.integration.guarded_broker import LOGIN, GuardedBroker
+from tests.integration.streaming.accounts import Accounts
+from tests.integration.streaming.committed import newest_by_key, records_of
+from tests.integration.streaming.pages_job import PARTITIONS, WINDOW_MS, job_of
+
+JOB = Path(__file__).parent / "pages_job.py"
+SOURCES: Final = 2
+"""Partitions of the source."""
+TASKS = (*(TaskId(0, number) for number in range(SOURCES)), *(TaskId(1, number) for number in range(PARTITIONS)))
+ROUND_MS = 60_000
+"""Beyond the watermark, so that each round ends the windows of those before."""
+PAGES = [f"page-{number}" for number in range(30)]
+
+
+class Pages(Accounts):
+    """The application, with visits for orders. Airflow's part is done as another user than the instance's."""
+
+    def __init__(self, guarded: GuardedBroker, application_id: str, folder: Path) -> None:
+        self.guarded, self.description = guarded, job_of(application_id).description()
+        guarded.grant_for(self.description, Role.INSTANCE)
+        guarded.grant_for(self.description, Role.AIRFLOW, user=guarded.another)
+        guarded.grant_for(self.description, Role.VIEWER, user=guarded.guest)
+        self.visits, self.sink = f"{application_id}-visits", f"{application_id}-page-counts"
+        producers = TopicAdmin(guarded.as_admin)
+        producers.ensure([TopicSpec(name=self.visits, partitions=SOURCES)])
+        described, _ = create_described_topics(TopicAdmin(guarded.another), self.description)
+        write_control(guarded.another, application_id, described)
+        super().__init__(guarded.bootstrap_servers, application_id, folder, num_tasks=1, seed=1)
+        self.job = (str(JOB), application_id)
+        self.truth: Counter[str] = Counter()
+        self._sender = Producer({"bootstrap.servers": guarded.bootstrap_servers})
+        self._rounds = 0
+
+    def start(self) -> None:
+        plain, self.connection = self.connection, self.guarded.user
+        self.launch("i1")
+        self.connection = plain
+        given = {task: TaskAssignment(active="i1", standbys=()) for task in TASKS}
+        with AssignmentPublisher(self.guarded.another, self.id) as publisher:
+            publisher.publish(Assignment.empty(self.id, TASKS).next(given, "the test says so"))
+
+    def visit(self) -> None:
+        """A round: each page in each of two windows, from each partition of the source."""
+        begin = self._rounds * ROUND_MS
+        self._rounds += 1
+        for start in (begin, begin + WINDOW_MS):
+            for number, page in enumerate(PAGES):
+                for partition in range(SOURCES):
+                    self._sender.produce(self.visits, json.dumps({"page": page, "at": start + number}), None, partition)
+                at = datetime.fromtimestamp(start / 1000, UTC).isoformat(timespec="milliseconds")
+                self.truth[f"{page}@{at.replace('+00:00', 'Z')}"] += SOURCES
+        assert self._sender.flush(30) == 0
+
+    def send_what_cannot_be_read(self) -> None:
+        self._sender.produce(self.visits, b"no JSON", None, 0)
+        assert self._sender.flush(30) == 0
+
+    def counted(self) -> bool:
+        records = records_of(self.guarded.bootstrap_servers, self.sink, settled=False)
+        newest = newest_by_key(records)
+        return {key.decode(): json.loads(value)["n"] for key, value in newest.items() if value} == dict(self.truth)
+
+
+@pytest.fixture
+def pages(guarded: GuardedBroker, application_id: str, tmp_path: Path) -> Iterator[Pages]:
+    with closing(Pages(guarded, application_id, tmp_path)) as made:
+        yield made
+
+
+def test_stages_and_windows_need_no_more_rights_than_the_page_lists(
+    pages: Pages, guarded: GuardedBroker, tmp_path: Path
+) -> None:
+    airflow = guarded.another
+    pages.start()
+    pages.wait_for_state("i1", InstanceState.RUNNING, 600)
+    for _ in range(5):
+        pages.visit()
+        pages.wait(pages.counted, "the visits of a round to be counted", 600)
+    pages.send_what_cannot_be_read()
+
+    # Airflow's: who has which tasks, whether the topics are as needed, and what came out.
+    assert application_tasks(airflow, pages.id, "state") == TASKS
+    with ControlReader(airflow, pages.id) as reader:
+        view = reader.read_to_end()
+    assert view.job is not None
+    assert find_described_problems(TopicAdmin(airflow), view, view.job) == ()
+    topics = CommitTopics.of(view, "state")
+    pages.wait(lambda: bool(records_of(guarded.bootstrap_servers, f"{pages.id}-errors")), "the dead letter", 600)
+    before = take_cut(airflow, pages.id, topics, TASKS)
+    pages.visit()
+    pages.wait(pages.counted, "the last visits to be counted", 600)
+    checked = count_outputs(airflow, pages.id, topics, before)
+    assert checked.unmeasured is None
+    found = {count.topic: (count.missing, count.doubled) for count in checked.counts}
+    assert found == {pages.sink: (0, 0), f"{pages.id}-errors": (0, 0)}
+
+    # The instance's: what is processed goes, between the stages and behind the watermark.
+    admin = TopicAdmin(guarded.as_admin)
+    between, changelog = f"{pages.id}-pages-repartition", f"{pages.id}-pages-changelog"
+
+    def purged() -> bool:
+        earliest, ends = (of(between, range(PARTITIONS)) for of in (admin.earliest_offsets, admin.latest_offsets))
+        return all(0 < ends[number] - earliest[number] <= 2 for number in range(PARTITIONS))
+
+    pages.wait(purged, "what was processed to be deleted", 600)
+    pages.wait(
+        lambda: all(admin.earliest_offsets(changelog, range(PARTITIONS)).values()), "the changelog to be cut", 600
+    )
+
+    # A viewer's.
+    config = tmp_path / "viewer.properties"
+    create_private_file(config, LOGIN.format(guarded.guest).encode())
+    for command in ("status", "describe", "history", "metrics"):
+        assert main([command, pages.id, "--config", str(config)]) == 0, command
+    assert not any(task.error for task in pages.status("i1").tasks)
