@@ -1,14 +1,19 @@
-"""A server of tokens on loopback: exchanges a client's id and secret for a signed one, and shows its public key."""
+"""A server of tokens on loopback: exchanges a client's id and secret for a signed one, and shows its public key.
+
+One port has TLS, the other has not.
+"""
 
 from __future__ import annotations
 
 import base64
 import json
+import ssl
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs
 
@@ -20,11 +25,23 @@ _KEY_ID: Final = "key-of-the-test"
 _LIFETIME_S: Final = 300
 
 
-class TokenServer:
-    """Knows one client, whose id is the subject of its tokens."""
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, *_: object) -> None:
+        """A client that does not trust the certificate hangs up, which is its test's affair."""
 
-    def __init__(self, port: int, client_id: str, client_secret: str) -> None:
-        self.url = f"http://127.0.0.1:{port}"
+
+class TokenServer:
+    """Knows one client, whose id is the subject of its tokens.
+
+    Args:
+        ports: with TLS, and without.
+        identity: PEM file with the private key and the certificate that it shows.
+        client_id: of the client.
+        client_secret: of the client.
+    """
+
+    def __init__(self, ports: tuple[int, int], identity: Path, *, client_id: str, client_secret: str) -> None:
+        self._ports, self._identity = ports, identity
         self.scopes: list[str | None] = []
         """What was asked for, the oldest first."""
         self.refused = 0
@@ -33,11 +50,15 @@ class TokenServer:
 
     @property
     def token_url(self) -> str:
-        return f"{self.url}/token"
+        return f"https://127.0.0.1:{self._ports[0]}/token"
+
+    @property
+    def plain_token_url(self) -> str:
+        return f"http://127.0.0.1:{self._ports[1]}/token"
 
     @property
     def jwks_url(self) -> str:
-        return f"{self.url}/jwks"
+        return f"http://127.0.0.1:{self._ports[1]}/jwks"
 
     def keys(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(RSAAlgorithm.to_jwk(self._key.public_key()))
@@ -80,12 +101,16 @@ class TokenServer:
             def log_message(self, *_: object) -> None:
                 pass
 
-        host, port = self.url.removeprefix("http://").split(":")
-        with ThreadingHTTPServer((host, int(port)), Handler) as http:
-            thread = threading.Thread(target=http.serve_forever, daemon=True)
-            thread.start()
-            try:
-                yield self
-            finally:
-                http.shutdown()
-                thread.join()
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(self._identity)
+        with ExitStack() as ends:
+            for port, context in zip(self._ports, (tls, None), strict=True):
+                http = ends.enter_context(_Server(("127.0.0.1", port), Handler))
+                if context is not None:
+                    # A handshake is a request's affair, in its own thread: one that fails holds nobody up.
+                    http.socket = context.wrap_socket(http.socket, server_side=True, do_handshake_on_connect=False)
+                thread = threading.Thread(target=http.serve_forever, daemon=True)
+                thread.start()
+                ends.callback(thread.join)
+                ends.callback(http.shutdown)
+            yield self

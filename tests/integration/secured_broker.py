@@ -21,9 +21,10 @@ USER: Final = "app"
 PASSWORD: Final = 'pass"word\\ with {signs} and ü'
 KEY_PASSWORD: Final = "password of the key"
 CLIENT_SECRET: Final = "secret-of-the-client"
+TOKENS_BY_TLS: Final = "OAUTHBEARER, tokens by https"
 SECRETS: Final = (PASSWORD, KEY_PASSWORD, CLIENT_SECRET)
 
-_START_S: Final = 180.0
+_START_S: Final = 600.0
 _USERS: Final = {USER: PASSWORD}
 
 
@@ -33,7 +34,8 @@ class SecuredBroker:
 
     Args:
         bootstrap_servers: where nobody logs in and every right is had.
-        connections: by name of the door, of the user `USER`; ``TLS`` alone does not know who comes.
+        connections: by name of the door, of the user `USER`; ``TLS`` alone does not know who comes. And
+            `TOKENS_BY_TLS`, by the door of ``OAUTHBEARER``.
         tokens: the server of tokens.
         authority: signed what the broker shows, and the clients' certificates.
     """
@@ -48,8 +50,10 @@ class SecuredBroker:
     def running(cls, folder: Path, acls: bool = False) -> Iterator[SecuredBroker]:
         authority = Authority(folder / "certificates")
         client = authority.issue(USER, KEY_PASSWORD)
-        *ports, token_port = free_ports(7)
-        tokens = TokenServer(token_port, USER, CLIENT_SECRET)
+        *ports, secured_port, plain_port = free_ports(8)
+        tokens = TokenServer(
+            (secured_port, plain_port), authority.issue("tokens").both, client_id=USER, client_secret=CLIENT_SECRET
+        )
         keystore = authority.issue("broker").both
         tls: dict[str, Any] = {"keystore": keystore}
         doors = [
@@ -77,8 +81,13 @@ class SecuredBroker:
             sasl_mechanism="OAUTHBEARER",
             sasl_username=USER,
             sasl_password=CLIENT_SECRET,
-            sasl_oauthbearer_token_endpoint_url=tokens.token_url,
+            sasl_oauthbearer_token_endpoint_url=tokens.plain_token_url,
             sasl_oauthbearer_scope="streams",
+        )
+        connections[TOKENS_BY_TLS] = dataclasses.replace(
+            connections["OAUTHBEARER"],
+            sasl_oauthbearer_token_endpoint_url=tokens.token_url,
+            https_ca_location=str(authority.file),
         )
         with tokens.running():
             try:

@@ -21,7 +21,7 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
 from tests.certificates import Authority
-from tests.integration.secured_broker import PASSWORD, SECRETS, SecuredBroker
+from tests.integration.secured_broker import PASSWORD, SECRETS, TOKENS_BY_TLS, SecuredBroker
 from tests.secret_scan import files_with
 
 # In a process of its own: a Spark context in the tests' process would be everybody's. The connections come in a file.
@@ -72,7 +72,7 @@ def sent_and_read(connection: KafkaConnection, topic: str) -> bytes | None:
     return found.value() if found is not None and found.error() is None else None
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [*WAYS, TOKENS_BY_TLS])
 def test_librdkafkas_clients_come_in(way: str, secured: SecuredBroker, application_id: str) -> None:
     assert sent_and_read(secured.connections[way], application_id) == b"value"
 
@@ -93,6 +93,7 @@ def test_token_is_asked_for_with_the_scope_of_the_connection(secured: SecuredBro
         pytest.param("SCRAM-SHA-512", {"sasl_mechanism": "SCRAM-SHA-256"}, id="another-mechanism"),
         pytest.param("SCRAM-SHA-512", {"security_protocol": "SASL_PLAINTEXT"}, id="no-tls"),
         pytest.param("OAUTHBEARER", {"sasl_password": f"{PASSWORD}!"}, id="wrong-client-secret"),
+        pytest.param(TOKENS_BY_TLS, {"https_ca_location": None}, id="authority-of-tokens-not-trusted"),
     ],
 )
 def test_who_lacks_something_stays_outside_and_no_error_shows_a_secret(
@@ -137,7 +138,7 @@ def read_by_spark(secured: SecuredBroker, tmp_path_factory: pytest.TempPathFacto
     folder, topic = tmp_path_factory.mktemp("spark"), "read-by-spark"
     assert sent_and_read(KafkaConnection(secured.bootstrap_servers), topic) == b"value"
     given, answer = folder / "connections.json", folder / "answer.json"
-    connections = {way: connection.to_json().decode() for way, connection in secured.connections.items()}
+    connections = {way: secured.connections[way].to_json().decode() for way in WAYS}
     create_private_file(given, json.dumps(connections).encode())
     for_java = {"SPARK_SUBMIT_OPTS": " ".join(secured.connections["OAUTHBEARER"].to_java_options())}
     log = folder / "spark.log"
