@@ -39,7 +39,7 @@ def consumer_of(bootstrap_servers: str, isolation_level: str) -> Consumer:
 
 
 def _end(consumer: Consumer, partition: TopicPartition) -> int:
-    """A partition's end; a broker that has just started may not lead it yet."""
+    """A partition's end; a broker that has just started, or is too busy for its controller, may not lead it now."""
 
     ends: list[int] = []
 
@@ -48,7 +48,7 @@ def _end(consumer: Consumer, partition: TopicPartition) -> int:
             ends.append(consumer.get_watermark_offsets(partition, timeout=30)[1])
             return True
         except KafkaException as error:
-            if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION:
+            if error.args[0].code() not in (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError._UNKNOWN_PARTITION):
                 raise
             return False
 
