@@ -34,10 +34,15 @@ class Figures(msgspec.Struct, frozen=True):
         """Microseconds of CPU a record."""
         return self.cpu_seconds / self.records * 1e6
 
+    @property
+    def rate_per_core(self) -> float:
+        """Records that a core makes in a second of its own time."""
+        return self.records / self.cpu_seconds
+
     def __str__(self) -> str:
         return (
             f"{self.records:,} records in {self.seconds:.2f} s, {self.rate:,.0f} records/s, "
-            f"{self.cpu_us:.2f} us CPU a record"
+            f"{self.cpu_us:.2f} us CPU a record, {self.rate_per_core:,.0f} records/s per core"
         )
 
 
