@@ -15,7 +15,7 @@ from airflow_provider.streaming.operations.stream_time import StreamTime
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["RangeReader", "StoreRange", "TimedOperation", "TimedRows", "late_records"]
+__all__ = ["FurtherReader", "RangeReader", "StoreRange", "TimedOperation", "TimedRows", "late_records"]
 
 StoreRange = Callable[[bytes, bytes], Iterator[tuple[bytes, bytes]]]
 """The keys and values of the store from one key (included) to another (excluded)."""
@@ -106,4 +106,16 @@ class RangeReader(Protocol):
 
         Args:
             kept: reads the store as it was before the batch.
+        """
+
+
+@runtime_checkable
+class FurtherReader(Protocol):
+    """Grouped rows that know only from what they have read which other keys they need."""
+
+    def further_keys(self, old: Sequence[bytes | None]) -> Sequence[bytes]:
+        """Those keys, which come behind the others in `GroupedRows.keys` from then on; after `RangeReader.read`.
+
+        Args:
+            old: the values of the keys so far.
         """

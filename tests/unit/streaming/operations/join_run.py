@@ -17,7 +17,7 @@ from airflow_provider.streaming.operations.join_stream_table import StreamTableJ
 from airflow_provider.streaming.operations.join_tables import TableTableJoin
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.stream_time import StreamTime
-from airflow_provider.streaming.operations.timed_rows import RangeReader, TimedOperation
+from airflow_provider.streaming.operations.timed_rows import FurtherReader, RangeReader, TimedOperation
 
 __all__ = ["Given", "JoinRun", "left", "random_cuts", "right"]
 
@@ -64,6 +64,8 @@ class JoinRun:
     time: StreamTime = field(default_factory=StreamTime)
     late: int = 0
     output: list[tuple[str, Any]] = field(default_factory=list)
+    read_bytes: int = 0
+    written_bytes: int = 0
 
     def add(self, given: Sequence[Given]) -> list[tuple[str, Any]]:
         """One micro-batch: what it emits, the values as Python has them."""
@@ -82,8 +84,13 @@ class JoinRun:
         grouped = join.group("k", rows)
         if isinstance(grouped, RangeReader):
             grouped.read(self.range)
-        changes = grouped.apply([self.store.get(key) for key in grouped.keys])
-        assert {key for key, _ in changes.state} <= set(grouped.keys)
+        old = [self.store.get(key) for key in grouped.keys]
+        if isinstance(grouped, FurtherReader):
+            old += [self.store.get(key) for key in grouped.further_keys(old)]
+        self.read_bytes += sum(len(value) for value in old if value is not None)
+        changes = grouped.apply(old)
+        self.written_bytes += sum(len(value) for _, value in changes.state if value is not None)
+        assert {key for key, _ in changes.state if key in self.store} <= set(grouped.keys)
         if isinstance(join, TimedOperation):
             assert placed is not None
             changes = join.close(changes, placed, self.range, "k")
