@@ -32,6 +32,7 @@ GROUPS: Final = {
         "tests/integration/streaming/test_stall.py",
     ),
     "spark-2": (
+        "tests/integration/streaming/test_examples.py",
         "tests/integration/streaming/test_instance_drills.py",
         "tests/integration/streaming/test_instances.py",
         "tests/integration/streaming/test_joins.py",
@@ -39,6 +40,7 @@ GROUPS: Final = {
         "tests/integration/streaming/test_row_steps.py",
         "tests/integration/streaming/test_stages.py",
         "tests/integration/streaming/test_windows.py",
+        "tests/integration/testing/test_examples.py",
         "tests/integration/testing/test_join_steps.py",
         "tests/integration/testing/test_spark_steps.py",
         "tests/integration/testing/test_values.py",
@@ -54,6 +56,7 @@ LONG: Final = (
     "tests/integration/demo/test_demo.py",
     "tests/integration/streaming/test_broker_outage.py",
     "tests/integration/streaming/test_changed_job.py",
+    "tests/integration/streaming/test_examples.py",
     "tests/integration/streaming/test_idle_time.py",
     "tests/integration/streaming/test_instance_drills.py",
     "tests/integration/streaming/test_instances.py",

@@ -126,10 +126,10 @@ class Demo:
         say(f"Starting Kafka and Airflow (about 20 s); logs are in {self._folder.root}")
         with ThreadPoolExecutor(1) as pool:
             prepared = pool.submit(self._prepare, path)
-            stage.start()
+            # A hang is not to use up all of the time that a person grants.
+            stage.start(timeout_s=self._settings.limit_s / 4)
             say(f"Kafka serves {stage.broker.bootstrap_servers}; waiting for Airflow and its DAGs")
             TopicAdmin(stage.connection).ensure([_topic(SOURCE), _topic(AIRCRAFT)])
-            # A hang is not to use up all of the time that a person grants.
             dags = [DEPLOY, FAILOVER, REPAIR, DRILL]
             stage.airflow.wait_until_ready(dags, timeout_s=self._settings.limit_s / 4)
             say(f"Airflow serves {stage.airflow.home.address}")

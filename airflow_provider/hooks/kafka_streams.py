@@ -209,11 +209,11 @@ class KafkaStreamsHook(BaseHook):
 
         return read_commits(self.connection, application_id, self._commit_topics(application_id, store), positions)
 
-    def check_store(self, application_id: str, store: str) -> None:
+    def check_store(self, view: ControlView, store: str) -> None:
         """Refuse a store that the application has not; see `control.drills.named_store.check_store`."""
         from airflow_provider.control.drills.named_store import check_store
 
-        check_store(self.topics(), application_id, store)
+        check_store(self.topics(), view, store)
 
     def take_cut(self, application_id: str, store: str, tasks: Sequence[TaskId]) -> OutputCut:
         """What had been written in a moment of stillness; see `control.drills.output_counter.take_cut`."""

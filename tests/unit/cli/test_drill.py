@@ -136,8 +136,8 @@ def test_store_that_there_is_not_is_refused_before_anything_is_done(
 ) -> None:
     asked: list[object] = []
 
-    def check(_admin: object, application_id: str, store: str) -> None:
-        asked.extend((application_id, store))
+    def check(_admin: object, view: ControlView, store: str) -> None:
+        asked.extend((view.application_id, store))
         raise ConfigurationError("no such store")
 
     monkeypatch.setattr(cli_drill, "check_store", check)
