@@ -97,5 +97,5 @@ class SideRows:
         columns = {name: rows.column(name).combine_chunks() for name in operation.columns}
         others = [(name, columns[name]) for name in operation.others]
         written = rows_of_columns((operation.on, columns[operation.on]), others)
-        values = JoinRows().encode(flags.tolist(), rows.column(EVENT_MS).to_pylist(), written)
+        values = JoinRows().encode(flags, rows.column(EVENT_MS).to_numpy(), written)
         return Changes([], [(key or b"", value) for key, value in zip(keys, values, strict=True)])

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final, Literal
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_provider.changelog.signature import StoreSignature
 from airflow_provider.streaming.event_time import EVENT_MS
 from airflow_provider.streaming.operations.join_rows import (
     FLAGS,
-    GONE,
     LEFT,
     RIGHT,
     ROW,
@@ -29,6 +31,8 @@ from airflow_provider.streaming.operations.type_name import type_name
 __all__ = ["StreamTableJoin"]
 
 _TIME: Final = itemgetter(0)
+
+Change = tuple[bytes, bytes | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,31 +123,78 @@ class StreamTableRows:
 
     def __init__(self, operation: StreamTableJoin, rows: pa.Table) -> None:
         self._operation = operation
-        names = ("__key", FLAGS, EVENT_MS, ROW)
-        self._columns: list[list[Any]] = [rows.column(name).to_pylist() for name in names]
+        self._rows = rows.select(["__key", FLAGS, EVENT_MS, ROW]).combine_chunks()
+        coded = self._rows.column("__key").combine_chunks().dictionary_encode()
+        self._distinct: list[bytes] = coded.dictionary.to_pylist()
+        self._places = coded.indices.to_numpy()
         # In the order of the store's keys: its reads and its memtable's inserts go through the blocks once.
-        self.keys: list[bytes] = sorted(set(self._columns[0]))
+        self.keys: list[bytes] = sorted(self._distinct)
 
     def apply(self, old: Sequence[bytes | None], tolerant: bool = False) -> Changes:
-        """See `GroupedRows.apply`: row after row, in the order of the topic."""
-        operation = self._operation
+        """See `GroupedRows.apply`; the output is in the order of the topic."""
+        before = dict(zip(self.keys, old, strict=True))
+        of_table = (self._rows.column(FLAGS).to_numpy() & RIGHT) != 0
+        changing = np.full(len(self._distinct), self._operation.history_ms > 0)
+        changing[self._places[of_table]] = True
+        # Where no row of the table comes among them, all rows of a key meet the same one.
+        in_turn = changing[self._places]
+        output = self._together(np.flatnonzero(~in_turn), before)
+        if not in_turn.any():
+            return Changes([], list(output.values()))
+        state, more = self._one_by_one(np.flatnonzero(in_turn), before)
+        output |= more
+        return Changes(state, [output[at] for at in sorted(output)])
+
+    def _together(self, at: npt.NDArray[np.int64], before: Mapping[bytes, bytes | None]) -> dict[int, Change]:
+        """The output, by place, of rows of the stream whose keys do not change.
+
+        Args:
+            at: their places.
+            before: the keys' state.
+        """
+        joined, codes, rows = self._operation.joined, self._places[at], self._rows.take(at)
+        beside: list[bytes | None] = [None] * len(self._distinct)
+        for code in np.unique(codes).tolist():
+            versions = decode_rows(before[self._distinct[code]])
+            if versions and not versions[-1].gone:
+                beside[code] = joined.beside(versions[-1].row)
+        rights = pa.array(beside, pa.binary()).take(pa.array(codes))
+        unkeyed = (rows.column(FLAGS).to_numpy() & UNKEYED) != 0
+        if unkeyed.any():
+            rights = pc.if_else(pa.array(unkeyed), pa.scalar(None, pa.binary()), rights)
+        if self._operation.how == "inner":
+            met = pc.is_valid(rights)
+            at, rows, rights = at[met.to_numpy(False)], rows.filter(met), rights.filter(met)
+        values = joined.of_left(rows.column(ROW).combine_chunks(), rights).to_pylist()
+        return dict(zip(at.tolist(), zip(rows.column("__key").to_pylist(), values, strict=True), strict=True))
+
+    def _one_by_one(
+        self, at: npt.NDArray[np.int64], before: Mapping[bytes, bytes | None]
+    ) -> tuple[list[Change], dict[int, Change]]:
+        """New state, and the output by place, of rows of both sides, in their order.
+
+        Args:
+            at: their places.
+            before: the keys' state.
+        """
+        operation, rows = self._operation, self._rows.take(at)
         both, one = operation.joined.both, operation.joined.one
         is_left, history = operation.how == "left", operation.history_ms > 0
-        kept = {key: decode_rows(state) for key, state in zip(self.keys, old, strict=True) if state is not None}
+        columns = [rows.column(name).to_pylist() for name in ("__key", FLAGS, EVENT_MS, ROW)]
+        kept = {key: decode_rows(before[key]) for key in set(columns[0])}
         changed = dict[bytes, list[KeptRow]]()
-        output = list[tuple[bytes, bytes | None]]()
-        for key, flags, time, row in zip(*self._columns, strict=True):
+        output = dict[int, Change]()
+        for place, key, flags, time, row in zip(at.tolist(), *columns, strict=True):
+            versions = kept[key]
             if flags & RIGHT:
-                changed[key] = kept[key] = operation.with_version(kept.get(key, []), KeptRow(time, flags, row))
+                changed[key] = kept[key] = operation.with_version(versions, KeptRow(time, flags, row))
                 continue
-            versions = kept.get(key)
             if versions and not flags & UNKEYED:
                 found = bisect.bisect_right(versions, time, key=_TIME) - 1 if history else len(versions) - 1
-                if found >= 0 and not versions[found].flags & GONE:
-                    output.append((key, both(row, versions[found].row)))
+                if found >= 0 and not versions[found].gone:
+                    output[place] = (key, both(row, versions[found].row))
                     continue
             if is_left:
-                output.append((key, one(LEFT, row)))
-        before = dict(zip(self.keys, old, strict=True))
+                output[place] = (key, one(LEFT, row))
         state = [(key, encode_rows(changed[key])) for key in self.keys if key in changed]
-        return Changes([pair for pair in state if pair[1] != before[pair[0]]], output)
+        return [pair for pair in state if pair[1] != before[pair[0]]], output

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from airflow_provider.state.time_segments import time_prefix
@@ -38,7 +39,7 @@ class Given(NamedTuple):
         name = "r" if self.side else "l"
         rows = rows_of_columns(("k", key), [(name, pa.array([self.value], pa.int64()))])
         flags = self.side | (GONE if self.value is None else 0) | (UNKEYED if self.key is None else 0)
-        return (self.key or "").encode(), JoinRows().encode([flags], [self.time], rows)[0]
+        return (self.key or "").encode(), JoinRows().encode(np.array([flags], np.uint8), np.array([self.time]), rows)[0]
 
 
 def left(key: str | None, time: int, value: int | None) -> Given:
