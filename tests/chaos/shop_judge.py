@@ -145,7 +145,9 @@ def pairs(shown: Iterable[Row], clicks: Iterable[Row]) -> list[Row]:
     out = []
     for row in shown:
         there = times[row["ad"]]
-        near = there[bisect_left(there, row["shown"]) : bisect_right(there, row["shown"] + CLICK_MS)]
+        near: list[int | None] = [
+            *there[bisect_left(there, row["shown"]) : bisect_right(there, row["shown"] + CLICK_MS)]
+        ]
         out += [{**row, "clicked": at} for at in near or [None]]
     return out
 
