@@ -115,7 +115,7 @@ class CreateChangelogTopicsOperator(ControlOperator):
 
     def _described(self, application: str) -> dict[str, Any]:
         """Run the job file, create what it says, and keep it."""
-        from airflow_provider.control.described_topics import create_described_topics
+        from airflow_provider.control.job_topics import create_job_topics
 
         job = describe_job_file(
             application,
@@ -124,10 +124,7 @@ class CreateChangelogTopicsOperator(ControlOperator):
             env_vars=parse_mapping("env_vars", self.env_vars),
         )
         replication = parse_if_given(parse_whole, "replication_factor", self.replication_factor, minimum=1)
-        described, created = create_described_topics(self.hook.topics(), job, replication)
-        # Only now there is a topic to read what was described before.
-        described = described.after(self.hook.read(self.application_id).job)
-        self.hook.write(self.application_id, described)
+        described, created = create_job_topics(self.hook.connection, self.hook.topics(), job, replication)
         self.log.info("Created %s of the topics of %s", list(created) or "none", [t.name for t in described.topics])
         specs = (
             *control_specs(self.application_id),

@@ -146,11 +146,18 @@ class ApplicationState:
         watching = watched_by(self.view.watcher, watched=self.watched)
         parts = [
             f"{self.view.application_id}, generation {generation}, {watching}",
+            *self._stages(),
             *([standby_table(standby_rows(self.view))] if standbys else self._tables()),
             *([listed("open incidents:", self.open_incidents)] if self.open_incidents else []),
             listed("problems:", self.problems) if self.problems else self._no_problems,
         ]
         return "\n\n".join(parts)
+
+    def _stages(self) -> list[str]:
+        """What the first number of a task's name stands for, where there are several."""
+        stages = self.view.job.stages if self.view.job else ()
+        rows = [(str(stage.number), stage.name, stage.source, stage.store or "-") for stage in stages]
+        return [table(("stage", "name", "reads", "store"), rows)] if len(rows) > 1 else []
 
     def _tables(self) -> list[str]:
         return [

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from airflow_provider.control.drills.output_cut import OutputCut
     from airflow_provider.control.history.output_check import OutputCheck
     from airflow_provider.control.history.record import HistoryKind, HistoryRecord
+    from airflow_provider.control.job_description import JobDescription
     from airflow_provider.control.metrics.record import MetricsRecord
     from airflow_provider.control.reader import ControlReader
     from airflow_provider.control.records import Value
@@ -121,6 +122,23 @@ class KafkaStreamsHook(BaseHook):
         from airflow_provider.control.application_tasks import application_tasks
 
         return application_tasks(self.connection, application_id, store)
+
+    def describe(self, application_id: str) -> JobDescription | None:
+        """What the job of an application is made of; None where it was never described.
+
+        Its `gone` are the topics that only an earlier version of the job needed, and that are still there.
+
+        Args:
+            application_id: the application.
+
+        Raises:
+            TopicMissingError: there are no control topics.
+            BrokerUnreachableError: no broker answered.
+        """
+        from airflow_provider.control.job_topics import with_what_is_gone
+
+        job = self.read(application_id).job
+        return None if job is None else with_what_is_gone(self.topics(), job)
 
     def reader(self, application_id: str) -> ControlReader:
         """Reads and follows the control topics; a context manager."""

@@ -21,7 +21,7 @@ from airflow_provider.control.history.output_check import OutputCheck, OutputCou
 from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord, RtoParts
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, DeadlineError, InstanceError
-from tests.builders import active, assigned, instance, standby, view_of
+from tests.builders import APPLICATION, active, assigned, instance, standby, view_of
 
 
 def drill(outcome: HistoryOutcome, reason: str | None = None) -> HistoryRecord:
@@ -145,7 +145,7 @@ def test_store_that_there_is_not_is_refused_before_anything_is_done(
 
     assert main(["drill", "orders", "--store", "stte", "--answer"]) == ExitStatus.ERROR
 
-    assert (asked, noted) == (["orders", "stte"], [])
+    assert (asked, noted) == ([APPLICATION, "stte"], [])
 
 
 FAULT = InjectedFault(
