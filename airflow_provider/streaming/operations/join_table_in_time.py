@@ -124,7 +124,7 @@ class TableRowsInTime:
         self._old_waiting = [_Waiting.of(key, value) for key, value in kept(_WAITING, end)]
         for waiting in self._old_waiting:
             self._let(waiting, 0)
-        over = self._forgotten_until(len(self._marks) - 1)
+        over = self._forgotten_until(len(self._marks))
         self._deleted.update(key for key, _ in kept(_DELETED, _DELETED + time_prefix(over + 1)))
 
     def further_keys(self, old: Sequence[bytes | None]) -> list[bytes]:
@@ -152,9 +152,9 @@ class TableRowsInTime:
             for waiting in sorted(self._due.get(at, ())):
                 output += self._joined(waiting, self._known(kept.get(waiting.group, []), at))
         new = dict[bytes, bytes | None]()
-        last = len(self._marks) - 1
+        end = len(self._marks)
         for group in changed | {group_of(key) for key in self._deleted}:
-            kept[group] = self._known(kept.get(group, []), last)
+            kept[group] = self._known(kept.get(group, []), end)
             new[group] = encode_rows(kept[group])
         for key in self._deleted:
             versions = kept[group_of(key)]
@@ -167,12 +167,17 @@ class TableRowsInTime:
         return Changes(state, output)
 
     def _forgotten_until(self, at: int) -> int:
-        """A key that was deleted then or before is forgotten, at a row of the batch."""
+        """A key that was deleted then or before is forgotten before a row of the batch.
+
+        By the time before that row: what it lets out was there while the key was.
+        """
+        if at == 0:
+            return NO_WATERMARK  # what was forgotten before the batch is not in the store
         history = self._operation.history_ms
-        return max(self._marks[at] if history is None else self._table_ms[at] - history, NO_WATERMARK)
+        return max(self._marks[at - 1] if history is None else self._table_ms[at - 1] - history, NO_WATERMARK)
 
     def _known(self, versions: list[KeptRow], at: int) -> list[KeptRow]:
-        """What is known of a key at a row of the batch."""
+        """What is known of a key before a row of the batch."""
         if versions and versions[-1].gone and versions[-1].time <= self._forgotten_until(at):
             return []
         return versions

@@ -202,6 +202,7 @@ class _Planner:
                 store=name,
                 output_topic=topic,
                 feeds=feeds,
+                sides=(join.left.topic, join.right.topic),
             )
         )
 

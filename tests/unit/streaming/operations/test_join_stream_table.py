@@ -36,19 +36,18 @@ def naive_in_time(rows: list[Given], how: How, history: int | None, grace: int |
                 versions.clear()
 
     for number, row in enumerate(rows):
+        forget()
         if row.side:
             table = max(table, row.time)
         else:
             stream = max(stream, row.time)
             mark = stream - (grace or 0)
-        forget()
         if row.side:
             versions = kept[row.key]
             versions[row.time] = row.value
             begin = mark if history is None else max(versions) - history
             anchor = max((time for time in versions if time <= begin), default=never)
             kept[row.key] = {time: value for time, value in versions.items() if time >= anchor}
-            forget()
         elif row.key is None:
             output += [("", {"k": None, "l": row.value, "r": None})] if how == "left" else []
         else:
@@ -161,6 +160,13 @@ def test_row_waits_for_the_tables_row_of_its_time() -> None:
     assert run.add([right("a", 3, 8), right("a", 6, 9)]) == []
     assert run.add([left("c", 15, 3)]) == [pair("a", 1, 8)]
     assert run.add([left("c", 40, 4)]) == [pair("b", 2, None), pair("c", 3, None)]
+
+
+def test_row_that_waits_meets_what_was_there_before_the_key_was_deleted() -> None:
+    run = JoinRun(join_of("left", None, 10))
+    run.add([right("a", 0, 7), left("a", 22, 1), right("a", 25, None), left("a", 30, 2)])
+    assert run.add([left("x", 1_000, 0)]) == [pair("a", 1, 7), pair("a", 2, None)]
+    assert len(run.store) == 1
 
 
 def test_row_that_is_further_behind_than_the_grace_is_joined_at_once() -> None:
