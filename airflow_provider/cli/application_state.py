@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from airflow_provider.cli.duration_text import seconds
+from airflow_provider.cli.held_time import held_time
 from airflow_provider.cli.listed_text import listed
 from airflow_provider.cli.missing_standbys import missing_standbys
 from airflow_provider.cli.standby_rows import certified, standby_rows, standby_table
@@ -116,6 +117,13 @@ class ApplicationState:
         return tuple(map(_incident_line, records))
 
     @property
+    def held_time(self) -> tuple[str, ...]:
+        """A line for each task whose watermark waits for one side of a join, which nothing else is to be done about."""
+        alive = [status for status in self.view.statuses.values() if status.state.alive]
+        tasks = sorted((task for status in alive for task in status.tasks), key=lambda task: task.task)
+        return tuple(line for task in tasks if task.role is Role.ACTIVE and (line := held_time(task)) is not None)
+
+    @property
     def _no_problems(self) -> str:
         return "no other problems" if self.open_incidents else "no problems"
 
@@ -132,12 +140,13 @@ class ApplicationState:
             "standbys": [to_plain(row) for row in standby_rows(self.view)],
             "predicted_rto_ms": {str(task): one.total_ms for task, one in self.predicted.items()},
             "measured_rto_ms": {str(task): ms for task, ms in self.measured_ms.items()},
+            "held_time": list(self.held_time),
             "open_incidents": list(self.open_incidents),
             "problems": list(self.problems),
         }
 
     def to_text(self, *, standbys: bool = False) -> str:
-        """Tables, open incidents where there are any, and the problems.
+        """Tables, what waits for event time and open incidents where there are any, and the problems.
 
         Args:
             standbys: a table of the standbys instead of those of instances and tasks.
@@ -148,6 +157,7 @@ class ApplicationState:
             f"{self.view.application_id}, generation {generation}, {watching}",
             *self._stages(),
             *([standby_table(standby_rows(self.view))] if standbys else self._tables()),
+            *([listed("time that waits:", self.held_time)] if self.held_time else []),
             *([listed("open incidents:", self.open_incidents)] if self.open_incidents else []),
             listed("problems:", self.problems) if self.problems else self._no_problems,
         ]

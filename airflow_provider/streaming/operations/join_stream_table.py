@@ -25,7 +25,10 @@ from airflow_provider.streaming.operations.join_rows import (
     JoinRows,
 )
 from airflow_provider.streaming.operations.join_state import KeptRow, decode_rows, encode_rows, python_row
+from airflow_provider.streaming.operations.join_table_in_time import MARK_MS, TABLE_MS, TableRowsInTime, group_of
 from airflow_provider.streaming.operations.operation import Changes
+from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime, joined_time, side_watermarks
+from airflow_provider.streaming.operations.timed_rows import TimedRows
 from airflow_provider.streaming.operations.type_name import type_name
 
 __all__ = ["StreamTableJoin"]
@@ -43,15 +46,27 @@ class StreamTableJoin:
     without a history an older row never replaces a newer one, and a row of the stream meets the newest. With a history
     it meets the last one that is not later than itself.
 
+    With a grace a row of the stream waits until the stream's time has passed its own by that. One that is further
+    behind than that is joined at once. What the watermark, which is the stream's time less the grace, has passed is
+    needed no more, so without a history of their own a key's earlier rows are kept until then.
+
     Args:
         joined: the columns.
         how: ``inner`` emits only rows of the stream for which the table has one, ``left`` all.
-        history_ms: for how long a key's earlier rows are kept, counted back from its newest.
+        history_ms: for how long a key's earlier rows are kept, counted back from its newest; None for as long as a row
+            of the stream may have to meet them, which needs a grace.
+        grace_ms: how long rows of the stream wait; None for not at all.
     """
 
     joined: JoinedColumns
     how: Literal["inner", "left"]
-    history_ms: int = 0
+    history_ms: int | None = 0
+    grace_ms: int | None = None
+
+    @property
+    def in_time(self) -> bool:
+        """Whether a row of the stream meets the table's row of its time."""
+        return self.grace_ms is not None or bool(self.history_ms)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -76,7 +91,8 @@ class StreamTableJoin:
             key=key_name,
             key_type=type_name(key_type),
             operation="join",
-            join="a table's rows for a stream",
+            # What waits, and what is to be forgotten, lies beside the table's rows.
+            join="a table's rows for a stream" + (", each until its history is over" if self.in_time else ""),
             columns={name: type_name(schema.field(name).type) for name in kept},
         )
 
@@ -84,38 +100,59 @@ class StreamTableJoin:
         """See `Operation.going_on`: rows say themselves what they hold."""
         return self
 
-    def group(self, key_name: str, rows: pa.Table) -> StreamTableRows:
+    def place(self, rows: pa.Table, before: StreamTime) -> TimedRows:
+        """See `PlacingOperation`: the stream alone moves the watermark, and the table has a time of its own."""
+        event_ms = rows.column(EVENT_MS).to_numpy()
+        sides = (rows.column(FLAGS).to_numpy() & RIGHT).astype(np.int64)
+        of_sides = side_watermarks(event_ms, sides, (self.grace_ms or 0, 0), before)
+        rows = rows.append_column(MARK_MS, pa.array(of_sides[LEFT])).append_column(TABLE_MS, pa.array(of_sides[RIGHT]))
+        marks = of_sides[LEFT]
+        if self.grace_ms is None:
+            marks = np.full_like(marks, NO_WATERMARK)
+        if before.watermark_ms is not None:
+            marks = np.maximum(marks, before.watermark_ms)
+        after = joined_time(event_ms, marks, of_sides, before)
+        return TimedRows(rows=rows, late=0, before=before, after=after)
+
+    def group(self, key_name: str, rows: pa.Table) -> StreamTableRows | TableRowsInTime:
         """See `Operation.group`.
 
         Args:
             key_name: the key column's name.
-            rows: columns ``__key``, and those of `decoder`.
+            rows: columns ``__key``, and those of `decoder`; where time counts as `place` gives them.
         """
-        return StreamTableRows(self, rows)
+        return TableRowsInTime(self, rows) if self.in_time else StreamTableRows(self, rows)
+
+    def groups(self, keys: Sequence[bytes]) -> list[bytes]:
+        """The groups that some keys of the store are of, in their order."""
+        return [group_of(key) for key in keys]
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
         """See `Operation.decode_states`: the table's newest row; with a history all that are kept, and from when on."""
         kept = [decode_rows(state) for state in states]
-        if not self.history_ms:
+        if not self.in_time:
             return [python_row(versions[-1].row) for versions in kept]
         return [
             [{"from_ms": v.time, "row": None if v.gone else python_row(v.row)} for v in versions] for versions in kept
         ]
 
-    def with_version(self, versions: list[KeptRow], new: KeptRow) -> list[KeptRow]:
+    def with_version(self, versions: list[KeptRow], new: KeptRow, mark_ms: int = NO_WATERMARK) -> list[KeptRow]:
         """What is kept of a key after another row of the table.
 
         Args:
             versions: what was kept, by time, each time once.
             new: the row.
+            mark_ms: the stream's watermark.
         """
         at = bisect.bisect_left(versions, new.time, key=_TIME)
         same = at < len(versions) and versions[at].time == new.time
         after = [*versions[:at], new, *versions[at + same :]]
         # What was there when the history begins is a part of it.
-        first = bisect.bisect_right(after, after[-1].time - self.history_ms, key=_TIME) - 1
+        begin = mark_ms if self.history_ms is None else after[-1].time - self.history_ms
+        first = bisect.bisect_right(after, begin, key=_TIME) - 1
         left = after[max(first, 0) :]
-        return [] if all(version.gone for version in left) else left
+        # In time a deletion is known for as long as a row would be: an older one may come.
+        return [] if not self.in_time and all(version.gone for version in left) else left
 
 
 class StreamTableRows:
@@ -134,7 +171,7 @@ class StreamTableRows:
         """See `GroupedRows.apply`; the output is in the order of the topic."""
         before = dict(zip(self.keys, old, strict=True))
         of_table = (self._rows.column(FLAGS).to_numpy() & RIGHT) != 0
-        changing = np.full(len(self._distinct), self._operation.history_ms > 0)
+        changing = np.zeros(len(self._distinct), dtype=bool)
         changing[self._places[of_table]] = True
         # Where no row of the table comes among them, all rows of a key meet the same one.
         in_turn = changing[self._places]
@@ -156,7 +193,7 @@ class StreamTableRows:
         beside: list[bytes | None] = [None] * len(self._distinct)
         for code in np.unique(codes).tolist():
             versions = decode_rows(before[self._distinct[code]])
-            if versions and not versions[-1].gone:
+            if versions:
                 beside[code] = joined.beside(versions[-1].row)
         rights = pa.array(beside, pa.binary()).take(pa.array(codes))
         unkeyed = (rows.column(FLAGS).to_numpy() & UNKEYED) != 0
@@ -179,7 +216,7 @@ class StreamTableRows:
         """
         operation, rows = self._operation, self._rows.take(at)
         both, one = operation.joined.both, operation.joined.one
-        is_left, history = operation.how == "left", operation.history_ms > 0
+        is_left = operation.how == "left"
         columns = [rows.column(name).to_pylist() for name in ("__key", FLAGS, EVENT_MS, ROW)]
         kept = {key: decode_rows(before[key]) for key in set(columns[0])}
         changed = dict[bytes, list[KeptRow]]()
@@ -190,10 +227,8 @@ class StreamTableRows:
                 changed[key] = kept[key] = operation.with_version(versions, KeptRow(time, flags, row))
                 continue
             if versions and not flags & UNKEYED:
-                found = bisect.bisect_right(versions, time, key=_TIME) - 1 if history else len(versions) - 1
-                if found >= 0 and not versions[found].gone:
-                    output[place] = (key, both(row, versions[found].row))
-                    continue
+                output[place] = (key, both(row, versions[-1].row))
+                continue
             if is_left:
                 output[place] = (key, one(LEFT, row))
         state = [(key, encode_rows(changed[key])) for key in self.keys if key in changed]

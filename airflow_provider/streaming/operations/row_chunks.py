@@ -1,4 +1,4 @@
-"""The rows that a join of two streams keeps of one key, side and time, cut into chunks: none is rewritten with all others.
+"""The rows that a join of two streams keeps of one key, side and time, in chunks: none is rewritten with all others.
 
 A key is one of `state.time_segments`: a time and the group. Four bytes follow, big-endian: the highest bit is the side,
 the others are the number of the chunk. Rows go into chunk 0 until that is full; then its rows move to a chunk of the

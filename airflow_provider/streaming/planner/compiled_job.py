@@ -210,6 +210,7 @@ def _compiled(job: StatefulJob, plan: StagePlan, topics: TopicFacts) -> Compiled
             num_partitions=partitions if partitions > 1 and _needs_groups_together(plan) else None,
             table=plan.table,
             null_keys=plan.null_keys,
+            sides=plan.sides,
         ),
         operation=plan.operation,
         store=StoreSpec(

@@ -40,6 +40,7 @@ class StagePlan:
         branch: of a union, which of its streams it reads; those behind the first write what that one writes, too.
         table: as of `InputSpec`.
         null_keys: as of `InputSpec`.
+        sides: as of `InputSpec`.
     """
 
     number: int
@@ -60,6 +61,7 @@ class StagePlan:
     branch: int = 0
     table: bool = False
     null_keys: NullKeys = "refuse"
+    sides: tuple[str, ...] = ()
 
     @property
     def keyed(self) -> bool:

@@ -19,6 +19,7 @@ from airflow_provider.streaming.language.table import Table
 from airflow_provider.streaming.operations.join_interval import IntervalJoin
 from airflow_provider.streaming.operations.join_rows import LEFT, RIGHT
 from airflow_provider.streaming.operations.join_side import JoinSide
+from airflow_provider.streaming.operations.join_stream_table import StreamTableJoin
 from airflow_provider.streaming.operations.repartition import Repartition
 from airflow_provider.streaming.planner.stage_plan import NullKeys, StagePlan
 
@@ -183,7 +184,11 @@ class _Planner:
                 )
         operation = join.operation
         # Rows bring their times with them.
-        timed = EventTime(EVENT_MS, max(operation.delays_ms)) if isinstance(operation, IntervalJoin) else None
+        timed: EventTime | None = None
+        if isinstance(operation, IntervalJoin):
+            timed = EventTime(EVENT_MS, max(operation.delays_ms))
+        elif isinstance(operation, StreamTableJoin) and operation.in_time:
+            timed = EventTime(EVENT_MS, operation.grace_ms or 0)
         self.stages.append(
             StagePlan(
                 number=len(self.stages),
@@ -197,6 +202,7 @@ class _Planner:
                 store=name,
                 output_topic=topic,
                 feeds=feeds,
+                sides=(join.left.topic, join.right.topic),
             )
         )
 

@@ -50,6 +50,7 @@ class InputSpec:
         table: whether the records are rows of a table, whose key is the record's, and a null value deletes one.
         null_keys: what becomes of a row whose key is null: it cannot be processed, is dropped and counted under the
             last of the filters, or goes on.
+        sides: of a join, what its sides are, the left one first: topics, or joins in words.
     """
 
     topic: str
@@ -65,6 +66,7 @@ class InputSpec:
     num_partitions: int | None = None
     table: bool = False
     null_keys: NullKeys = "refuse"
+    sides: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

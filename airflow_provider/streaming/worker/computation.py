@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from airflow_provider.streaming.operations.drop_duplicates import DropDuplicates
 from airflow_provider.streaming.operations.function_error import FunctionError
 from airflow_provider.streaming.operations.join_interval import IntervalJoin
+from airflow_provider.streaming.operations.join_stream_table import StreamTableJoin
 from airflow_provider.streaming.operations.operation import Changes, GroupedRows, Operation
 from airflow_provider.streaming.operations.session_aggregate import SessionAggregation
 from airflow_provider.streaming.operations.timed_rows import TimedOperation
@@ -50,7 +51,8 @@ def compute(
     if isinstance(operation, DropDuplicates):
         return _let_through(job, operation, rows, dict(zip(grouped.keys, old, strict=True)), changes)
     if large := _too_large(job, changes):
-        if isinstance(operation, (SessionAggregation, IntervalJoin)):
+        if isinstance(operation, (SessionAggregation, IntervalJoin)) or _in_time(operation):
+            assert isinstance(operation, (SessionAggregation, IntervalJoin, StreamTableJoin))
             # It is made of many rows, and none of them alone can be left out.
             known = set(rows.column("__key").to_pylist())
             raise _first_too_large(
@@ -60,6 +62,10 @@ def compute(
             raise _first_too_large(rows, large)
         changes = _row_by_row(job, operation, rows, dict(zip(grouped.keys, old, strict=True)), changes, large)
     return changes
+
+
+def _in_time(operation: Operation) -> bool:
+    return isinstance(operation, StreamTableJoin) and operation.in_time
 
 
 def _too_large(job: StageSpec, changes: Changes) -> dict[bytes, str]:
@@ -124,6 +130,10 @@ def _place(rows: pa.Table, offset: int) -> int:
 def _first_too_large(rows: pa.Table, large: Mapping[bytes, str]) -> TooLargeError:
     keys = rows.column("__key")
     at = pc.index(pc.is_in(keys, value_set=pa.array(list(large), pa.binary())), value=True).as_py()
+    if at < 0:
+        # It came earlier, and comes out by what time these rows make it.
+        key, reason = next(iter(large.items()))
+        return TooLargeError(rows.column("__offset")[0].as_py(), key.decode("utf-8", "replace"), reason)
     return _error(rows, at, large[keys[at].as_py()])
 
 

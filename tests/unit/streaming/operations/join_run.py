@@ -65,6 +65,7 @@ class JoinRun:
     time: StreamTime = field(default_factory=StreamTime)
     late: int = 0
     output: list[tuple[str, Any]] = field(default_factory=list)
+    rows: int = 0
     read_bytes: int = 0
     written_bytes: int = 0
 
@@ -74,9 +75,16 @@ class JoinRun:
         keys, values = zip(*(row.encoded for row in given), strict=True)
         decoded = JoinRows().decode(pa.chunked_array([pa.array(values, pa.binary())]))
         assert not decoded.bad
-        rows = pa.table({"__key": pa.array(keys, pa.binary()), "__offset": range(len(keys)), **decoded.columns})
+        rows = pa.table(
+            {
+                "__key": pa.array(keys, pa.binary()),
+                "__offset": range(self.rows, self.rows + len(keys)),
+                **decoded.columns,
+            }
+        )
+        self.rows += len(keys)
         placed = None
-        if isinstance(join, TimedOperation):
+        if isinstance(join, TimedOperation) or (isinstance(join, StreamTableJoin) and join.in_time):
             placed = join.place(rows, self.time)
             rows, self.time = placed.rows, placed.after
             self.late += placed.late
@@ -92,6 +100,11 @@ class JoinRun:
         changes = grouped.apply(old)
         self.written_bytes += sum(len(value) for _, value in changes.state if value is not None)
         assert {key for key, _ in changes.state if key in self.store} <= set(grouped.keys)
+        if not isinstance(join, TimedOperation):
+            # The digest takes them in this order.
+            at = {key: number for number, key in enumerate(grouped.keys)}
+            assert [at[key] for key, _ in changes.state] == sorted(at[key] for key, _ in changes.state)
+            assert len(at) == len(grouped.keys)
         if isinstance(join, TimedOperation):
             assert placed is not None
             changes = join.close(changes, placed, self.range, "k")

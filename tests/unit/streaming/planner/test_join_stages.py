@@ -179,6 +179,11 @@ REFUSED = {
     ),
     "outer with a table": (lambda: ORDERS.join(CUSTOMERS, on="customer", how="outer"), "'inner', 'left': a table's"),
     "within a table": (lambda: ORDERS.join(CUSTOMERS, on="customer", within="1 day"), "intervals are for two streams"),
+    "history below the grace": (
+        lambda: ORDERS.join(CUSTOMERS, on="customer", history="1 minute", grace="2 minutes"),
+        "gone before a row that waits",
+    ),
+    "grace of a stream": (lambda: SHOWN.join(CLICKED, on="ad", within="1 day", grace="1 day"), "that is for tables"),
     "history of a stream": (lambda: SHOWN.join(CLICKED, on="ad", history="1 day"), "that is for tables"),
     "no interval": (lambda: SHOWN.join(CLICKED, on="ad"), "got no interval"),
     "two intervals": (
