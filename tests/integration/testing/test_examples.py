@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import random
+import re
 import runpy
+from typing import Any
 
 import pytest
 
 from airflow_provider.streaming import StatefulJob
 from airflow_provider.testing import InputRecord, JobTester
 from tests.docs.commands import ROOT
+from tests.docs.fences import fences_of
 from tests.integration.examples import PARTITIONS, Sent, examples
 
 
@@ -44,3 +48,38 @@ def test_example_comes_to_what_plain_python_computes(name: str) -> None:
     assert counts.late == wanted.late
     assert {key: number for key, number in counts.filtered.items() if number} == wanted.filtered
     assert wanted.rows.total() > 20
+
+
+def section_of(file: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """What the page shows to go into an example, and to come out."""
+    fences = list(fences_of(ROOT / "docs" / "examples.md"))
+    first = next(at for at, fence in enumerate(fences) if fence.file == f"{file}.py")
+    shown: list[list[dict[str, Any]]] = []
+    for fence in fences[first + 1 :]:
+        if fence.language != "json":
+            break
+        shown.append([json.loads(line) for line in fence.text.splitlines()])
+    *given, out = shown
+    return [record for block in given for record in block], out
+
+
+AT = "2026-03-02T00:00:00Z"
+END = {"attribution": [{"impression": "end", "ad": "shoes", "shown": AT}, {"impression": "end", "clicked": AT}]}
+"""What moves time where the page says that it takes more."""
+
+
+@pytest.mark.parametrize("name", list(examples()))
+def test_page_shows_what_comes_out(name: str) -> None:
+    given, shown = section_of(name)
+    job = job_of(name)
+    topic_of = {frozenset(columns_of(stage.schema)): stage.source_topic for stage in job.stages if stage.schema}
+    with JobTester(job) as tester:
+        for record in [*given, *END.get(name, [])]:
+            tester.pipe_input(record, topic=topic_of[frozenset(record)])
+        found = [record.value for record in tester.read_output()]
+
+    assert sorted((row for row in found if row.get("impression") != "end"), key=str) == sorted(shown, key=str)
+
+
+def columns_of(schema: str) -> list[str]:
+    return [field.split()[0] for field in re.split(r",\s*(?![^(]*\))", schema)]
