@@ -20,7 +20,7 @@ CLICK_MS: Final = 10_000
 JOINED: Final = 2
 """Partitions of the internal topics."""
 
-_PATIENT: Final = "8 minutes"
+_PATIENT: Final = "30 minutes"
 """Longer than any partition may be behind the others, so that nothing is late."""
 _ORDER: Final = "id BIGINT, customer STRING, product STRING, amount BIGINT, at BIGINT"
 

@@ -188,8 +188,9 @@ class Supervisor:
                 self._launch_at.setdefault(name, now)
         for name, incarnation in self._launched.items():
             known = view.statuses.get(name)
-            # A launcher that is killed before its instance said anything tells of it by no topic.
-            unheard = known is None or known.incarnation < incarnation
+            # A launcher that is killed before its instance said anything tells of it by no topic; nor does anyone miss
+            # the one that it claimed to start, while nothing is assigned to it.
+            unheard = known is None or known.incarnation < incarnation or known.state is InstanceState.STARTING
             if unheard and name in self._names and not self._launcher_lives(name):
                 self._launch_at.setdefault(name, now)
         for name in [n for n in self._launch_at if n not in self.held]:
