@@ -15,12 +15,14 @@ from airflow_provider.cli.standby_rows import certified, standby_rows, standby_t
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.table import table
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.history.record import HistoryRecord
 from airflow_provider.control.incident import IncidentRecord
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.prediction.measured_rto import measured_rto_ms
 from airflow_provider.control.prediction.predicted_rto import PredictedRto, predict_rto
 from airflow_provider.control.status import InstanceState, InstanceStatus, Role, TaskState, TaskStatus
+from airflow_provider.control.tasks import tasks_of
 from airflow_provider.control.unanswered import unanswered_problems
 from airflow_provider.control.view import ControlView
 from airflow_provider.control.watcher import watched_by
@@ -107,6 +109,7 @@ class ApplicationState:
                     )
                 elif copy is None or not copy.ready:
                     found.append(f"task {task_id}: no warm standby on {name}{_because(copy.error if copy else None)}")
+        found += self._other_stages(assignment)
         found += missing_standbys(self.view, self.num_standby_replicas)
         return tuple(found)
 
@@ -162,6 +165,18 @@ class ApplicationState:
             listed("problems:", self.problems) if self.problems else self._no_problems,
         ]
         return "\n\n".join(parts)
+
+    def _other_stages(self, assignment: Assignment) -> list[str]:
+        """Where the job was changed since its tasks were assigned."""
+        if self.view.job is None or any(stage.partitions is None for stage in self.view.job.stages):
+            return []
+        tasks = set(tasks_of(self.view.job.num_partitions))
+        more, less = sorted(tasks - assignment.tasks.keys()), sorted(assignment.tasks.keys() - tasks)
+        advice = "once the instances run this version of the job, assign the tasks"
+        return [
+            *([f"not assigned, though the job has them: {', '.join(map(str, more))}: {advice}"] if more else []),
+            *([f"assigned, though the job has them no more: {', '.join(map(str, less))}: {advice}"] if less else []),
+        ]
 
     def _stages(self) -> list[str]:
         """What the first number of a task's name stands for, where there are several."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from airflow_provider.control.job_description import JobDescription, StageDescription, TopicKind
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["refuse_change"]
+__all__ = ["refuse_change", "refuse_other_stages"]
 
 
 def refuse_change(before: JobDescription | None, now: JobDescription) -> None:
@@ -36,6 +36,40 @@ def refuse_change(before: JobDescription | None, now: JobDescription) -> None:
             "new ones behind them; or deploy this version under a new application id; or reset the application, "
             "which begins again with nothing."
         )
+
+
+def refuse_other_stages(kept: JobDescription | None, now: JobDescription) -> None:
+    """Refuse to run a job that has other stages than the one that the application is known by.
+
+    Its tasks are those of the job on record: those of a stage more would not be assigned, and those of one less could
+    not be run.
+
+    Args:
+        kept: as the job is on record; None where it never was described.
+        now: the job that is to run.
+
+    Raises:
+        ConfigurationError: they differ in their stages, or in the stores of these.
+    """
+    if kept is None:
+        return
+    on_record, has = ({stage.number: _named(stage) for stage in job.stages} for job in (kept, now))
+    if on_record != has:
+        refuse_change(kept, now)
+        raise ConfigurationError(
+            f"The job file of {now.application_id!r} has the stages {_listed(has)}, and the application is known by "
+            f"{_listed(on_record)}: create its topics first (the deploy DAG, where an instance that runs otherwise is "
+            "restarted; or 'stateful-streams topics repair JOB.py --apply', then 'run' and 'assign'). Instances of "
+            "versions with other stages do not run side by side."
+        )
+
+
+def _named(stage: StageDescription) -> str:
+    return stage.name if stage.store in (None, stage.name) else f"{stage.name} ({stage.store})"
+
+
+def _listed(stages: Mapping[int, str]) -> str:
+    return ", ".join(f"{number}: {name}" for number, name in sorted(stages.items()))
 
 
 def _moved(before: JobDescription, now: JobDescription) -> Iterator[str]:

@@ -148,7 +148,8 @@ def stage_of(application_id: str, stages: Mapping[int, S], number: int) -> S:
     if number not in stages:
         raise ConfigurationError(
             f"The job {application_id!r} has no stage {number}, only {', '.join(map(str, sorted(stages)))}: the "
-            "assignment was made for another version of it. Assign its tasks again (AssignTasksOperator, or "
+            "assignment was made for another version of it. Restart this instance with the job file that has this "
+            "stage; or, where the stage was taken out, assign the tasks again (AssignTasksOperator, or "
             "'stateful-streams assign')."
         )
     return stages[number]

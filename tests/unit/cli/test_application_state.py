@@ -13,6 +13,8 @@ from airflow_provider.control.status import InstanceState, InstanceStatus, Resto
 from airflow_provider.control.unanswered import Unanswered
 from airflow_provider.control.view import ControlView
 from airflow_provider.control.watcher import Watcher
+from airflow_provider.streaming import StatefulJob, stream
+from airflow_provider.streaming import functions as F
 from tests.builders import APPLICATION, active, assigned, instance, promoted, standby, view_of
 from tests.unit.control.prediction.test_phase_times import failover
 
@@ -317,3 +319,23 @@ def test_side_of_a_join_that_holds_time_back_is_named() -> None:
     assert "time that waits:" in state.to_text()
     assert state.to_json()["held_time"] == list(state.held_time)
     assert not any("clicks" in problem for problem in state.problems)
+
+
+def test_tasks_of_a_changed_job_that_nobody_has_and_those_that_it_has_no_more_are_problems() -> None:
+    view = view_of(assigned("a", "a"), instance("a", active(0), active(1)))
+    words = stream("lines", schema="line STRING").group_by("line").aggregate(F.count().alias("n")).sink("out")
+    job = StatefulJob(APPLICATION, words).description()
+    view.job = job.with_partitions({"lines": 1})
+
+    state = ApplicationState(view, num_standby_replicas=0)
+
+    advice = "once the instances run this version of the job, assign the tasks"
+    assert state.problems == (
+        f"not assigned, though the job has them: 1_0: {advice}",
+        f"assigned, though the job has them no more: 0_1: {advice}",
+    )
+    assert [line.split() for line in state.to_text().split("\n\n")[1].splitlines()] == [
+        ["stage", "name", "reads", "store"],
+        ["0", "out-repartition", "lines", "-"],
+        ["1", "out", f"{APPLICATION}-out-repartition", "out"],
+    ]

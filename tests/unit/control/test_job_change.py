@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider.control.job_change import refuse_change
+from airflow_provider.control.job_change import refuse_change, refuse_other_stages
 from airflow_provider.control.job_description import JobDescription
 from airflow_provider.control.job_text import description_text
 from airflow_provider.errors import ConfigurationError
@@ -134,3 +134,14 @@ def test_topics_of_earlier_versions_are_listed_until_they_are_needed_again() -> 
     ]
     assert described(per_customer(), before=without).gone == without.gone
     assert described(per_customer(), per_country(), before=without).gone == ()
+
+
+def test_instance_runs_the_stages_that_the_application_is_known_by_and_no_others() -> None:
+    kept = described(per_customer())
+
+    refuse_other_stages(kept, described(per_customer(F.sum("amount").alias("spent"))))
+    refuse_other_stages(None, described(large()))
+    with pytest.raises(ConfigurationError, match=r"stages 0: customers, 1: large, .* known by 0: customers: create"):
+        refuse_other_stages(kept, described(per_customer(), large()))
+    with pytest.raises(ConfigurationError, match=r"stage 0 \(customers\) became stage 1"):
+        refuse_other_stages(kept, described(large(), per_customer()))
