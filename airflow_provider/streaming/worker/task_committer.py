@@ -112,9 +112,8 @@ class TaskCommitter:
         letters = {str(job.error_policy.topic): result.dead_letters} if result.dead_letters else {}
         outputs = {job.sink_topic: result.changes.output} if job.sink_topic else {}
         # 4. one transaction in Kafka
-        to = job.output_partitions(self._task_id.partition)
-        more = {} if to is None else {"output_partitions": to}
-        offset = self._writer.commit({changelog: state}, outputs, record, group, letters, **more)[changelog]
+        spread = job.output_partitions(self._task_id.partition)
+        offset = self._writer.commit({changelog: state}, outputs, record, group, letters, spread)[changelog]
         # 5. the same in the store, after the commit
         self._failpoints.hit(FailPoint.STORE_BEFORE)
         before = self._replica.store.position or Position()
