@@ -52,7 +52,9 @@ def by_kafka_streams(cases: Sequence[Mapping[str, Any]], folder: Path) -> list[t
 
 def by_us(case: Mapping[str, Any]) -> tuple[Joined, int]:
     """The same; and how many records were late."""
-    times = {name: f"{case[name]} milliseconds" for name in ("history", "grace", "before", "after") if name in case}
+    times: dict[str, Any] = {
+        name: f"{case[name]} milliseconds" for name in ("history", "grace", "before", "after") if name in case
+    }
     delay = times.pop("grace", "0 milliseconds") if "before" in case else None
     left = stream("left", schema="k STRING, l BIGINT", watermark=delay)
     right: Any = (
