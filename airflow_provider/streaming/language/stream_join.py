@@ -44,7 +44,11 @@ def join_with_table(
             "may, or a longer one."
         )
     operation = StreamTableJoin(
-        joined=columns, how="left" if how == "left" else "inner", history_ms=history_ms, grace_ms=grace_ms
+        joined=columns,
+        how="left" if how == "left" else "inner",
+        history_ms=history_ms,
+        grace_ms=grace_ms,
+        broadcast=right.broadcast,
     )
     return Join(left, right, operation, types)
 

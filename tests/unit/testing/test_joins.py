@@ -121,6 +121,63 @@ def test_what_waits_stays_when_the_grace_changes() -> None:
             tester.restart(job=enriched("left"))
 
 
+# -- a table that each task has in full ----------------------------------------------------------------------------
+
+EVERYWHERE = table("customers", schema="customer STRING, country STRING", key="customer", broadcast=True)
+
+
+def test_table_that_is_broadcast_is_in_each_task_and_rows_stay_in_theirs() -> None:
+    job = StatefulJob("shop", ORDERS.join(EVERYWHERE, on="customer", how="left").sink("enriched"))
+    with JobTester(job, partitions=3) as tester:
+        tester.pipe_inputs([customer("ann", "AT", 1), customer("bob", "DE", 2), customer("bob", None, 3)])
+        orders = [
+            InputRecord({"id": f"o{n}", "customer": name, "amount": 1}, topic="orders", partition=n % 3, key=str(n))
+            for n, name in enumerate(["ann"] * 6 + ["bob"])
+        ]
+        tester.pipe_inputs(orders)
+        tester.restart("empty")
+        tester.promote_standby()
+        tester.pipe_inputs([customer("ann", "FR", 4)])
+        tester.pipe_inputs([InputRecord({"id": "o7", "customer": "ann"}, topic="orders", partition=2)])
+
+        assert sorted((v["id"], v["country"]) for v in values(tester)) == [
+            *((f"o{n}", "AT") for n in range(6)),
+            ("o6", None),
+            ("o7", "FR"),
+        ]
+        joins = [task for task in tester._active.tasks.values() if task.id.stage == 2]  # noqa: SLF001
+        assert [[key for key, _ in task.items()] for task in joins] == [[b"ann"]] * 3
+        assert [task.commit_record.processed for task in joins if task.commit_record] == [7, 6, 7]
+        tables = [task.commit_record for task in tester._active.tasks.values() if task.id.stage == 1]  # noqa: SLF001
+        assert sum((record.outputs or {}).get("shop-enriched-repartition", 0) for record in tables if record) == 12
+
+
+def test_broadcast_is_the_same_wherever_batches_end() -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    randomness = random.Random(seed)
+    records, now = list[InputRecord](), 1_700_000_000_000
+    for number in range(25):
+        now += randomness.choice([0, 1_000])
+        name = randomness.choice(["ann", "bob"])
+        if randomness.random() < 0.4:
+            records.append(customer(name, randomness.choice(["AT", "DE", None]), now))
+        else:
+            records.append(order(number, name, number, now))
+    job = StatefulJob("shop", ORDERS.join(EVERYWHERE, on="customer", grace="2 seconds").sink("enriched"))
+    check_batching(job, records, seed=seed, cuts=3)
+
+
+def test_table_cannot_be_broadcast_later_on_the_same_store() -> None:
+    with JobTester(enriched()) as tester:
+        tester.pipe_inputs([customer("ann", "AT")])
+        job = StatefulJob("shop", ORDERS.join(EVERYWHERE, on="customer").sink("enriched"))
+        with pytest.raises(ConfigurationError, match="a table's rows for a stream became all of a table's rows"):
+            tester.restart(job=job)
+
+
+# -- errors, and what follows --------------------------------------------------------------------------------------
+
+
 def test_record_of_a_table_under_another_key_is_an_error() -> None:
     with (
         JobTester(enriched()) as tester,

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
 from airflow_provider.control.status import TimeStatus
@@ -51,7 +49,7 @@ def test_stream_that_waits_for_a_table_is_what_holds_time_back() -> None:
         *[(None, None)] * 3,
         ("clicks", 4),
     ]
-    spec = dataclasses.replace(spec, operation=dataclasses.replace(spec.operation, grace_ms=None, history_ms=1))
+    spec = spec_of(StatefulJob("ads", CLICKS.join(ADS, on="ad", history="1 second").sink("out")))
     assert time_status(spec, StreamTime(9, None, (5, 9_000))) == TimeStatus()
 
 
