@@ -36,6 +36,9 @@ from tests.integration.streaming.accounts import Accounts
 from tests.integration.streaming.committed import commits, records_of
 
 
+_MANY = 5_000
+
+
 class RunningExample(Accounts):
     """An example's application, and all that was sent to it."""
 
@@ -69,11 +72,11 @@ class RunningExample(Accounts):
 
     @contextmanager
     def flowing(self) -> Iterator[None]:
-        """Records are sent all the while."""
+        """Records are sent all the while, but no more than can be looked through again and again."""
         stop = threading.Event()
 
         def flow() -> None:
-            while not stop.wait(0.2):
+            while not stop.wait(0.2 if len(self.sent) < _MANY else 2.0):
                 self.send(self.example.some(self.chance, 40))
 
         with ThreadPoolExecutor(1) as pool:
@@ -145,7 +148,8 @@ def test_example_is_exact_though_its_worker_is_killed_under_load(running: Runnin
         running.wait(lambda: running.processed() > seen + 200, "records to be processed after that", 300)
 
     running.send(example.end())
-    running.wait(lambda: running.rows() == running.wanted.rows, "all to come out", 300)
+    rows = running.wanted.rows
+    running.wait(lambda: running.rows() == rows, "all to come out", 300)
     running.send(example.too_late())
     wanted = running.wanted
     running.wait(lambda: running.processed() == len(running.sent), "the last records to be processed", 300)
