@@ -35,7 +35,6 @@ from tests.integration.examples import PARTITIONS, Example, Outcome, Sent, examp
 from tests.integration.streaming.accounts import Accounts
 from tests.integration.streaming.committed import commits, records_of
 
-
 _MANY = 5_000
 
 
