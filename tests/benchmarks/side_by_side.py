@@ -37,6 +37,7 @@ _WARM_UP = 0.2
 _SAMPLE = 100_000
 _READ = 10_000
 _POLL_S = 1.0
+_EMPTY_POLLS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,11 +206,11 @@ def _sample(connection: KafkaConnection, topic: str) -> float:
     """Bytes of a record's key and value, by some of them."""
     consumer = _consumer(connection)
     consumer.assign([TopicPartition(topic, number, 0) for number, end in _ends(connection, topic).items() if end])
-    sizes = list[int]()
-    while len(sizes) < _SAMPLE and (messages := consumer.consume(_READ, _POLL_S)):
-        sizes += [
-            len(message.key() or b"") + len(message.value() or b"") for message in messages if not message.error()
-        ]
+    sizes, empty = list[int](), 0
+    while len(sizes) < _SAMPLE and empty < _EMPTY_POLLS:
+        records = [message for message in consumer.consume(_READ, _POLL_S) if message.error() is None]
+        sizes += [len(record.key() or b"") + len(record.value() or b"") for record in records]
+        empty = 0 if records else empty + 1
     consumer.close()
     return sum(sizes) / max(len(sizes), 1)
 

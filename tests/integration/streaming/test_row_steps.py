@@ -39,7 +39,8 @@ def rows(stream, key, columns, values, keeps_records=False, with_value=False):
         for at, value in enumerate(values)
     ]
     found = rows_of_source(spark.createDataFrame(records, KAFKA), spec).collect()
-    own = ("__offset", "__filtered", "__corrupt", "__key", *(("__value",) if keeps_records or with_value else ()), *columns)
+    value = ("__value",) if keeps_records or with_value else ()
+    own = ("__offset", "__filtered", "__corrupt", "__key", *value, *columns)
     plain = lambda value: bytes(value).decode() if isinstance(value, (bytes, bytearray)) else value
     return [[plain(row[name]) for name in own] for row in found]
 
