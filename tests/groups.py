@@ -74,6 +74,7 @@ LONG: Final = (
     "tests/integration/streaming/test_stages.py",
     "tests/integration/streaming/test_stall.py",
     "tests/unit/test_simulated_months.py",
+    "tests/unit/testing/test_every_operation.py",
 )
 """Whole applications, or outages, for half a minute or more, each for one question that seldom has another answer.
 `make test` leaves them out, so that it ends within ten minutes on two cores; `make test-all`, and so every merge, does

@@ -15,6 +15,7 @@ from airflow_provider.streaming import StatefulJob, session_window, stream, tabl
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.language.grouped import GroupedStream
 from airflow_provider.streaming.language.stream import Stream
+from airflow_provider.streaming.operations.join_rows import How
 from airflow_provider.testing import InputRecord
 
 FIRST_MS: Final = 1_700_000_000_000
@@ -164,15 +165,17 @@ def _in_time() -> Iterator[tuple[str, Operation]]:
 
 
 def _joins() -> Iterator[tuple[str, Operation]]:
-    for how in ("inner", "left"):
+    of_streams: tuple[How, ...] = ("inner", "left")
+    for of_a_stream in of_streams:
         for history in (None, "3 seconds"):
-            joined = _PLAIN.join(_CUSTOMERS, on="customer", how=how, history=history, name="joined")
-            name = f"stream-table-{how}{'-history' if history else ''}"
+            joined = _PLAIN.join(_CUSTOMERS, on="customer", how=of_a_stream, history=history, name="joined")
+            name = f"stream-table-{of_a_stream}{'-history' if history else ''}"
             yield name, Operation(job=_one(joined), draw=_order_or(_customer), once=True)
-    for how in ("inner", "left", "outer"):
+    kinds: tuple[How, ...] = ("inner", "left", "outer")
+    for how in kinds:
         tables = _CUSTOMERS.join(_LIMITS, on="customer", how=how, name="joined")
         yield f"table-table-{how}", Operation(job=_one(tables), draw=_customer_or_limit)
-    for how in ("inner", "left", "outer"):
+    for how in kinds:
         near = _SHOWN.join(_CLICKS, on="ad", how=how, before="1 second", after="5 seconds", name="joined")
         yield f"stream-stream-{how}", Operation(job=_one(near), draw=_shown_or_clicked, once=True)
 

@@ -9,7 +9,6 @@ import itertools
 import json
 import random
 import shutil
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,10 +20,12 @@ import pytest
 from airflow_provider.control.status import Role
 from airflow_provider.failpoint import FailPoint, FailPoints
 from airflow_provider.streaming.worker.certification import Certification
+from airflow_provider.streaming.worker.task import Task
 from airflow_provider.testing import InputRecord, JobTester, check_batching
 from airflow_provider.testing.in_memory_clients import InMemoryWriter
 from airflow_provider.testing.tested_instance import TestedInstance
 from tests.unit.testing.operations import OPERATIONS, Operation
+from tests.waiting import wait_until
 
 RECORDS: Final = 72
 BATCH: Final = 4
@@ -211,8 +212,9 @@ def assert_certified(tester: JobTester) -> None:
     for task in follow(tester).tasks.values():
         certification = Certification()
         certification.tick(task, 0.0, may_begin=True)
-        assert certification.checking, task.id
-        deadline = time.monotonic() + 30
-        while certification.checking and time.monotonic() < deadline:
-            certification.tick(task, None, may_begin=True)
-        assert certification.certified, task.id
+        wait_until(functools.partial(is_certified, certification, task), 30, f"{task.id} to be certified")
+
+
+def is_certified(certification: Certification, task: Task) -> bool:
+    certification.tick(task, None, may_begin=True)
+    return certification.certified
