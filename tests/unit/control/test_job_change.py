@@ -141,9 +141,7 @@ def test_instance_runs_the_stages_that_the_application_is_known_by_and_no_others
 
     refuse_other_stages(kept, described(per_customer(F.sum("amount").alias("spent"))))
     refuse_other_stages(None, described(large()))
-    with pytest.raises(
-        ConfigurationError, match=r"stages 0: customers, 1: large, .* known by 0: customers: create"
-    ):
+    with pytest.raises(ConfigurationError, match=r"stages 0: customers, 1: large, .* known by 0: customers: create"):
         refuse_other_stages(kept, described(per_customer(), large()))
     with pytest.raises(ConfigurationError, match=r"stage 0 \(customers\) became stage 1"):
         refuse_other_stages(kept, described(large(), per_customer()))
