@@ -19,7 +19,6 @@ GROUPS: Final = {
     "spark": (
         "tests/integration/chaos/test_chaos.py",
         "tests/integration/streaming/test_changed_job.py",
-        "tests/integration/streaming/test_changed_stages.py",
         "tests/integration/streaming/test_idle_time.py",
         "tests/integration/streaming/test_large_backlog.py",
         "tests/integration/streaming/test_living_source.py",
@@ -58,7 +57,6 @@ LONG: Final = (
     "tests/integration/streaming/test_broker_outage.py",
     "tests/integration/streaming/test_changed_job.py",
     "tests/integration/streaming/test_examples.py",
-    "tests/integration/streaming/test_changed_stages.py",
     "tests/integration/streaming/test_idle_time.py",
     "tests/integration/streaming/test_instance_drills.py",
     "tests/integration/streaming/test_instances.py",
