@@ -15,11 +15,9 @@ WITHIN_MS = 10_000
 def job_of(application_id: str) -> StatefulJob:
     """The job."""
     orders = stream(f"{application_id}-purchases", schema="id BIGINT, customer STRING, amount DECIMAL(12,2)")
-    customers = table(
-        f"{application_id}-customers", schema="customer STRING, country STRING", key="customer", broadcast=True
-    )
+    customers = table(f"{application_id}-customers", schema="customer STRING, country STRING", key="customer")
     enriched = orders.filter("amount > 0", name="free").join(
-        customers, on="customer", how="left", grace="1 second", name="enriched", partitions=PARTITIONS
+        customers, on="customer", how="left", name="enriched", partitions=PARTITIONS
     )
     shown = stream(
         f"{application_id}-impressions", schema="ad STRING, shown BIGINT", event_time="shown", watermark="1 hour"
