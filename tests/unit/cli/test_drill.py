@@ -21,7 +21,7 @@ from airflow_provider.control.history.output_check import OutputCheck, OutputCou
 from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord, RtoParts
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, DeadlineError, InstanceError
-from tests.builders import APPLICATION, active, assigned, instance, standby, view_of
+from tests.builders import active, assigned, instance, standby, view_of
 
 
 def drill(outcome: HistoryOutcome, reason: str | None = None) -> HistoryRecord:

@@ -81,7 +81,9 @@ class Deaths:
         self.died[point] += 1
         disk = disk_of(self._instance)
         if disk.exists():
-            shutil.copytree(disk, left_by(disk))
+            wait_until(
+                functools.partial(copied, disk, left_by(disk)), 60.0, "a copy of the disk as it is at one moment"
+            )
         raise DiedError(point)
 
     @contextmanager
@@ -106,6 +108,17 @@ def disk_of(instance: TestedInstance) -> Path:
 
 def left_by(disk: Path) -> Path:
     return disk.with_name("left")
+
+
+def copied(disk: Path, to: Path) -> bool:
+    """Whether no compaction, which goes on beside, changed the folder while it was copied."""
+    shutil.rmtree(to, ignore_errors=True)
+    before = sorted(disk.rglob("*"))
+    try:
+        shutil.copytree(disk, to)
+    except shutil.Error:
+        return False
+    return sorted(disk.rglob("*")) == before
 
 
 @pytest.fixture
