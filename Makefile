@@ -121,8 +121,8 @@ object-store: venv ## Tests of snapshots on an S3-like store
 bench: need venv jars ## Measure the active step and the restore
 	$(BIN)/python -m tests.benchmarks
 
-chaos: need venv jars ## Random faults and a judge; SEED, DURATION (s), MAX_FAULTS, FAULTS, RATE, HEAL (s)
-	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(DURATION),--duration $(DURATION)) \
+chaos: need venv jars ## Random faults and a judge; JOB (ledger, shop), SEED, DURATION (s), MAX_FAULTS, FAULTS, RATE, HEAL (s)
+	$(BIN)/python -m tests.chaos $(if $(JOB),--job $(JOB)) $(if $(SEED),--seed $(SEED)) $(if $(DURATION),--duration $(DURATION)) \
 	  $(if $(MAX_FAULTS),--max-faults $(MAX_FAULTS)) $(if $(FAULTS),--faults $(FAULTS)) $(if $(RATE),--rate $(RATE)) \
 	  $(if $(HEAL),--heal $(HEAL))
 

@@ -51,12 +51,12 @@ with DAG(
             section="Application",
         ),
         "source_topics": Param(
-            ["my-source"],
+            [],
             type="array",
             items={"type": "string"},
             title="Source topics",
-            description="What a job of one stage reads. A task is created for each partition. Empty: the job file says "
-            "all topics that it needs, as one of several stages has to.",
+            description="Leave it empty: the job file says all topics that it needs, and create_topics shows them with "
+            "the stages. Named here, what a job of one stage reads, where the job file cannot be asked.",
             section="Application",
         ),
         "output_topics": Param(

@@ -9,6 +9,8 @@ from airflow.sdk import Context
 
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.control.job_description import TopicKind
+from airflow_provider.control.job_mermaid import mermaid
+from airflow_provider.control.job_text import description_text
 from airflow_provider.kafka.topic_spec import control_specs, history_spec, metrics_spec
 from airflow_provider.launch.job_file_description import describe_job_file
 from airflow_provider.operators.arguments import (
@@ -52,7 +54,8 @@ class CreateChangelogTopicsOperator(ControlOperator):
 
     Returns:
         ``partitions`` (by stage where the job was described), the names of the ``changelogs`` and of the ``control``
-        topics, which were ``created``, and of a described job its description as ``job``.
+        topics, which were ``created``, and of a described job its description as ``job``, for people as ``text``, and
+        as a picture in Mermaid's words as ``mermaid``.
 
     Raises:
         ConfigurationError: the job file does not say what its job is, or neither it nor a source is named.
@@ -115,7 +118,7 @@ class CreateChangelogTopicsOperator(ControlOperator):
 
     def _described(self, application: str) -> dict[str, Any]:
         """Run the job file, create what it says, and keep it."""
-        from airflow_provider.control.described_topics import create_described_topics
+        from airflow_provider.control.job_topics import create_job_topics
 
         job = describe_job_file(
             application,
@@ -124,11 +127,9 @@ class CreateChangelogTopicsOperator(ControlOperator):
             env_vars=parse_mapping("env_vars", self.env_vars),
         )
         replication = parse_if_given(parse_whole, "replication_factor", self.replication_factor, minimum=1)
-        described, created = create_described_topics(self.hook.topics(), job, replication)
-        # Only now there is a topic to read what was described before.
-        described = described.after(self.hook.read(self.application_id).job)
-        self.hook.write(self.application_id, described)
-        self.log.info("Created %s of the topics of %s", list(created) or "none", [t.name for t in described.topics])
+        described, created = create_job_topics(self.hook.connection, self.hook.topics(), job, replication)
+        text, picture = description_text(described), mermaid(described)
+        self.log.info("Created %s of the topics of this job:\n%s\n\n%s", list(created) or "none", text, picture)
         specs = (
             *control_specs(self.application_id),
             history_spec(self.application_id),
@@ -140,4 +141,6 @@ class CreateChangelogTopicsOperator(ControlOperator):
             "control": [spec.name for spec in specs],
             "created": list(created),
             "job": to_plain(described),
+            "text": text,
+            "mermaid": picture,
         }

@@ -105,7 +105,7 @@ class InjectFaultOperator(ControlOperator):
         view = self.hook.read(self.application_id)
         outputs = None
         if fault_id not in view.faults:  # else an earlier try has looked, and noted what it found
-            self.hook.check_store(self.application_id, self.store)
+            self.hook.check_store(view, self.store)
             if not parse_flag("shared_sink", self.shared_sink):
                 outputs = self._take_cut(view)
         by = str(context["run_id"])

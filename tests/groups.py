@@ -34,6 +34,7 @@ GROUPS: Final = {
         "tests/integration/streaming/test_stall.py",
     ),
     "spark-2": (
+        "tests/integration/streaming/test_examples.py",
         "tests/integration/streaming/test_instance_drills.py",
         "tests/integration/streaming/test_instances.py",
         "tests/integration/streaming/test_joins.py",
@@ -41,6 +42,7 @@ GROUPS: Final = {
         "tests/integration/streaming/test_row_steps.py",
         "tests/integration/streaming/test_stages.py",
         "tests/integration/streaming/test_windows.py",
+        "tests/integration/testing/test_examples.py",
         "tests/integration/testing/test_join_steps.py",
         "tests/integration/testing/test_spark_steps.py",
         "tests/integration/testing/test_values.py",
@@ -56,6 +58,7 @@ LONG: Final = (
     "tests/integration/demo/test_demo.py",
     "tests/integration/streaming/test_broker_outage.py",
     "tests/integration/streaming/test_changed_job.py",
+    "tests/integration/streaming/test_examples.py",
     "tests/integration/streaming/test_idle_time.py",
     "tests/integration/streaming/test_instance_drills.py",
     "tests/integration/streaming/test_instances.py",
@@ -73,6 +76,7 @@ LONG: Final = (
     "tests/integration/streaming/test_stages.py",
     "tests/integration/streaming/test_stall.py",
     "tests/unit/test_simulated_months.py",
+    "tests/unit/testing/test_every_operation.py",
 )
 """Whole applications, or outages, for half a minute or more, each for one question that seldom has another answer.
 `make test` leaves them out, so that it ends within ten minutes on two cores; `make test-all`, and so every merge, does

@@ -98,6 +98,7 @@ class TransactionalWriter:
         record: CommitRecord,
         group: ConsumerGroup,
         dead_letters: Mapping[str, Sequence[DeadLetter]] | None = None,
+        output_partitions: Sequence[int] | None = None,
     ) -> Mapping[str, int]:
         """Write everything of one micro-batch of a task in one transaction.
 
@@ -107,6 +108,8 @@ class TransactionalWriter:
             record: stored last in each of the changelogs, in the task's partition, under the reserved key.
             group: gets the source offsets, so that ordinary lag tools see the application.
             dead_letters: by dead-letter topic, the records that were left out.
+            output_partitions: all output records are written to each of these; None leaves the choice to the
+                partitioner.
 
         Returns:
             By changelog, the offset after the commit record: the position afterwards.
@@ -132,7 +135,8 @@ class TransactionalWriter:
             fail(FailPoint.COMMIT_CHANGES)
             # 4c. the output records
             for topic, records in outputs.items():
-                self._queue.put(topic, records, None)
+                for to in (None,) if output_partitions is None else output_partitions:
+                    self._queue.put(topic, records, to)
             for topic, letters in (dead_letters or {}).items():
                 self._queue.put_letters(topic, letters)
             fail(FailPoint.COMMIT_OUTPUTS)

@@ -8,18 +8,21 @@ from functools import cached_property
 from typing import Any, Final
 
 from airflow_provider.cli.duration_text import seconds
+from airflow_provider.cli.held_time import held_time
 from airflow_provider.cli.listed_text import listed
 from airflow_provider.cli.missing_standbys import missing_standbys
 from airflow_provider.cli.standby_rows import certified, standby_rows, standby_table
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.table import table
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.history.record import HistoryRecord
 from airflow_provider.control.incident import IncidentRecord
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.prediction.measured_rto import measured_rto_ms
 from airflow_provider.control.prediction.predicted_rto import PredictedRto, predict_rto
 from airflow_provider.control.status import InstanceState, InstanceStatus, Role, TaskState, TaskStatus
+from airflow_provider.control.tasks import tasks_of
 from airflow_provider.control.unanswered import unanswered_problems
 from airflow_provider.control.view import ControlView
 from airflow_provider.control.watcher import watched_by
@@ -106,6 +109,7 @@ class ApplicationState:
                     )
                 elif copy is None or not copy.ready:
                     found.append(f"task {task_id}: no warm standby on {name}{_because(copy.error if copy else None)}")
+        found += self._other_stages(assignment)
         found += missing_standbys(self.view, self.num_standby_replicas)
         return tuple(found)
 
@@ -114,6 +118,13 @@ class ApplicationState:
         """What was answered by a failover and is not resolved yet, in one line each, the oldest first."""
         records = sorted(self.view.unresolved_incidents, key=lambda record: record.decided_at_ms)
         return tuple(map(_incident_line, records))
+
+    @property
+    def held_time(self) -> tuple[str, ...]:
+        """A line for each task whose watermark waits for one side of a join, which nothing else is to be done about."""
+        alive = [status for status in self.view.statuses.values() if status.state.alive]
+        tasks = sorted((task for status in alive for task in status.tasks), key=lambda task: task.task)
+        return tuple(line for task in tasks if task.role is Role.ACTIVE and (line := held_time(task)) is not None)
 
     @property
     def _no_problems(self) -> str:
@@ -132,12 +143,13 @@ class ApplicationState:
             "standbys": [to_plain(row) for row in standby_rows(self.view)],
             "predicted_rto_ms": {str(task): one.total_ms for task, one in self.predicted.items()},
             "measured_rto_ms": {str(task): ms for task, ms in self.measured_ms.items()},
+            "held_time": list(self.held_time),
             "open_incidents": list(self.open_incidents),
             "problems": list(self.problems),
         }
 
     def to_text(self, *, standbys: bool = False) -> str:
-        """Tables, open incidents where there are any, and the problems.
+        """Tables, what waits for event time and open incidents where there are any, and the problems.
 
         Args:
             standbys: a table of the standbys instead of those of instances and tasks.
@@ -146,11 +158,31 @@ class ApplicationState:
         watching = watched_by(self.view.watcher, watched=self.watched)
         parts = [
             f"{self.view.application_id}, generation {generation}, {watching}",
+            *self._stages(),
             *([standby_table(standby_rows(self.view))] if standbys else self._tables()),
+            *([listed("time that waits:", self.held_time)] if self.held_time else []),
             *([listed("open incidents:", self.open_incidents)] if self.open_incidents else []),
             listed("problems:", self.problems) if self.problems else self._no_problems,
         ]
         return "\n\n".join(parts)
+
+    def _other_stages(self, assignment: Assignment) -> list[str]:
+        """Where the job was changed since its tasks were assigned."""
+        if self.view.job is None or any(stage.partitions is None for stage in self.view.job.stages):
+            return []
+        tasks = set(tasks_of(self.view.job.num_partitions))
+        more, less = sorted(tasks - assignment.tasks.keys()), sorted(assignment.tasks.keys() - tasks)
+        advice = "once the instances run this version of the job, assign the tasks"
+        return [
+            *([f"not assigned, though the job has them: {', '.join(map(str, more))}: {advice}"] if more else []),
+            *([f"assigned, though the job has them no more: {', '.join(map(str, less))}: {advice}"] if less else []),
+        ]
+
+    def _stages(self) -> list[str]:
+        """What the first number of a task's name stands for, where there are several."""
+        stages = self.view.job.stages if self.view.job else ()
+        rows = [(str(stage.number), stage.name, stage.source, stage.store or "-") for stage in stages]
+        return [table(("stage", "name", "reads", "store"), rows)] if len(rows) > 1 else []
 
     def _tables(self) -> list[str]:
         return [

@@ -18,11 +18,14 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.deployment import Deployment
 from airflow_provider.control.incident import IncidentRecord
+from airflow_provider.control.job_text import description_text
+from airflow_provider.control.job_topics import with_what_is_gone
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import ConfigurationError, InstanceError
 from airflow_provider.kafka.names import check_name
+from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.launch.job_file_description import print_of_job_file
 
 __all__ = ["add_describe", "describe", "without_secrets"]
@@ -55,9 +58,16 @@ def _act(asked: argparse.Namespace) -> int:
             f"--mermaid and --arg are of a job file, and {asked.subject!r} is an application: name the file."
         )
     application_id = check_name("application id", asked.subject)
-    with ControlReader(cluster_of(asked), application_id) as reader:
+    cluster = cluster_of(asked)
+    with ControlReader(cluster, application_id) as reader:
         state = look(reader, asked.listen, Timeouts(start_s=asked.start_timeout))
+    job = state.view.job
+    if job is not None:
+        state.view.job = job = with_what_is_gone(TopicAdmin(cluster), job)
     known = describe(state.view, state.silent, asked.what)
+    if not asked.json and asked.what is None and job is not None:
+        print(f"{description_text(job)}\n")
+        known = {name: value for name, value in known.items() if name not in ("application_id", "job")}
     print(json.dumps(known, indent=2) if asked.json else nested_text(known))
     return ExitStatus.FINE
 

@@ -134,8 +134,9 @@ class _Drill:
 
     def run(self) -> int:
         # 1. be ready
-        check_instance(self._read(), self._asked.instance)
-        check_store(TopicAdmin(self._cluster), self._application_id, self._asked.store)
+        view = self._read()
+        check_instance(view, self._asked.instance)
+        check_store(TopicAdmin(self._cluster), view, self._asked.store)
         if (why := blackout_at(self._asked.blackout, datetime.fromtimestamp(now_ms() / 1000, UTC))) is not None:
             return self._skipped(why)
         history = read_history(self._cluster, self._application_id)  # a drill is there to leave a record

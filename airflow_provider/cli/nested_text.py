@@ -21,7 +21,9 @@ def nested_text(plain: Mapping[str, Any]) -> str:
 def _lines(plain: Mapping[str, Any], indent: str) -> Iterator[str]:
     for name, value in plain.items():
         match value:
-            case None | "" | [] | {}:
+            case None | "" | []:
+                continue
+            case Mapping() if not value:
                 continue
             case Mapping():
                 yield f"{indent}{name}:"

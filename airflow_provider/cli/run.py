@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +15,7 @@ from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.instance_start import await_running, start_deployment
 from airflow_provider.cli.instance_stop import stop_instance
 from airflow_provider.cli.log_follower import LogFollower
+from airflow_provider.cli.settings_option import settings_option
 from airflow_provider.cli.start_timeout_option import add_start_timeout
 from airflow_provider.common.interruption import interruptible
 from airflow_provider.control.deployment import Deployment
@@ -99,9 +99,9 @@ def deployment_of(asked: argparse.Namespace) -> Deployment:
         spark_conn_id=_SPARK_CONN_ID,
         state_dir=str(Path(asked.state_dir or f"{_STATE_DIR}/{instance}").expanduser().absolute()),
         run_dir=asked.run_dir if asked.run_dir.startswith("~") else str(Path(asked.run_dir).absolute()),
-        conf=_mapping("--conf", asked.conf),
+        conf=settings_option("--conf", asked.conf),
         application_args=tuple(asked.arg),
-        env_vars=_mapping("--env", asked.env),
+        env_vars=settings_option("--env", asked.env),
         job_sha256=sha256_of(job),
     )
 
@@ -120,16 +120,6 @@ def application_of(job: str) -> str:
     if len(named) != 1 or found is None:
         known = ", ".join(sorted(repr(name) for name in named if name is not None)) or "none"
         raise ConfigurationError(f"{job} names not one application id literally ({known}): give --application.")
-    return found
-
-
-def _mapping(option: str, given: Sequence[str]) -> dict[str, str]:
-    found = {}
-    for text in given:
-        name, equals, value = text.partition("=")
-        if not name or not equals:
-            raise ConfigurationError(f"{option} has an entry without a name and '=': write name=value.")
-        found[name] = value
     return found
 
 

@@ -6,16 +6,18 @@ import argparse
 import json
 from collections.abc import Sequence
 
-from airflow_provider.cli.cluster import add_application_options, cluster_of
+from airflow_provider.cli.cluster import add_cluster_options, cluster_of
 from airflow_provider.cli.exit_status import ExitStatus
-from airflow_provider.control.reader import ControlReader
+from airflow_provider.cli.settings_option import settings_option
+from airflow_provider.control.job_description import JobDescription
+from airflow_provider.control.job_topics import create_job_topics, read_view_if_there, sized_job
 from airflow_provider.control.topic_repair import find_described_problems, find_topic_problems, repair_topic
-from airflow_provider.control.view import ControlView
+from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.application_topics import refuse_those_of_others
-from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.kafka.names import assignment_topic, check_name, status_topic
+from airflow_provider.kafka.names import assignment_topic, check_name
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_findings import TopicFinding, WantedTopics
+from airflow_provider.launch.job_file_description import describe_job_file
 
 __all__ = ["add_topics", "findings_text"]
 
@@ -26,7 +28,10 @@ def add_topics(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "topics", help="verify an application's topics, or repair them; exits with 3 where something differs"
     )
     topics.add_argument("action", choices=("verify", "repair"), help="repair only says what it would do")
-    add_application_options(topics)
+    topics.add_argument(
+        "subject", metavar="APPLICATION|JOB.py", help="an application id, or the job file, which says all topics"
+    )
+    add_cluster_options(topics)
     topics.add_argument("--apply", action="store_true", help="of repair: do it")
     topics.add_argument(
         "--source",
@@ -43,11 +48,20 @@ def add_topics(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--windowed-store", action="append", default=[], metavar="NAME", help="of the job, a store of windows"
     )
     topics.add_argument("--replication-factor", type=int, metavar="N", help="at least so many; else any is taken")
+    topics.add_argument("--arg", action="append", default=[], metavar="A", help="of a job file: its argument")
+    topics.add_argument("--env", action="append", default=[], metavar="K=V", help="of a job file: its environment")
     topics.add_argument("--json", action="store_true", help="for programs")
     topics.set_defaults(act=_act)
 
 
 def _act(asked: argparse.Namespace) -> int:
+    if asked.subject.endswith(".py"):
+        return _of_file(asked)
+    if asked.arg or asked.env:
+        raise ConfigurationError(
+            f"--arg and --env are of a job file, and {asked.subject!r} is an application: name the file."
+        )
+    asked.application_id = check_name("application id", asked.subject)
     cluster = cluster_of(asked)
     admin = TopicAdmin(cluster)
     stores = tuple(dict.fromkeys((*(asked.store or ()), *asked.windowed_store)))
@@ -60,7 +74,8 @@ def _act(asked: argparse.Namespace) -> int:
         replication_factor=asked.replication_factor,
     )
     # What the job file said when the topics were created, unless the command line says it.
-    view = None if asked.source or asked.output or stores else _described(cluster, admin, asked.application_id)
+    named = asked.source or asked.output or stores
+    view = None if named else read_view_if_there(cluster, admin, asked.application_id)
 
     def look() -> tuple[TopicFinding, ...]:
         if view is not None and view.job is not None:
@@ -74,20 +89,58 @@ def _act(asked: argparse.Namespace) -> int:
         refuse_those_of_others(admin, asked.application_id, own)
         done = [repair_topic(admin, finding) for finding in found if finding.repair is not None]
         found = look()
+    return _say(asked, asked.application_id, found, done)
+
+
+def _of_file(asked: argparse.Namespace) -> int:
+    """The topics that a job file says; with ``repair --apply`` it is kept what the job is made of, too."""
+    if asked.source or asked.output or asked.store or asked.windowed_store:
+        raise ConfigurationError(
+            f"{asked.subject!r} is a job file, which says which topics it needs: leave --source, --output, --store and "
+            "--windowed-store out."
+        )
+    cluster = cluster_of(asked)
+    admin = TopicAdmin(cluster)
+    env_vars = settings_option("--env", asked.env)
+    said = describe_job_file(asked.subject, application_args=asked.arg, env_vars=env_vars)
+
+    def look() -> tuple[TopicFinding, ...]:
+        view = read_view_if_there(cluster, admin, said.application_id)
+        before = None if view is None else view.job
+        job = sized_job(admin, said, before)
+        found = find_described_problems(admin, view, job, asked.replication_factor)
+        return found if job == before else (*found, _not_described(job, described=before is not None))
+
+    done: list[str] = []
+    found = look()
+    if asked.action == "repair" and asked.apply:
+        refuse_those_of_others(admin, said.application_id, said.stores)
+        done = [repair_topic(admin, finding) for finding in found if finding.repair is not None]
+        # What is left to a person may be why the job should not go on as it is now.
+        if all(finding.repair is not None for finding in found):
+            create_job_topics(cluster, admin, said, asked.replication_factor)
+        found = look()
+    return _say(asked, said.application_id, found, done)
+
+
+def _not_described(job: JobDescription, *, described: bool) -> TopicFinding:
+    gone = f" What it does not need any more stays: {', '.join(job.gone)}." if job.gone else ""
+    return TopicFinding(
+        f"the job of {job.application_id!r} was changed since its topics were created.{gone}"
+        if described
+        else f"the job of {job.application_id!r} was not described yet, so its tasks are not known.",
+        "Run 'topics repair' of the job file with --apply, or the deploy DAG, before the instances that run it.",
+        topic=assignment_topic(job.application_id),
+        keep=f"keep in {assignment_topic(job.application_id)} what the job is made of",
+    )
+
+
+def _say(asked: argparse.Namespace, application_id: str, found: Sequence[TopicFinding], done: Sequence[str]) -> int:
     if asked.json:
         print(json.dumps({"done": done, "findings": [_to_json(finding) for finding in found]}, indent=2))
     else:
-        print(findings_text(asked.application_id, found, done, dry_run=asked.action == "repair" and not asked.apply))
+        print(findings_text(application_id, found, done, dry_run=asked.action == "repair" and not asked.apply))
     return ExitStatus.NO if found else ExitStatus.FINE
-
-
-def _described(cluster: KafkaConnection, admin: TopicAdmin, application_id: str) -> ControlView | None:
-    """What the control topics hold of an application that was described; None of another one, or without them."""
-    if any(admin.describe(topic(application_id)) is None for topic in (assignment_topic, status_topic)):
-        return None
-    with ControlReader(cluster, application_id) as reader:
-        view = reader.read_to_end()
-    return None if view.job is None else view
 
 
 def findings_text(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from airflow_provider.control.job_change import refuse_change
 from airflow_provider.control.job_description import JobDescription, JobTopic, TopicKind
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.application_topics import refuse_those_of_others
@@ -26,7 +27,10 @@ __all__ = ["create_described_topics", "described_findings", "topic_specs"]
 
 
 def create_described_topics(
-    topics: TopicAdmin, job: JobDescription, replication_factor: int | None = None
+    topics: TopicAdmin,
+    job: JobDescription,
+    replication_factor: int | None = None,
+    before: JobDescription | None = None,
 ) -> tuple[JobDescription, tuple[str, ...]]:
     """Create all topics of an application but its sources, or verify those that exist.
 
@@ -34,11 +38,13 @@ def create_described_topics(
         topics: of the cluster.
         job: what the application is made of.
         replication_factor: of the topics; None takes the cluster's default and accepts any.
+        before: what it was made of when its topics were created last; None where it never was described.
 
     Returns:
         The job with all partitions known, and the names of the topics that did not exist.
 
     Raises:
+        ConfigurationError: this version of the job cannot go on with what the one before left (`refuse_change`).
         TopicMissingError: a source does not exist.
         TopicMismatchError: a topic exists otherwise than needed, or a changelog exists that another application may
             call its own.
@@ -52,6 +58,7 @@ def create_described_topics(
         if topic.kind is TopicKind.CHANGELOG and source in job.names(TopicKind.SOURCE):
             found = topics.describe(topic.name)
             check_partitions(source, partitions[source] or 0, {} if found is None else {topic.name: found.partitions})
+    refuse_change(before, job)
     # Those that the user made may be as they are.
     outputs = job.names(TopicKind.SINK, TopicKind.DEAD_LETTERS)
     taken = {name for name in outputs if topics.describe(name) is not None}
@@ -84,6 +91,7 @@ def described_findings(
     *,
     ran: bool,
     replication_factor: int | None = None,
+    before: JobDescription | None = None,
 ) -> tuple[TopicFinding, ...]:
     """All that is wrong with the topics of a described job, in the order in which it can be repaired.
 
@@ -93,12 +101,15 @@ def described_findings(
         ran: whether an instance of it was ever there: then a topic of its own that is missing held what nothing else
             has.
         replication_factor: at least so many replicas; None accepts any.
+        before: what it was made of when its topics were created last, where `job` is another version: what only the new
+            one needs was never there.
     """
+    had = job.own if before is None else before.own
     sources = (topic for topic in job.topics if topic.kind is TopicKind.SOURCE)
     specs = topic_specs(job, replication_factor)
     return (
         *(finding for topic in sources for finding in _of_source(job, topic, found[topic.name])),
-        *(finding for spec in specs for finding in _of_spec(job, spec, found[spec.name], ran)),
+        *(finding for spec in specs for finding in _of_spec(job, spec, found[spec.name], ran and spec.name in had)),
     )
 
 
@@ -118,14 +129,15 @@ def _of_source(job: JobDescription, topic: JobTopic, found: TopicDescription | N
         )
 
 
-def _of_spec(job: JobDescription, spec: TopicSpec, found: TopicDescription | None, ran: bool) -> Iterator[TopicFinding]:
+def _of_spec(
+    job: JobDescription, spec: TopicSpec, found: TopicDescription | None, held: bool
+) -> Iterator[TopicFinding]:
     if found is not None:
         # A sink or a dead-letter topic may be as it is.
         if spec.name not in job.names(TopicKind.SINK, TopicKind.DEAD_LETTERS):
             for difference in differences(spec, found):
                 yield TopicFinding(difference.problem, difference.fix, topic=spec.name, setting=difference.setting)
         return
-    held = ran and spec.name in job.own
     yield TopicFinding(
         f"topic {spec.name!r} does not exist"
         + (f", and {job.application_id!r} ran before: what it held is lost with it." if held else "."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from airflow_provider.errors import ConfigurationError
@@ -88,12 +88,15 @@ class JobDescription:
         stages: each before those that read what it writes.
         topics: sources first.
         gone: names of topics that it kept for itself before it was changed, and that nothing but a reset deletes.
+        stages_gone: by number, the names of stages without a store that it had before it was changed: their positions
+            are in a topic with that number.
     """
 
     application_id: str
     stages: tuple[StageDescription, ...]
     topics: tuple[JobTopic, ...]
     gone: tuple[str, ...] = ()
+    stages_gone: Mapping[int, str] = field(default_factory=dict)
 
     @classmethod
     def of_topics(
@@ -178,7 +181,13 @@ class JobDescription:
         if before is None:
             return self
         left = dict.fromkeys((*before.gone, *before.own))
-        return dataclasses.replace(self, gone=tuple(name for name in left if name not in self.own))
+        kept = {stage.number for stage in self.stages if stage.store is None}
+        stages = {**before.stages_gone, **{stage.number: stage.name for stage in before.stages if stage.store is None}}
+        return dataclasses.replace(
+            self,
+            gone=tuple(name for name in left if name not in self.own),
+            stages_gone={number: name for number, name in sorted(stages.items()) if number not in kept},
+        )
 
     def with_partitions(self, of_sources: Mapping[str, int]) -> JobDescription:
         """The same, with the numbers of partitions that follow from the sources'.

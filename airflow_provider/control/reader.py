@@ -182,7 +182,10 @@ class ControlReader:
                 metadata = self._consumer.list_topics(topic, timeout=timeout_s)
                 if (refused := refusal_to_describe(metadata, topic, f"Reading {topic}")) is not None:
                     raise refused from error
-                return None
+                found = metadata.topics.get(topic)
+                if found is None or found.error is not None:
+                    return None
+                # It is there: a broker that was away is not its leader again yet.
             raise
         return int(end)
 

@@ -26,6 +26,7 @@ __all__ = [
     "SourceStatus",
     "TaskState",
     "TaskStatus",
+    "TimeStatus",
 ]
 
 
@@ -138,6 +139,21 @@ class SourceStatus:
     stalled_s: float = 0.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class TimeStatus:
+    """How far event time has got in an active task, as of its last commit.
+
+    Args:
+        watermark_ms: what ends at or before it is over, epoch ms; None where there is none, or none yet.
+        held_back_by: of a join, the topic of the side by which time stands where it does; None where there is none.
+        held_back_ms: by how much the other side is further; None where one of them has had no row yet.
+    """
+
+    watermark_ms: int | None = None
+    held_back_by: str | None = None
+    held_back_ms: int | None = None
+
+
 @dataclass(frozen=True)
 class FailureStatus:
     """What is wrong with a task.
@@ -203,6 +219,7 @@ class TaskStatus:
         late_records: input records that came when all of their windows were closed and were left out, since the
             application began.
         stream_time_ms: the greatest event time that the task has seen, epoch ms; None where none is read.
+        time: how far its watermark has got, and what holds it back.
         lost_records: offsets of input that were deleted before they were read and that the instance went on without,
             since it got the task: the next owner counts from 0. Each range is in that instance's log.
         owned_at_ms: when the task was owned (earlier owners fenced), epoch ms; None before.
@@ -234,6 +251,7 @@ class TaskStatus:
     failed_records: int = 0
     late_records: int = 0
     stream_time_ms: int | None = None
+    time: TimeStatus = field(default_factory=TimeStatus)
     lost_records: int = 0
     owned_at_ms: int | None = None
     first_commit_at_ms: int | None = None

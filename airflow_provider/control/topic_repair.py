@@ -42,14 +42,14 @@ def find_topic_problems(cluster: KafkaConnection, admin: TopicAdmin, wanted: Wan
 
 
 def find_described_problems(
-    admin: TopicAdmin, view: ControlView, job: JobDescription, replication_factor: int | None = None
+    admin: TopicAdmin, view: ControlView | None, job: JobDescription, replication_factor: int | None = None
 ) -> tuple[TopicFinding, ...]:
     """What is wrong with the topics of a described job, in the order in which it can be repaired.
 
     Args:
         admin: of the cluster.
-        view: what the control topics hold.
-        job: as it was described there.
+        view: what the control topics hold; None where there are none.
+        job: as it was described there, or as another version of the job file says it; with all partitions known.
         replication_factor: at least so many replicas; None accepts any.
 
     Raises:
@@ -57,8 +57,9 @@ def find_described_problems(
     """
     names = [*job.names(TopicKind.SOURCE), *(spec.name for spec in topic_specs(job, replication_factor))]
     found = {name: admin.describe(name) for name in names}
-    ran = bool(view.statuses) or view.assignment is not None
-    return described_findings(job, found, ran=ran, replication_factor=replication_factor)
+    ran = view is not None and (bool(view.statuses) or view.assignment is not None)
+    before = None if view is None else view.job
+    return described_findings(job, found, ran=ran, replication_factor=replication_factor, before=before)
 
 
 def find_topic_advice(
@@ -80,7 +81,7 @@ def find_topic_advice(
 
 
 def repair_topic(admin: TopicAdmin, finding: TopicFinding) -> str:
-    """Do what `TopicFinding.repair` says.
+    """Do what `TopicFinding.repair` says; what is to be kept, its caller keeps.
 
     Args:
         admin: of the cluster.

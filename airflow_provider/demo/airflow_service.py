@@ -41,7 +41,7 @@ class AirflowService:
         self._logs, self._die_with_parent = logs, die_with_parent
         self._environment = home.to_environment(os.environ)
 
-    def prepare(self, timeout_s: float = 90.0) -> None:
+    def prepare(self, timeout_s: float) -> None:
         """Make its database.
 
         Raises:

@@ -14,8 +14,6 @@ from airflow_provider import Drill, Instance, stream_dags
 stream_dags(
     {application_id!r},
     job={job!r},
-    source_topics=[{source!r}],
-    output_topics=[{sink!r}],
     instances=[{instances}],
     drills=[Drill("crash")],
     monitor_schedule=None,
@@ -30,8 +28,6 @@ def dag_file(
     *,
     application_id: str,
     job: Path,
-    source: str,
-    sink: str,
     instances: Sequence[str],
     state_dir: Path,
     run_dir: Path,
@@ -42,8 +38,6 @@ def dag_file(
     Args:
         application_id: the job's.
         job: its file.
-        source: the topic that it reads.
-        sink: the topic that it writes.
         instances: their names.
         state_dir: for their stores.
         run_dir: for their processes.
@@ -52,8 +46,6 @@ def dag_file(
     return _TEXT.format(
         application_id=application_id,
         job=str(job),
-        source=source,
-        sink=sink,
         instances=", ".join(f"Instance({name!r})" for name in instances),
         state_dir=str(state_dir),
         run_dir=str(run_dir),

@@ -33,7 +33,9 @@ def flights_file() -> Path:
 
 
 def read_flights(path: Path, limit: int | None = None) -> pd.DataFrame:
-    """The flights in the order in which they are published: that of the file, which is the order of departure.
+    """The flights in the order in which they are published: that of the file.
+
+    It goes by departure within a month, and from month 1 to 10, 11, 12, 2 and on to 9.
 
     Args:
         path: of the zipped CSV.

@@ -2,48 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
 
 from airflow_provider.demo.aircraft import Aircraft
+from airflow_provider.demo.airport_hour import AirportHour
 from airflow_provider.demo.state_row import Commit
 from airflow_provider.demo.truth import Truth
 
-__all__ = ["Outputs", "Verdict", "judge"]
+__all__ = ["Commits", "Outputs", "Row", "Table", "Verdict", "judge"]
 
 _SHOWN = 5
 
+Commits = Mapping[int, Commit]
+"""By task of a stage, its last commit record."""
+
+
+class Row(Protocol):
+    """What is known of a key: an `Aircraft`, or an `AirportHour`."""
+
+    @property
+    def flights(self) -> int:
+        """How many flights it is made of."""
+
+
+T = TypeVar("T", bound=Row)
+
 
 @dataclass
-class Outputs:
-    """The output records, taken in one after the other in the order of their partitions.
+class Outputs(Generic[T]):
+    """The output records of a sink, taken in one after the other in the order of their partitions.
 
-    Every output of an aircraft covers at least one flight more than the one before it. One that does not repeats
-    what was put out before.
+    Every output of a key covers at least one flight more than the one before it. One that does not repeats what was
+    put out before.
 
     Args:
-        last: by tail number, the last output.
+        last: by key, the last output.
         records: how many were taken in.
         repeated: a line for each that repeats another.
     """
 
-    last: dict[str, Aircraft] = field(default_factory=dict)
+    last: dict[str, T] = field(default_factory=dict)
     records: int = 0
     repeated: list[str] = field(default_factory=list)
 
-    def take(self, tail_number: str, aircraft: Aircraft, where: str) -> None:
+    def take(self, key: str, row: T, where: str) -> None:
         """Take one in.
 
         Args:
-            tail_number: its key.
-            aircraft: its value.
+            key: its key.
+            row: its value.
             where: partition and offset, for a person.
         """
-        before = self.last.get(tail_number)
-        if before is not None and aircraft.flights <= before.flights:
-            self.repeated.append(f"{tail_number} at {where}: flight {aircraft.flights} after flight {before.flights}")
+        before = self.last.get(key)
+        if before is not None and row.flights <= before.flights:
+            self.repeated.append(f"{key} at {where}: flight {row.flights} after flight {before.flights}")
         self.records += 1
-        self.last[tail_number] = aircraft
+        self.last[key] = row
+
+
+@dataclass(frozen=True)
+class Table(Generic[T]):
+    """One of the two results: by key, what the changelog has as its state, and what came out."""
+
+    state: Mapping[str, T]
+    outputs: Outputs[T]
 
 
 @dataclass(frozen=True)
@@ -51,13 +75,15 @@ class Verdict:
     """What the comparison found.
 
     Args:
-        compared: how many aircraft were compared.
-        different: a line for each aircraft whose state or last output is not right, missing or too much.
+        aircraft: how many aircraft were compared.
+        airport_hours: how many hours of an airport were.
+        different: a line for each of them whose state or last output is not right, missing or too much.
         repeated: a line for each output that repeats another.
         miscounted: a line for each count of the commit records that is not right.
     """
 
-    compared: int
+    aircraft: int
+    airport_hours: int
     different: tuple[str, ...]
     repeated: tuple[str, ...]
     miscounted: tuple[str, ...]
@@ -79,30 +105,48 @@ class Verdict:
         return shown
 
 
-def judge(truth: Truth, state: Mapping[str, Aircraft], outputs: Outputs, commits: Mapping[int, Commit]) -> Verdict:
-    """Compare the state and the last output of every aircraft, and the counts of the commit records.
+def judge(truth: Truth, aircraft: Table[Aircraft], airports: Table[AirportHour], commits: Sequence[Commits]) -> Verdict:
+    """Compare the state and the last output of every aircraft and airport's hour, and the counts of the commit records.
 
     Args:
         truth: what has to come out.
-        state: by tail number, as the changelog has it.
-        outputs: every output under ``read_committed``.
-        commits: by task, the last commit record.
+        aircraft: by tail number.
+        airports: by airport and hour.
+        commits: of the three stages: aircraft; on the way to the airports; airports.
     """
-    different = []
-    for tail_number in sorted({*truth.aircraft, *state, *outputs.last}):
-        wanted = truth.aircraft.get(tail_number)
-        for where, found in (("state", state.get(tail_number)), ("output", outputs.last.get(tail_number))):
-            if found != wanted:
-                different.append(f"{tail_number}: {where} {found}, needed {wanted}")
-                break
-    miscounted = []
-    for what, found_count, wanted_count in (
-        ("flights processed", sum(c.processed for c in commits.values()), truth.flights),
-        ("flights without a tail number", sum(c.no_tail_number for c in commits.values()), truth.no_tail_number),
-        ("flights in the source", sum(c.source_offset for c in commits.values()), truth.flights),
-    ):
-        if found_count != wanted_count:
-            miscounted.append(f"{what}: {found_count:,}, needed {wanted_count:,}")
+    keys, different = _compare(truth.aircraft, aircraft)
+    hours, different_hours = _compare(truth.airports, airports)
+    of_aircraft, on_the_way, of_airports = (list(stage.values()) for stage in commits)
+    miscounted = [
+        f"{what}: {found:,}, needed {wanted:,}"
+        for what, found, wanted in (
+            ("flights processed", sum(c.processed for c in of_aircraft), truth.flights),
+            ("flights without a tail number", sum(c.no_tail_number for c in of_aircraft), truth.no_tail_number),
+            ("flights in the source", sum(c.source_offset for c in of_aircraft), truth.flights),
+            ("flights sent to their airports", sum(c.processed for c in on_the_way), truth.flights),
+            ("flights in the source, by airports", sum(c.source_offset for c in on_the_way), truth.flights),
+            ("flights that came to their airports", sum(c.processed for c in of_airports), truth.flights),
+            ("flights too late for their hour", sum(c.late for c in of_airports), 0),
+        )
+        if found != wanted
+    ]
     return Verdict(
-        len({*truth.aircraft, *state, *outputs.last}), tuple(different), tuple(outputs.repeated), tuple(miscounted)
+        keys,
+        hours,
+        (*different, *different_hours),
+        (*aircraft.outputs.repeated, *airports.outputs.repeated),
+        tuple(miscounted),
     )
+
+
+def _compare(truth: Mapping[str, T], found: Table[T]) -> tuple[int, list[str]]:
+    """How many keys there are, and a line for each that is not right."""
+    keys = {*truth, *found.state, *found.outputs.last}
+    different = []
+    for key in sorted(keys):
+        wanted = truth.get(key)
+        for where, row in (("state", found.state.get(key)), ("output", found.outputs.last.get(key))):
+            if row != wanted:
+                different.append(f"{key}: {where} {row}, needed {wanted}")
+                break
+    return len(keys), different

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from airflow_provider.control.report import FailoverReport, report
 from airflow_provider.control.status import InstanceState
@@ -10,7 +11,7 @@ from airflow_provider.control.view import ControlView
 from airflow_provider.demo.publisher import Publisher
 from airflow_provider.demo.screen import Screen, bar
 
-__all__ = ["Narrator", "instance_lines", "processed"]
+__all__ = ["Narrator", "instance_lines", "positions", "processed"]
 
 
 class Narrator:
@@ -18,17 +19,18 @@ class Narrator:
 
     Args:
         screen: where it is reported.
+        stages: the numbers of those that read the flights.
     """
 
-    def __init__(self, screen: Screen) -> None:
-        self._screen = screen
+    def __init__(self, screen: Screen, stages: Sequence[int] = (0,)) -> None:
+        self._screen, self._stages = screen, stages
         self._known: FailoverReport | None = None
 
     def progress(self, view: ControlView, publisher: Publisher) -> None:
         """Show how much is published and processed, and which tasks each instance has."""
         self._screen.show(
             f"{bar(publisher.published, publisher.total)} published {publisher.published:,}, "
-            f"processed {processed(view):,} flights",
+            f"processed {processed(view, self._stages):,} flights",
             *instance_lines(view),
         )
 
@@ -94,11 +96,17 @@ def instance_lines(view: ControlView) -> list[str]:
     return lines
 
 
-def processed(view: ControlView) -> int:
-    """Return how many input records the active instances have committed, as of their last heartbeats."""
-    total = 0
+def processed(view: ControlView, stages: Sequence[int]) -> int:
+    """Return how many records all of some stages of one source have committed, as of the actives' last heartbeats."""
+    return min(sum(offset or 0 for offset in positions(view, stage).values()) for stage in stages)
+
+
+def positions(view: ControlView, stage: int) -> dict[int, int | None]:
+    """By partition of a stage's source, the offset of the next record to process, as of the active's last heartbeat."""
+    found: dict[int, int | None] = {}
     for task_id, task in view.assignment.tasks.items() if view.assignment else ():
-        status = view.statuses.get(task.active or "")
-        latest = status.task(task_id) if status and status.state is not InstanceState.ENDED else None
-        total += (latest.source_offset or 0) if latest else 0
-    return total
+        if task_id.stage == stage:
+            status = view.statuses.get(task.active or "")
+            latest = status.task(task_id) if status and status.state is not InstanceState.ENDED else None
+            found[task_id.partition] = latest.source_offset if latest else None
+    return found

@@ -11,7 +11,7 @@ __all__ = ["result_rows", "result_title"]
 def result_title(right: bool) -> str:
     """Return what came out, in one line."""
     if right:
-        return "Right: state and last output of every aircraft are what pandas computes, and nothing came out twice."
+        return "Right: every aircraft and every airport's hour is what pandas computes, and nothing came out twice."
     return "WRONG: what came out is not what pandas computes."
 
 
@@ -22,7 +22,7 @@ def result_rows(timeline: Timeline, verdict: Verdict, flights: int, outputs: int
         timeline: of the failover; its steps are given in seconds after the kill.
         verdict: of the comparison.
         flights: how many were published.
-        outputs: how many output records there are.
+        outputs: how many output records there are, of both stages that write any.
     """
 
     def seconds(value: float | None, sign: str = "") -> str:
@@ -33,8 +33,9 @@ def result_rows(timeline: Timeline, verdict: Verdict, flights: int, outputs: int
         ("RTO: kill to output of all its tasks", seconds(timeline.rto_s)),
         ("changelog records replayed", "-" if timeline.replayed is None else f"{timeline.replayed:,}"),
         ("flights: input records, one per departure", f"{flights:,}"),
-        ("outputs: one per aircraft and micro-batch", f"{outputs:,}"),
-        ("aircraft compared with pandas", f"{verdict.compared:,}"),
+        ("outputs: one per key and micro-batch", f"{outputs:,}"),
+        ("aircraft compared with pandas", f"{verdict.aircraft:,}"),
+        ("hours of airports compared with pandas", f"{verdict.airport_hours:,}"),
         ("different", f"{len(verdict.different):,}"),
         ("duplicated", f"{len(verdict.repeated):,}"),
         ("miscounted", f"{len(verdict.miscounted):,}"),

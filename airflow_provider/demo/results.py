@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from airflow_provider.demo.aircraft import Aircraft
+from airflow_provider.demo.airport_hour import AirportHour
 from airflow_provider.demo.errors import DemoError
-from airflow_provider.demo.judge import Outputs
-from airflow_provider.demo.state_row import COMMIT_KEY, Commit, decode_commit, decode_state
+from airflow_provider.demo.judge import Outputs, T
+from airflow_provider.demo.state_row import COMMIT_KEY, Commit, decode_commit
 from airflow_provider.kafka.connection import KafkaConnection
 
-__all__ = ["OutputTimes", "read_outputs", "read_state"]
+__all__ = ["OutputTimes", "aircraft_of", "airport_hour_of", "read_outputs", "read_state"]
 
 _DEADLINE_S: Final = 60.0
 
@@ -67,37 +68,49 @@ class _Topic:
 
 
 def read_state(
-    connection: KafkaConnection, changelog: str, source: str
-) -> tuple[dict[str, Aircraft], dict[int, Commit]]:
-    """The newest state of every aircraft, and the last commit record of every task.
+    connection: KafkaConnection, changelog: str, source: str, decode: Callable[[bytes, bytes], tuple[str, T]]
+) -> tuple[dict[str, T], dict[int, Commit]]:
+    """The newest state of every key, and the last commit record of every task of a stage.
 
     Args:
         connection: the cluster.
-        changelog: the changelog's topic.
-        source: the source's topic, named in the commit records.
+        changelog: the changelog's topic, or that of the commits of a stage without a store.
+        source: the stage's source, named in the commit records.
+        decode: of a record's key and value, see `state_row`.
     """
-    state: dict[str, bytes] = {}
+    state: dict[bytes, bytes] = {}
     commits: dict[int, Commit] = {}
     for message in _Topic(connection, changelog).messages():
         key, value = message.key() or b"", message.value()
         if key == COMMIT_KEY:
             commits[int(message.partition() or 0)] = decode_commit(value or b"", source)
         elif value is None:
-            state.pop(key.decode(), None)
+            state.pop(key, None)
         else:
-            state[key.decode()] = value
-    return {key: decode_state(value) for key, value in state.items()}, commits
+            state[key] = value
+    return dict(decode(key, value) for key, value in state.items()), commits
 
 
-def read_outputs(connection: KafkaConnection, sink: str) -> tuple[Outputs, OutputTimes]:
+def read_outputs(
+    connection: KafkaConnection, sink: str, row_of: Callable[[Mapping[str, Any]], T]
+) -> tuple[Outputs[T], OutputTimes]:
     """Every output that a reader under ``read_committed`` gets, and when the broker stored it."""
-    outputs, times = Outputs(), dict[int, list[int]]()
+    outputs, times = Outputs[T](), dict[int, list[int]]()
     for message in _Topic(connection, sink).messages():
-        value = json.loads(message.value() or b"null")
-        aircraft = Aircraft(
-            value["flights"], value["distance"], value["dep_delay_sum"], value["dep_delay_max"], value["last_dest"]
-        )
+        row = row_of(json.loads(message.value() or b"null"))
         partition, (_, stored_ms) = int(message.partition() or 0), message.timestamp()
-        outputs.take((message.key() or b"").decode(), aircraft, f"partition {partition}, offset {message.offset()}")
+        outputs.take((message.key() or b"").decode(), row, f"{sink}, partition {partition}, offset {message.offset()}")
         times.setdefault(partition, []).append(stored_ms)
     return outputs, times
+
+
+def aircraft_of(value: Mapping[str, Any]) -> Aircraft:
+    """Of an output."""
+    return Aircraft(
+        value["flights"], value["distance"], value["dep_delay_sum"], value["dep_delay_max"], value["last_dest"]
+    )
+
+
+def airport_hour_of(value: Mapping[str, Any]) -> AirportHour:
+    """Of an output."""
+    return AirportHour(value["flights"], value["dep_delay_mean"])

@@ -15,33 +15,39 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.report import FailoverReport
 from airflow_provider.demo import flights_job
+from airflow_provider.demo.backlog import Backlog
 from airflow_provider.demo.dag_file import dag_file
 from airflow_provider.demo.errors import DemoError
 from airflow_provider.demo.flights import flights_file, read_flights, records
 from airflow_provider.demo.folder import DemoFolder
-from airflow_provider.demo.judge import judge
+from airflow_provider.demo.judge import Table, judge
 from airflow_provider.demo.narrator import Narrator, processed
 from airflow_provider.demo.next_steps import next_steps
 from airflow_provider.demo.publisher import Publisher
 from airflow_provider.demo.result_rows import result_rows, result_title
-from airflow_provider.demo.results import read_outputs, read_state
+from airflow_provider.demo.results import aircraft_of, airport_hour_of, read_outputs, read_state
 from airflow_provider.demo.screen import Screen
 from airflow_provider.demo.settings import DemoSettings
 from airflow_provider.demo.stage import Stage
+from airflow_provider.demo.state_row import decode_aircraft, decode_airport_hour
 from airflow_provider.demo.timeline import Timeline
 from airflow_provider.demo.truth import Truth, compute_truth
 from airflow_provider.jars.jar_sets import kafka_broker_jars, spark_kafka_jars
 from airflow_provider.jars.java import find_java
-from airflow_provider.kafka.names import changelog_topic
+from airflow_provider.kafka.names import changelog_topic, commits_topic, repartition_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
 
 __all__ = ["Demo"]
 
 APPLICATION: Final = flights_job.job.application_id
-SOURCE: Final = str(flights_job.job.source_topic)
-SINK: Final = str(flights_job.job.sink_topic)
-CHANGELOG: Final = changelog_topic(APPLICATION, flights_job.job.store)
+SOURCE: Final = flights_job.flights.topic
+AIRCRAFT: Final = "aircraft"
+AIRPORTS: Final = "airports"
+ON_THE_WAY: Final = repartition_topic(APPLICATION, AIRPORTS)
+READERS: Final = (0, 1)
+"""The stages that read the flights: aircraft, and the one that sends flights to their airports."""
+AIRPORTS_STAGE: Final = 2
 INSTANCES: Final = ("i1", "i2")
 PARTITIONS: Final = 6
 DEPLOY: Final = f"{APPLICATION}_deploy"
@@ -73,7 +79,7 @@ class Demo:
     """
 
     def __init__(self, settings: DemoSettings, screen: Screen) -> None:
-        self._settings, self._screen, self._narrator = settings, screen, Narrator(screen)
+        self._settings, self._screen, self._narrator = settings, screen, Narrator(screen, READERS)
         self._folder = DemoFolder(settings.folder.absolute())
         self._deadline = time.monotonic() + settings.limit_s
 
@@ -120,10 +126,10 @@ class Demo:
         say(f"Starting Kafka and Airflow (about 20 s); logs are in {self._folder.root}")
         with ThreadPoolExecutor(1) as pool:
             prepared = pool.submit(self._prepare, path)
-            stage.start()
-            say(f"Kafka serves {stage.broker.bootstrap_servers}; waiting for Airflow and its DAGs")
-            TopicAdmin(stage.connection).ensure([_topic(SOURCE), _topic(SINK)])
             # A hang is not to use up all of the time that a person grants.
+            stage.start(timeout_s=self._settings.limit_s / 4)
+            say(f"Kafka serves {stage.broker.bootstrap_servers}; waiting for Airflow and its DAGs")
+            TopicAdmin(stage.connection).ensure([_topic(SOURCE), _topic(AIRCRAFT)])
             dags = [DEPLOY, FAILOVER, REPAIR, DRILL]
             stage.airflow.wait_until_ready(dags, timeout_s=self._settings.limit_s / 4)
             say(f"Airflow serves {stage.airflow.home.address}")
@@ -153,8 +159,6 @@ class Demo:
         return dag_file(
             application_id=APPLICATION,
             job=Path(flights_job.__file__).resolve(),
-            source=SOURCE,
-            sink=SINK,
             instances=INSTANCES,
             state_dir=self._folder.state,
             run_dir=self._folder.run,
@@ -218,24 +222,34 @@ class Demo:
     def _until_whole(self, stage: Stage, reader: ControlReader, publisher: Publisher, kill: _Kill) -> FailoverReport:
         """Follow the failover until every task has a warm standby again and every flight is processed."""
         ended = False
-        while True:
-            reader.poll(_POLL_S)
-            report = self._narrator.failover(reader.view, kill.instance, kill.incarnation, kill.at_ms)
-            self._narrator.progress(reader.view, publisher)
-            self._check(stage, "the failover and the last flights", publisher)
-            if publisher.done and not ended:
-                ended = True
-                self._screen.say("All flights are published")
-            if ended and report and report.resolved_at_ms and processed(reader.view) >= publisher.total:
-                return report
+        with Backlog(stage.connection, ON_THE_WAY, AIRPORTS_STAGE) as backlog:
+            while True:
+                reader.poll(_POLL_S)
+                report = self._narrator.failover(reader.view, kill.instance, kill.incarnation, kill.at_ms)
+                self._narrator.progress(reader.view, publisher)
+                self._check(stage, "the failover and the last flights", publisher)
+                if publisher.done and not ended:
+                    ended = True
+                    self._screen.say("All flights are published")
+                if not ended or report is None or report.resolved_at_ms is None:
+                    continue
+                if processed(reader.view, READERS) >= publisher.total and backlog.is_empty(reader.view):
+                    return report
 
     def _judge(self, stage: Stage, truth: Truth, kill: _Kill, report: FailoverReport) -> bool:
         self._screen.show("Reading the changelog and the output, comparing with pandas")
-        state, commits = read_state(stage.connection, CHANGELOG, SOURCE)
-        outputs, times = read_outputs(stage.connection, SINK)
-        verdict = judge(truth, state, outputs, commits)
+        cluster = stage.connection
+        aircraft, of_aircraft = read_state(cluster, changelog_topic(APPLICATION, AIRCRAFT), SOURCE, decode_aircraft)
+        _, on_the_way = read_state(cluster, commits_topic(APPLICATION, READERS[1]), SOURCE, decode_aircraft)
+        airports, of_airports = read_state(
+            cluster, changelog_topic(APPLICATION, AIRPORTS), ON_THE_WAY, decode_airport_hour
+        )
+        outputs, times = read_outputs(cluster, AIRCRAFT, aircraft_of)
+        airport_outputs, _ = read_outputs(cluster, AIRPORTS, airport_hour_of)
+        commits = (of_aircraft, on_the_way, of_airports)
+        verdict = judge(truth, Table(aircraft, outputs), Table(airports, airport_outputs), commits)
         timeline = Timeline.of(kill.at_ms, kill.tasks, report, times)
-        rows = result_rows(timeline, verdict, truth.flights, outputs.records)
+        rows = result_rows(timeline, verdict, truth.flights, outputs.records + airport_outputs.records)
         self._screen.result(result_title(verdict.right), verdict.right, rows, verdict.lines())
         return verdict.right
 
@@ -256,7 +270,7 @@ class Demo:
 
 def _topic(name: str) -> TopicSpec:
     # The broker's clock: the sink's timestamps are when output was stored.
-    config = {"message.timestamp.type": "LogAppendTime"} if name == SINK else {}
+    config = {"message.timestamp.type": "LogAppendTime"} if name == AIRCRAFT else {}
     return TopicSpec(name=name, partitions=PARTITIONS, replication_factor=1, config=config, required=frozenset())
 
 

@@ -47,8 +47,11 @@ class Stage:
         """To the broker."""
         return KafkaConnection(self.broker.bootstrap_servers)
 
-    def start(self) -> None:
+    def start(self, timeout_s: float) -> None:
         """Start both, side by side; Airflow is not ready yet when this returns.
+
+        Args:
+            timeout_s: how long Airflow's database may take.
 
         Raises:
             StatefulStreamsError: one of them did not start.
@@ -57,7 +60,7 @@ class Stage:
         (self.folder.dags / "flights_dags.py").write_text(self._dag_file, encoding="utf-8")
         with ThreadPoolExecutor(1) as pool:
             broker = pool.submit(self.broker.start)
-            self.airflow.prepare()
+            self.airflow.prepare(timeout_s)
             self.airflow.start()
             self.folder.write(self.airflow.home.address, [child.leader for child in self.airflow.children])
             try:

@@ -68,18 +68,20 @@ class Timeline:
 
         The sink's partition *i* holds the output of task ``0_i``: both topics have the same partitions and keys. What
         was stored there after the decision is the new owner's. The broker's stamp is that of the record, not of its
-        commit, which the new owner reports for the last of its tasks; so that one may move the end, never shorten it.
+        commit, which the new owner reports for the last of its tasks, those of later stages among them; so that one
+        may move the end, never shorten it.
 
         Args:
             killed_ms: the SIGKILL.
             tasks: the tasks that the killed instance processed.
             report: the failover's report; None when the failure was not answered.
-            times: by partition of the sink, when the broker stored each output.
+            times: by partition of stage 0's sink, when the broker stored each output.
         """
         decided_ms = report.decided_at_ms if report else None
         first: list[int | None] = [
             next((at for at in times.get(task.partition, ()) if decided_ms is not None and at >= decided_ms), None)
             for task in tasks
+            if task.stage == 0
         ]
         known = [at for at in first if at is not None]
         reported = report.first_commit_at_ms if report else None
@@ -89,7 +91,7 @@ class Timeline:
             decided_ms,
             report.owned_at_ms if report else None,
             min(known, default=None),
-            max([*known, *([reported] if reported else [])]) if known and len(known) == len(first) else None,
+            max(*known, reported) if known and len(known) == len(first) and reported is not None else None,
             report.resolved_at_ms if report else None,
             report.restored_records if report else None,
             tuple(tasks),

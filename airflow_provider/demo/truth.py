@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from airflow_provider.demo.aircraft import Aircraft
+from airflow_provider.demo.airport_hour import AirportHour
 
 __all__ = ["Truth", "compute_truth"]
 
@@ -19,11 +20,13 @@ class Truth:
 
     Args:
         aircraft: by tail number.
+        airports: by airport and the start of the hour, such as ``JFK@2013-01-01T10:00:00.000Z``.
         flights: how many flights there are.
         no_tail_number: how many of them have no tail number, and so belong to no aircraft.
     """
 
     aircraft: Mapping[str, Aircraft]
+    airports: Mapping[str, AirportHour]
     flights: int
     no_tail_number: int
 
@@ -32,9 +35,13 @@ def compute_truth(flights: pd.DataFrame) -> Truth:
     """Return the result for flights in the order in which they are published.
 
     Args:
-        flights: columns ``tailnum``, ``distance``, ``dep_delay`` and ``dest``.
+        flights: columns ``tailnum``, ``origin``, ``dest``, ``distance``, ``dep_delay`` and ``time_hour``.
     """
     known = flights[flights["tailnum"].notna()]
+    return Truth(_aircraft(known), _airports(flights), len(flights), len(flights) - len(known))
+
+
+def _aircraft(known: pd.DataFrame) -> dict[str, Aircraft]:
     grouped = known.groupby("tailnum", sort=False)
     table = pd.DataFrame(
         {
@@ -46,20 +53,23 @@ def compute_truth(flights: pd.DataFrame) -> Truth:
         }
     )
     rows: Any = table.itertuples()
-    return Truth(
-        {
-            str(row.Index): Aircraft(
-                int(row.flights),
-                _number(row.distance),
-                _number(row.dep_delay_sum),
-                _number(row.dep_delay_max),
-                None if pd.isna(row.last_dest) else str(row.last_dest),
-            )
-            for row in rows
-        },
-        len(flights),
-        len(flights) - len(known),
-    )
+    return {
+        str(row.Index): Aircraft(
+            int(row.flights),
+            _number(row.distance),
+            _number(row.dep_delay_sum),
+            _number(row.dep_delay_max),
+            None if pd.isna(row.last_dest) else str(row.last_dest),
+        )
+        for row in rows
+    }
+
+
+def _airports(flights: pd.DataFrame) -> dict[str, AirportHour]:
+    hours = pd.to_datetime(flights["time_hour"], utc=True).dt.floor("h").dt.strftime("%Y-%m-%dT%H:%M:%S.000Z")
+    delays = flights["dep_delay"].groupby(flights["origin"] + "@" + hours, sort=False)
+    rows: Any = pd.DataFrame({"flights": delays.size(), "mean": delays.mean()}).itertuples()
+    return {str(row.Index): AirportHour(int(row.flights), _number(row.mean)) for row in rows}
 
 
 def _number(value: Any) -> float | None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from airflow_provider.control.drills.output_cut import OutputCut
     from airflow_provider.control.history.output_check import OutputCheck
     from airflow_provider.control.history.record import HistoryKind, HistoryRecord
+    from airflow_provider.control.job_description import JobDescription
     from airflow_provider.control.metrics.record import MetricsRecord
     from airflow_provider.control.reader import ControlReader
     from airflow_provider.control.records import Value
@@ -121,6 +122,23 @@ class KafkaStreamsHook(BaseHook):
 
         return application_tasks(self.connection, application_id, store)
 
+    def describe(self, application_id: str) -> JobDescription | None:
+        """What the job of an application is made of; None where it was never described.
+
+        Its `gone` are the topics that only an earlier version of the job needed, and that are still there.
+
+        Args:
+            application_id: the application.
+
+        Raises:
+            TopicMissingError: there are no control topics.
+            BrokerUnreachableError: no broker answered.
+        """
+        from airflow_provider.control.job_topics import with_what_is_gone
+
+        job = self.read(application_id).job
+        return None if job is None else with_what_is_gone(self.topics(), job)
+
     def reader(self, application_id: str) -> ControlReader:
         """Reads and follows the control topics; a context manager."""
         from airflow_provider.control.reader import ControlReader
@@ -208,11 +226,11 @@ class KafkaStreamsHook(BaseHook):
 
         return read_commits(self.connection, application_id, self._commit_topics(application_id, store), positions)
 
-    def check_store(self, application_id: str, store: str) -> None:
+    def check_store(self, view: ControlView, store: str) -> None:
         """Refuse a store that the application has not; see `control.drills.named_store.check_store`."""
         from airflow_provider.control.drills.named_store import check_store
 
-        check_store(self.topics(), application_id, store)
+        check_store(self.topics(), view, store)
 
     def take_cut(self, application_id: str, store: str, tasks: Sequence[TaskId]) -> OutputCut:
         """What had been written in a moment of stillness; see `control.drills.output_counter.take_cut`."""

@@ -90,6 +90,7 @@ class TopicFinding:
         topic: its name.
         create: the topic to be created; None where that is not the answer.
         setting: the name and the value of the setting to be given; None where that is not the answer.
+        keep: what has to be written into it, in a few words, by who knows it; None where that is not the answer.
     """
 
     problem: str
@@ -98,6 +99,7 @@ class TopicFinding:
     topic: str
     create: TopicSpec | None = None
     setting: tuple[str, str] | None = None
+    keep: str | None = None
 
     @property
     def repair(self) -> str | None:
@@ -106,7 +108,7 @@ class TopicFinding:
             return f"create {self.topic} with {self.create.partitions} partition(s)"
         if self.setting is not None:
             return f"set {self.setting[0]}={self.setting[1]} on {self.topic}"
-        return None
+        return self.keep
 
 
 def topic_findings(wanted: WantedTopics, found: Mapping[str, TopicDescription | None]) -> tuple[TopicFinding, ...]:

@@ -26,7 +26,7 @@ _TIMEOUT_S: Final = 120.0
 
 def describe_job_file(
     path: str,
-    application_id: str | None,
+    application_id: str | None = None,
     *,
     application_args: Sequence[str] = (),
     env_vars: Mapping[str, str] | None = None,
@@ -36,7 +36,7 @@ def describe_job_file(
 
     Args:
         path: of the file, on this host.
-        application_id: that the job has to have; None for any.
+        application_id: that the job has to have; None takes any.
         application_args: of the file.
         env_vars: environment of the job; with ``PYSPARK_PYTHON``, that Python runs the file.
         timeout_s: how long it may take, in seconds.
@@ -54,7 +54,7 @@ def describe_job_file(
             f"The job file {path!r} printed {last[:200]!r} where its job was asked for ({error}): let it end with "
             'run(job) below if __name__ == "__main__", and install the same version of the provider for it as here.'
         ) from error
-    if application_id is not None and found.application_id != application_id:
+    if application_id not in (None, found.application_id):
         raise ConfigurationError(
             f"{path} is the job of {found.application_id!r}, and application_id is {application_id!r}: name the same "
             "in both."

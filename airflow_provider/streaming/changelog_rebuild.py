@@ -15,9 +15,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from airflow_provider.changelog.commit_record import CommitRecord
 from airflow_provider.changelog.reader import ChangelogReader
 from airflow_provider.changelog.rebuild import look, rebuild
 from airflow_provider.changelog.writer import TransactionalWriter
@@ -25,7 +27,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import StateError, StatefulStreamsError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_file import connection_from_options
-from airflow_provider.kafka.names import changelog_topic, check_name, transactional_id
+from airflow_provider.kafka.names import changelog_topic, check_name, commits_topic, transactional_id
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.state.store import Store
@@ -51,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--config", type=Path, metavar="FILE", help="name=value lines in librdkafka's words, for security"
     )
-    parser.add_argument("--store", default="state", help="the store's name; default: state")
+    parser.add_argument("--store", help="only the tasks that keep this store; default: whatever a task keeps")
     parser.add_argument("--task", action="append", default=[], help="such as 0_3, any number; default: all there are")
     parser.add_argument("--look", action="store_true", help="only say what each store holds")
     given = parser.parse_args(arguments)
@@ -67,10 +69,12 @@ def main(arguments: Sequence[str]) -> int:
     failed = 0
     for task in tasks:
         try:
-            done = _rebuild(
-                connection, application_id, directory.database(task), given.store, task, look_only=given.look
-            )
-            print(f"task {task}: {done}", flush=True)
+            path = directory.database(task)
+            kept = _kept(path, application_id, task)
+            if given.store not in (None, kept.name):
+                print(f"task {task}: left out, it keeps {kept.name!r}", flush=True)
+                continue
+            print(f"task {task}: {_rebuild(connection, application_id, path, kept, task, given.look)}", flush=True)
         except StatefulStreamsError as error:
             failed = 1
             print(f"task {task}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
@@ -87,15 +91,49 @@ def _tasks_in(directory: StateDirectory, application_id: str) -> list[TaskId]:
     return tasks
 
 
-def _rebuild(
-    connection: KafkaConnection, application_id: str, path: Path, name: str, task: TaskId, *, look_only: bool
-) -> str:
-    changelog = changelog_topic(application_id, name)
+@dataclass(frozen=True)
+class _Kept:
+    """The store that a task keeps: each stage has its own.
+
+    Args:
+        name: of the store.
+        changelog: its topic; of a stage without state, that of its commits.
+    """
+
+    name: str
+    changelog: str
+
+
+def _kept(path: Path, application_id: str, task: TaskId) -> _Kept:
+    """What the last commit in a task's database is of."""
     if not path.exists():
         raise StateError(f"{path} does not exist: this instance holds no copy of task {task}.")
+    with closing(Store(path, [])) as store:
+        position, known = store.position, store.unknown_stores
+    commits = commits_topic(application_id, task.stage)
+    if position is None or position.commit is None:
+        raise StateError(f"The store at {path} holds no commit: there is nothing to rebuild a changelog from.")
+    commit = CommitRecord.from_bytes(position.commit, application_id, task, str(path))
+    # A database may hold others, too, which an earlier version of the job named.
+    names = list(dict.fromkeys((*commit.digests, *commit.signature))) or list(known)
+    if len(names) != 1:
+        raise StateError(
+            f"The last commit of the store at {path} does not say which of {', '.join(map(repr, names)) or 'none'} "
+            "it is of, and has no digest: whether the store holds what was committed cannot be known. Take another "
+            "copy of the task."
+        )
+    changelog = changelog_topic(application_id, names[0])
+    without_state = commits in position.changelogs and changelog not in position.changelogs
+    return _Kept(names[0], commits if without_state else changelog)
+
+
+def _rebuild(
+    connection: KafkaConnection, application_id: str, path: Path, kept: _Kept, task: TaskId, look_only: bool
+) -> str:
+    name, changelog = kept.name, kept.changelog
     with closing(Store(path, [name])) as store:
         copy = look(store, name, application_id, task, changelog)
-        found = f"{copy.keys} keys of commit {copy.commit.sequence}, as its digest says"
+        found = f"{copy.keys} keys of commit {copy.commit.sequence} in {name!r}, as its digest says"
         if look_only:
             return found
         topic_id = TopicAdmin(connection).ids([changelog])[changelog]

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from airflow_provider.changelog.restore_settings import RestoreSettings
 from airflow_provider.common.json_codec import to_json
 from airflow_provider.control.job_description import JobDescription
+from airflow_provider.control.job_mermaid import mermaid
+from airflow_provider.control.job_text import description_text
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_name
 from airflow_provider.snapshot.settings import SnapshotSettings
@@ -29,8 +31,7 @@ from airflow_provider.streaming.operations.drop_duplicates import DropDuplicates
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.process import ProcessFunction
 from airflow_provider.streaming.operations.windowed_aggregate import Emit
-from airflow_provider.streaming.planner.describe import describe_stages, description_text
-from airflow_provider.streaming.planner.mermaid import mermaid
+from airflow_provider.streaming.planner.describe import describe_stages
 from airflow_provider.streaming.planner.stage_plan import StagePlan
 from airflow_provider.streaming.planner.stage_planner import plan_stages
 from airflow_provider.streaming.schema_check import check_schema

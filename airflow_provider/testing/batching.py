@@ -142,10 +142,13 @@ def _run(job: StatefulJob, records: Sequence[InputRecord], cut: _Cut, partitions
             begin += size
             if number in cut.faults:
                 _FAULTS[cut.faults[number]](tester)
-        facts = {f"state of {key!r}": state for key, state in tester.states().items()}
-        # A later record replaces an earlier one of its key.
-        for record in tester.read_output():
-            facts[f"last output of {record.key!r}"] = _NOTHING if record.value is None else record.value
+        facts: dict[str, Any] = {}
+        for store, where in tester.stores().items():
+            facts.update({f"state of {key!r}{where}": state for key, state in tester.states(store).items()})
+        for sink, where in tester.sinks().items():
+            # A later record replaces an earlier one of its key.
+            for record in tester.read_output(sink):
+                facts[f"last output of {record.key!r}{where}"] = _NOTHING if record.value is None else record.value
         for letter in tester.dead_letters():
             where = f"dead letter of {letter.topic}[{letter.partition}] at offset {letter.offset}"
             facts[where] = (letter.key, letter.value, letter.error, letter.message)
@@ -157,7 +160,15 @@ def _run(job: StatefulJob, records: Sequence[InputRecord], cut: _Cut, partitions
 
 
 class _RunTester(JobTester):
-    """A tester that is told beforehand what it will get."""
+    """A tester that is told beforehand what it will get, and tells what there is to compare."""
+
+    def stores(self) -> dict[str, str]:
+        """The stores that keep something, each with how it is told from the others."""
+        return _told_apart([stage.spec.store.name for stage in self._job.stages if stage.spec.keeps_state])
+
+    def sinks(self) -> dict[str, str]:
+        """The sinks, each with how it is told from the others."""
+        return _told_apart(self._sinks)
 
     def expect(self, records: Iterable[InputRecord]) -> None:
         """Say which records will be piped, in their order.
@@ -173,6 +184,10 @@ class _RunTester(JobTester):
             ends[topic, partition] += 1
         for stage in self._job.stages:
             self._rows[stage.number].decode_ahead(placed.get(stage.source.topic, ()))
+
+
+def _told_apart(names: Sequence[str]) -> dict[str, str]:
+    return {name: f" in {name!r}" if len(names) > 1 else "" for name in names}
 
 
 def _agree(one: Any, other: Any) -> bool:

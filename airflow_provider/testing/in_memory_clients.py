@@ -132,6 +132,7 @@ class InMemoryWriter:
         record: CommitRecord,
         group: ConsumerGroup,
         dead_letters: Mapping[str, Sequence[DeadLetter]] | None = None,
+        output_partitions: Sequence[int] | None = None,
     ) -> Mapping[str, int]:
         """As `TaskProducer.commit`; output goes to partition 0, so that it keeps the order of the commits.
 
@@ -149,8 +150,9 @@ class InMemoryWriter:
         for topic, written in outputs.items():
             number = self._partitions.get(topic, 1)
             records += [
-                (topic, partition_of(key, number), Record(key=key, value=value, timestamp_ms=at_ms))
+                (topic, to, Record(key=key, value=value, timestamp_ms=at_ms))
                 for key, value in written
+                for to in ((partition_of(key, number),) if output_partitions is None else output_partitions)
             ]
         for topic, letters in (dead_letters or {}).items():
             records += [(topic, 0, dead_letter_record(letter)) for letter in letters]

@@ -19,6 +19,7 @@ from airflow_provider.control.status import Role, TaskState
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.duration import duration_ms
 from airflow_provider.streaming.job import StatefulJob
+from airflow_provider.streaming.operations.join_state import BESIDE_GROUPS
 from airflow_provider.streaming.operations.timed_rows import TimedOperation
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage, compile_job
 from airflow_provider.streaming.planner.stage_topics import changelog_of, partitions_read, source_topics
@@ -227,7 +228,7 @@ class JobTester:
             return {name: state for _, name, state in sorted(self._open_windows(store), key=itemgetter(1))}
         found: dict[bytes, Any] = {}
         for task in tasks:
-            stored = dict(task.items())
+            stored = {key: value for key, value in task.items() if not key.startswith(BESIDE_GROUPS)}
             found.update(zip(stored, self._decoded(task, list(stored.values())), strict=True))
         return {key.decode(): found[key] for key in sorted(found)}
 

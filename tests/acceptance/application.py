@@ -172,7 +172,7 @@ class Application:
 
     def wait_until_processed(self, timeout_s: float = 120.0) -> None:
         """Return when every record of the load is committed."""
-        ends = self.load.committed
+        ends = {partition: end for (_, partition), end in self.load.committed.items()}
 
         def come_true() -> bool:
             offsets: dict[int, int] = {}

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import argparse
 
-from tests.benchmarks import active_step, compare_active, compare_restore, restore, snapshot
+from tests.benchmarks import (
+    active_step,
+    compare_active,
+    compare_joins,
+    compare_restore,
+    compare_windows,
+    compare_words,
+    restore,
+    snapshot,
+)
 
 
 def main() -> None:
@@ -13,6 +22,9 @@ def main() -> None:
     if parser.parse_args().compare:
         print("== active step", flush=True)
         compare_active.main([])
+        for name, comparison in (("words", compare_words), ("windows", compare_windows), ("joins", compare_joins)):
+            print(f"== {name}", flush=True)
+            comparison.main([])
         print("== restore, every key once", flush=True)
         compare_restore.main([])
         print("== restore, every key five times", flush=True)

@@ -13,12 +13,12 @@ import numpy as np
 import psutil
 from confluent_kafka import Producer
 
+from airflow_provider.control.application_tasks import application_tasks
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.assignor import assign
 from airflow_provider.control.publisher import AssignmentPublisher
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import InstanceState
-from airflow_provider.control.tasks import tasks_of
 from airflow_provider.jars.jar_sets import spark_kafka_jars
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
@@ -82,9 +82,13 @@ def instance(
     master: str,
     options: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
+    arguments: Sequence[str] = (),
 ) -> Iterator[tuple[Launched, ControlReader]]:
     """One running instance with every task assigned to it as the active one; the job gets its id as its argument."""
-    with idle_instance(connection, application_id, "bench", job, folder, master, options, env) as (launched, reader):
+    with idle_instance(connection, application_id, "bench", job, folder, master, options, env, arguments) as (
+        launched,
+        reader,
+    ):
         publish(connection, application_id, ["bench"], 0)
         yield launched, reader
 
@@ -99,8 +103,9 @@ def idle_instance(
     master: str,
     options: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
+    arguments: Sequence[str] = (),
 ) -> Iterator[tuple[Launched, ControlReader]]:
-    """One running instance, to which nothing is assigned yet; the job gets the application's id as its argument."""
+    """One running instance, to which nothing is assigned yet; the job gets the application's id, and `arguments`."""
     settings = InstanceSettings(
         application_id=application_id,
         instance=name,
@@ -116,6 +121,7 @@ def idle_instance(
         *options,
         str(job),
         application_id,
+        *arguments,
     ]
     environment = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_DRIVER_PYTHON": sys.executable, **(env or {})}
     launched = launch(settings, command, environment)
@@ -135,7 +141,7 @@ def publish(connection: KafkaConnection, application_id: str, instances: Sequenc
 
     Args:
         connection: the cluster.
-        application_id: its store is called ``state``.
+        application_id: its store is called ``state`` where it was not described.
         instances: that take them.
         replicas: standbys of each task.
 
@@ -143,7 +149,7 @@ def publish(connection: KafkaConnection, application_id: str, instances: Sequenc
         The generation.
     """
     with AssignmentPublisher(connection, application_id) as publisher:
-        tasks = tasks_of({0: TopicAdmin(connection).partitions(f"{application_id}-state-changelog")})
+        tasks = application_tasks(connection, application_id, "state")
         newest = publisher.view.assignment or Assignment.empty(application_id, tasks)
         following = newest.next(assign(newest, instances, replicas, publisher.view.statuses), "for a measurement")
         publisher.publish(following)

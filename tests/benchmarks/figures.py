@@ -34,16 +34,22 @@ class Figures(msgspec.Struct, frozen=True):
         """Microseconds of CPU a record."""
         return self.cpu_seconds / self.records * 1e6
 
+    @property
+    def rate_per_core(self) -> float:
+        """Records that a core makes in a second of its own time."""
+        return self.records / self.cpu_seconds
+
     def __str__(self) -> str:
         return (
             f"{self.records:,} records in {self.seconds:.2f} s, {self.rate:,.0f} records/s, "
-            f"{self.cpu_us:.2f} us CPU a record"
+            f"{self.cpu_us:.2f} us CPU a record, {self.rate_per_core:,.0f} records/s per core"
         )
 
 
 def median(runs: Sequence[Figures]) -> str:
     """Medians of what matters, each by itself."""
-    return f"{_rate(runs):,.0f} records/s, {_cpu_us(runs):.2f} us CPU a record"
+    per_core = 1e6 / _cpu_us(runs)
+    return f"{_rate(runs):,.0f} records/s, {_cpu_us(runs):.2f} us CPU a record, {per_core:,.0f} records/s per core"
 
 
 def compare(sides: Mapping[str, Callable[[int], Figures]], runs: int) -> None:
@@ -70,7 +76,8 @@ def compare(sides: Mapping[str, Callable[[int], Figures]], runs: int) -> None:
         rates = [ours.rate / theirs.rate for ours, theirs in zip(first[1], done, strict=True)]
         print(
             f"{first[0]} against {name}: {_rate(first[1]) / _rate(done):.2f}x records/s "
-            f"({min(rates):.2f} to {max(rates):.2f}), {_cpu_us(first[1]) / _cpu_us(done):.2f}x CPU a record",
+            f"({min(rates):.2f} to {max(rates):.2f}), {_cpu_us(first[1]) / _cpu_us(done):.2f}x CPU a record, "
+            f"{_cpu_us(done) / _cpu_us(first[1]):.2f}x records/s per core",
             flush=True,
         )
 

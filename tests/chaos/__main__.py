@@ -8,13 +8,14 @@ import signal
 import sys
 
 from tests.chaos.faults import FAULTS
-from tests.chaos.run import Options, run
+from tests.chaos.run import JOBS, Options, run
 
 
 def main() -> int:
     """Run; 1 when anything was lost, doubled or late."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--seed", type=int, help="of a run to repeat; drawn when absent")
+    parser.add_argument("--job", choices=sorted(JOBS), default="ledger", help="what is put under chaos")
     parser.add_argument("--duration", type=float, default=300.0, help="seconds of faults")
     parser.add_argument("--instances", type=int, default=3)
     parser.add_argument("--tasks", type=int, default=4)
@@ -43,6 +44,7 @@ def main() -> int:
         max_faults=asked.max_faults,
         deadline_s=asked.deadline,
         keep=asked.keep,
+        job=asked.job,
     )
     outcome = run(options)
     print("\n".join(outcome.lines()))

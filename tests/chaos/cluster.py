@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import shutil
 import signal
@@ -28,23 +27,19 @@ from airflow_provider.control.writer import ControlWriter
 from airflow_provider.errors import BrokerUnreachableError, FencedError, StatefulStreamsError
 from airflow_provider.jars.jar_sets import spark_kafka_jars
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.kafka.topic_admin import TopicAdmin
-from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec, control_specs
 from airflow_provider.kit.broker import EmbeddedBroker
 from airflow_provider.kit.settings import BrokerSettings
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.launch.launcher import launch
 from tests.chaos.health import Health, health
 from tests.chaos.judge import Record
-from tests.chaos.load import Load
 from tests.chaos.supervisor import Supervisor
+from tests.chaos.workload import Workload
 from tests.waiting import wait_until
 
-APPLICATION: Final = "ledger"
 BALLAST: Final = "ballast"
 """Name of a file that fills a disk."""
 
-_JOB = Path(__file__).parent / "ledger_job.py"
 _CLOCK = Path(__file__).parent / "clock"
 _DISK_BYTES = 128 << 20
 _SHORT_LIVED: Final = "-XX:TieredStopAtLevel=1"
@@ -59,14 +54,15 @@ class Cluster:
     Args:
         folder: for the broker, the stores and the logs.
         instances: how many.
-        tasks: partitions of the input.
+        workload: the job, its load and its judge.
         rate: records a second.
         seed: of the load.
         heal_s: how long a fault may wait for what has to come true.
     """
 
-    def __init__(self, folder: Path, instances: int, tasks: int, rate: int, seed: int, heal_s: float) -> None:
-        self.folder, self.tasks, self.heal_s = folder, tasks, heal_s
+    def __init__(self, folder: Path, instances: int, workload: Workload, rate: int, seed: int, heal_s: float) -> None:
+        self.folder, self.workload, self.heal_s = folder, workload, heal_s
+        self.application = workload.application
         self.names = [f"i{number}" for number in range(1, instances + 1)]
         """The instances that should live."""
         self.spare = f"i{instances + 1}"
@@ -75,10 +71,11 @@ class Cluster:
         settings = BrokerSettings.on_free_ports(folder / "kafka", die_with_parent=True, java_options=(_SHORT_LIVED,))
         self.broker = EmbeddedBroker(settings)
         self.connection = KafkaConnection(self.broker.bootstrap_servers)
-        self.load = Load(self.broker.bootstrap_servers, f"{APPLICATION}-input", tasks, rate, seed)
+        self.load = workload.load(self.broker.bootstrap_servers, rate, seed)
         self.supervisor = Supervisor(
             self.connection,
-            APPLICATION,
+            self.application,
+            workload.tasks,
             self.names,
             self.launch,
             lambda name: bool(self.launcher(name)),
@@ -113,20 +110,7 @@ class Cluster:
         for name in self.everyone:
             self._mount(self.state_dir(name))
         self.broker.start(BROKER_START_S)
-        plain = [
-            TopicSpec(name=f"{APPLICATION}-{name}", partitions=self.tasks, config={}, required=frozenset())
-            for name in ("input", "output")
-        ]
-        # A letter holds the whole record, and says why.
-        letters = dataclasses.replace(
-            plain[0], name=f"{APPLICATION}-dead-letters", config={"max.message.bytes": str(4 << 20)}
-        )
-        TopicAdmin(self.connection).ensure([*plain, letters, changelog_spec(APPLICATION, "state", self.tasks)])
-        self.ensure_control_topics()
-
-    def ensure_control_topics(self) -> None:
-        """As `CreateChangelogTopicsOperator` does."""
-        TopicAdmin(self.connection).ensure(map(_kept, control_specs(APPLICATION)))
+        self.workload.create_topics(self.connection)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -162,6 +146,10 @@ class Cluster:
     def view(self) -> ControlView:
         return self.supervisor.view
 
+    def marks(self) -> dict[TaskId, int]:
+        """By task, the offset after the last record of its source that is known to be committed."""
+        return self.workload.marks(self.load.committed)
+
     def health(self) -> Health:
         """How far it is from whole, and up to where every task has committed."""
         return health(self.view, self.supervisor.silent_for_s(), self.names)
@@ -172,12 +160,12 @@ class Cluster:
         """As `DeployInstanceOperator` does: claim the name with a new incarnation, then start spark-submit."""
         for prepare in self.before_launch.pop(name, ()):
             prepare()
-        with AssignmentPublisher(self.connection, APPLICATION) as publisher:
+        with AssignmentPublisher(self.connection, self.application) as publisher:
             known = publisher.view.statuses.get(name)
             incarnation = max(time.time_ns() // 1_000_000, known.incarnation + 1 if known else 0)
             run_dir = self.folder / "run" / f"{name}-{incarnation}"
             settings = InstanceSettings(
-                application_id=APPLICATION,
+                application_id=self.application,
                 instance=name,
                 incarnation=incarnation,
                 state_dir=str(self.state_dir(name)),
@@ -186,7 +174,7 @@ class Cluster:
                 fail_points=self.fail_points.pop(name, ()),
             )
             claim = InstanceStatus(
-                application_id=APPLICATION,
+                application_id=self.application,
                 instance=name,
                 incarnation=incarnation,
                 state=InstanceState.STARTING,
@@ -198,7 +186,7 @@ class Cluster:
             *("--master", "local[1]", "--driver-memory", "512m", "--conf", "spark.ui.enabled=false"),
             *("--conf", f"spark.driver.extraJavaOptions=-XX:+UseSerialGC {_SHORT_LIVED}"),
             *("--jars", ",".join(map(str, spark_kafka_jars()))),
-            str(_JOB),
+            str(self.workload.job_file),
             *filter(None, [self.variants.get(name)]),
         ]
         root = str(Path(__file__).parents[2])
@@ -222,7 +210,7 @@ class Cluster:
 
     def stores(self, name: str) -> list[Path]:
         """The folders of an instance's stores."""
-        return sorted((self.state_dir(name) / APPLICATION).glob("*_*/rocksdb"))
+        return sorted((self.state_dir(name) / self.application).glob("*_*/rocksdb"))
 
     def processes(self, name: str) -> list[psutil.Process]:
         """Everything of an instance but its launcher: spark-submit, the driver, the Python workers."""
@@ -236,7 +224,14 @@ class Cluster:
         return next((p for p in self.processes(name) if _command(p).startswith("java")), None)
 
     def driver(self, name: str) -> psutil.Process | None:
-        return next((p for p in self.processes(name) if _JOB.name in _command(p) and "java" not in _command(p)), None)
+        return next(
+            (
+                p
+                for p in self.processes(name)
+                if self.workload.job_file.name in _command(p) and "java" not in _command(p)
+            ),
+            None,
+        )
 
     def workers(self, name: str) -> list[psutil.Process]:
         """The Python workers; not the daemon that they are forked from."""
@@ -284,7 +279,7 @@ class Cluster:
     def publish(self, change: Callable[[Assignment], Mapping[TaskId, TaskAssignment]], reason: str) -> bool:
         """Publish what `change` makes of the newest assignment; says whether it could."""
         try:
-            with AssignmentPublisher(self.connection, APPLICATION) as publisher:
+            with AssignmentPublisher(self.connection, self.application) as publisher:
                 newest = publisher.view.assignment
                 if newest is not None:
                     publisher.publish(newest.next(change(newest), reason))
@@ -301,7 +296,7 @@ class Cluster:
                 id=f"stop-{name}-{incarnation}", kind=CommandKind.STOP, instance=name, incarnation=incarnation
             )
             with contextlib.suppress(StatefulStreamsError):
-                ControlWriter(self.connection, APPLICATION).write(command)
+                ControlWriter(self.connection, self.application).write(command)
 
     def stop_instances(self, deadline_s: float = 60.0) -> list[str]:
         """Ask every instance to stop; returns those that did not."""
@@ -312,11 +307,6 @@ class Cluster:
         while (left := [n for n in self.names if self.processes(n)]) and time.monotonic() < deadline:
             time.sleep(0.1)
         return left
-
-
-def _kept(spec: TopicSpec) -> TopicSpec:
-    """Not compacted while a run lasts: the judge wants to know every generation that there ever was."""
-    return dataclasses.replace(spec, config={**spec.config, "min.compaction.lag.ms": str(86_400_000)})
 
 
 def _command(process: psutil.Process) -> str:

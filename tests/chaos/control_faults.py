@@ -18,10 +18,9 @@ from airflow_provider.control.detection import highest_generation
 from airflow_provider.control.hand_over import hand_over
 from airflow_provider.control.publisher import AssignmentPublisher
 from airflow_provider.control.status import InstanceState
-from airflow_provider.control.tasks import tasks_of
 from airflow_provider.errors import BrokerUnreachableError, FencedError, TopicMissingError
 from airflow_provider.kafka.topic_admin import TopicAdmin
-from tests.chaos.cluster import APPLICATION, Cluster
+from tests.chaos.cluster import Cluster
 from tests.chaos.evidence import read
 from tests.chaos.fault import Fault, came_true, is_named
 from tests.chaos.supervisor import TIMEOUTS
@@ -41,7 +40,10 @@ class StopPublisher(Fault):
         killed = chance.random() < 0.4
         command = [sys.executable, "-m", "tests.chaos.stopping_publisher", cluster.connection.bootstrap_servers]
         with subprocess.Popen(
-            [*command, APPLICATION, str(chance.random())], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            [*command, cluster.application, str(chance.random())],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         ) as publisher:
             try:
                 inside = _stands_still(psutil.Process(publisher.pid))
@@ -68,7 +70,7 @@ class LoseControlTopic(Fault):
 
     def inject(self, cluster: Cluster, chance: random.Random) -> str:
         which, gap_s = chance.choice(["assignment", "status"]), chance.choice([0.0, 0.0, 3.0, 25.0])
-        topic = f"{APPLICATION}-{which}"
+        topic = f"{cluster.application}-{which}"
         # Nothing is published that the judge would not know of.
         with cluster.supervisor.quiet:
             if which == "assignment":
@@ -78,7 +80,7 @@ class LoseControlTopic(Fault):
             while TopicAdmin(cluster.connection).describe(topic) is not None:
                 time.sleep(0.1)
             time.sleep(gap_s)
-            cluster.ensure_control_topics()
+            cluster.workload.ensure_control_topics(cluster.connection)
         if which == "assignment":
             came_true(cluster, lambda: _assigned_again(cluster), "the tasks to be assigned again")
         return f"{topic} for {gap_s:g} s"
@@ -138,11 +140,11 @@ def _stands_still(process: psutil.Process) -> bool:
 def _assigned_again(cluster: Cluster) -> bool:
     """As `AssignTasksOperator` does."""
     try:
-        with cluster.supervisor.quiet, AssignmentPublisher(cluster.connection, APPLICATION) as publisher:
+        with cluster.supervisor.quiet, AssignmentPublisher(cluster.connection, cluster.application) as publisher:
             view = publisher.view
             running = [n for n in view.healthy(TIMEOUTS) if view.statuses[n].state is InstanceState.RUNNING]
             if view.assignment is None and running:
-                previous = Assignment.empty(APPLICATION, tasks_of({0: cluster.tasks}))
+                previous = Assignment.empty(cluster.application, cluster.workload.tasks)
                 wanted = assign(previous, running, statuses=view.statuses)
                 above = highest_generation(view.statuses.values())
                 publisher.publish(previous.next(wanted, "assigned again after a loss", above))
@@ -154,7 +156,7 @@ def _assigned_again(cluster: Cluster) -> bool:
 def _hand_over(cluster: Cluster, instance: str) -> None:
     """As `StopInstanceOperator` does."""
     try:
-        with AssignmentPublisher(cluster.connection, APPLICATION) as publisher:
+        with AssignmentPublisher(cluster.connection, cluster.application) as publisher:
             following = hand_over(publisher.view, instance, TIMEOUTS)
             if following is not None:
                 publisher.publish(following)
@@ -163,4 +165,4 @@ def _hand_over(cluster: Cluster, instance: str) -> None:
 
 
 def _few_tasks(cluster: Cluster) -> bool:
-    return cluster.tasks < len(cluster.names)
+    return len(cluster.workload.tasks) < len(cluster.names)

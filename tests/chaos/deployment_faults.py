@@ -57,7 +57,7 @@ class FailingReplacement(Fault):
                 # As the repair, which gives up.
                 cluster.supervisor.held.add(failing)
                 others = [name for name in cluster.names if name != failing]
-                marks = dict(cluster.load.committed)
+                marks = cluster.marks()
 
                 def goes_on() -> bool:
                     now = health(cluster.view, cluster.supervisor.silent_for_s(), others)

@@ -103,13 +103,13 @@ def _headers(message: Message) -> dict[str, bytes]:
     return {name: value or b"" for name, value in pairs}
 
 
-def read_store(path: Path, instance: str, task: int, role: str) -> Copy:
+def read_store(path: Path, instance: str, task: int, role: str, family: str = FAMILY) -> Copy:
     """What a store holds, opened for reading only."""
     try:
         options = Options(raw_mode=True)
         families = dict.fromkeys(Rdict.list_cf(str(path), options), options)
         database = Rdict(str(path), options, column_families=families, access_type=AccessType.read_only())
-        store = database.get_column_family(FAMILY)
+        store = database.get_column_family(family)
         try:
             items = cast("Iterable[tuple[bytes, bytes]]", store.items())
             content = {key: value for key, value in items if not key.startswith(RESERVED)}

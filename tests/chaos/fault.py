@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import ClassVar
 
-from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import TaskAssignment
 from tests.chaos.cluster import Cluster
 
@@ -37,7 +36,7 @@ def came_true(cluster: Cluster, predicate: Callable[[], object], what: str) -> b
 
 
 def task_of(cluster: Cluster, chance: random.Random) -> TaskAssignment | None:
-    task_id = TaskId(0, chance.randrange(cluster.tasks))
+    task_id = chance.choice(cluster.workload.tasks)
     return None if cluster.view.assignment is None else cluster.view.assignment.tasks[task_id]
 
 

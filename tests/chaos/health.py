@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import InstanceState, Role, TaskState
 from airflow_provider.control.view import ControlView
 
@@ -14,14 +15,14 @@ class Health:
     """What keeps it from being whole, and by task the offset of the next input record."""
 
     lacking: tuple[str, ...]
-    offsets: Mapping[int, int]
+    offsets: Mapping[TaskId, int]
     lag_records: int
 
     @property
     def whole(self) -> bool:
         return not self.lacking
 
-    def beyond(self, marks: Mapping[int, int]) -> bool:
+    def beyond(self, marks: Mapping[TaskId, int]) -> bool:
         """Whether every task has committed all that lay before these offsets."""
         return all(self.offsets.get(task, 0) >= mark for task, mark in marks.items())
 
@@ -40,7 +41,7 @@ def health(view: ControlView, silent_for_s: Mapping[str, float], names: Collecti
     for task_id, who in view.assignment.tasks.items():
         active = statuses[who.active].task(task_id) if who.active in statuses else None
         if active is not None and active.source_offset is not None:
-            offsets[task_id.partition] = active.source_offset
+            offsets[task_id] = active.source_offset
         if (
             active is None
             or active.role is not Role.ACTIVE

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,9 @@ COMMIT_KEY = b"\xff\xfestateful-streams/commit"
 RESERVED = b"\xff\xfestateful-streams/"
 
 _SHOWN = 5
+
+Given = Mapping[tuple[TaskId, int], Collection[str]]
+"""By task and generation who got the task in it."""
 
 
 @dataclass(frozen=True)
@@ -227,33 +230,45 @@ def _state_value(stored: bytes) -> Any:
     return msgspec.msgpack.decode(stored[1:]) if stored[:1] == b"\xc1" else json.loads(stored)
 
 
-def _reached(commit: dict[str, Any], evidence: Evidence) -> int:
-    return int(commit["sources"][evidence.input_topic]["offset"])
+def reached(commit: dict[str, Any], source: str) -> int:
+    """The offset of the next record of its source."""
+    return int(commit["sources"][source]["offset"])
 
 
-def _commits(truth: Truth, evidence: Evidence, verdict: Verdict) -> None:
-    given = _given(evidence, verdict)
-    bad = Counter(partition for partition, _ in truth.bad)
+def commit_chain(
+    records: Iterable[Record], stage: int, source: str, given: Given, verdict: Verdict
+) -> dict[int, dict[str, Any]]:
+    """Compare each commit of a stage's tasks with the one before and with who was assigned; the last one by partition.
+
+    Args:
+        records: of the topic that has the commit records.
+        stage: its number.
+        source: the topic that it reads.
+        given: of `assigned`; empty where that is not known.
+        verdict: gets the differences.
+    """
     last: dict[int, dict[str, Any]] = {}
     owners: dict[tuple[int, int], str] = {}
     number = 0
-    for record in evidence.changelog:
+    for record in records:
         if record.key != COMMIT_KEY:
             continue
         number += 1
-        task, where = record.partition, f"task {record.partition} at {record.offset}"
+        partition = record.partition
+        task = TaskId(stage, partition)
+        where = f"task {task if stage else partition} at {record.offset}"
         commit = json.loads(record.value or b"null")
         generation, instance = commit["generation"], commit["instance"]
-        if commit["task"] != f"0_{task}":
+        if commit["task"] != str(task):
             verdict.differences["commit of another task"].append(f"{where}: {commit}")
-        owner = owners.setdefault((task, generation), instance)
+        owner = owners.setdefault((partition, generation), instance)
         if owner != instance:
             verdict.differences["two owners"].append(f"{where}: {instance} in generation {generation} of {owner}")
         if given and instance not in given.get((task, generation), ()):
             verdict.differences["commit by who was not assigned"].append(
                 f"{where}: {instance} in generation {generation}, assigned {given.get((task, generation))}"
             )
-        before = last.get(task)
+        before = last.get(partition)
         if before is not None:
             if commit["sequence"] <= before["sequence"]:
                 verdict.differences["sequence went back"].append(f"{where}: {commit} after {before}")
@@ -261,18 +276,25 @@ def _commits(truth: Truth, evidence: Evidence, verdict: Verdict) -> None:
                 verdict.differences["generation went back"].append(
                     f"{where}: {generation} of {instance} after {before['generation']} of {before['instance']}"
                 )
-            if _reached(commit, evidence) <= _reached(before, evidence):
+            if reached(commit, source) <= reached(before, source):
                 verdict.differences["source offset went back"].append(f"{where}: {commit} after {before}")
             if commit["processed"] <= before["processed"]:
                 verdict.differences["count went back"].append(f"{where}: {commit} after {before}")
-        last[task] = commit
-    verdict.compared["commits"] = number
+        last[partition] = commit
+    verdict.compared["commits"] = verdict.compared.get("commits", 0) + number
+    return last
+
+
+def _commits(truth: Truth, evidence: Evidence, verdict: Verdict) -> None:
+    given = assigned(evidence.assignments, evidence.lost_at, verdict)
+    bad = Counter(partition for partition, _ in truth.bad)
+    last = commit_chain(evidence.changelog, 0, evidence.input_topic, given, verdict)
     for task in sorted({*truth.next_offsets, *last}):
         final = last.get(task)
-        reached = _reached(final, evidence) if final else 0
-        if reached != truth.next_offsets.get(task, 0):
+        upto = reached(final, evidence.input_topic) if final else 0
+        if upto != truth.next_offsets.get(task, 0):
             verdict.differences["not processed to the end"].append(
-                f"task {task}: up to {reached}, needed {truth.next_offsets.get(task, 0)}"
+                f"task {task}: up to {upto}, needed {truth.next_offsets.get(task, 0)}"
             )
         if (final["failed"] if final else 0) != bad[task]:
             verdict.differences["failures miscounted"].append(
@@ -284,17 +306,17 @@ def _commits(truth: Truth, evidence: Evidence, verdict: Verdict) -> None:
             )
 
 
-def _given(evidence: Evidence, verdict: Verdict) -> dict[tuple[int, int], set[str]]:
+def assigned(assignments: Iterable[Record], lost_at: Collection[int], verdict: Verdict) -> Given:
     """By task and generation who got the task in it, over all that was ever published.
 
     Within one life of the topic it is one. After a loss early generations come again; that none of them commits is what
     the generations and owners of the commits are compared for.
     """
-    given: dict[tuple[int, int], set[str]] = defaultdict(set)
-    life: dict[tuple[int, int], str] = {}
+    given: dict[tuple[TaskId, int], set[str]] = defaultdict(set)
+    life: dict[tuple[TaskId, int], str] = {}
     newest_generation = highest = 0
-    for number, record in enumerate(evidence.assignments):
-        if number in evidence.lost_at:
+    for number, record in enumerate(assignments):
+        if number in lost_at:
             life, newest_generation = {}, 0
         if record.key != b"assignment" or record.value is None:
             continue
@@ -304,7 +326,7 @@ def _given(evidence: Evidence, verdict: Verdict) -> dict[tuple[int, int], set[st
         newest_generation = assignment["generation"]
         highest = max(highest, newest_generation)
         for text, who in assignment["tasks"].items():
-            task = TaskId.parse(text).partition
+            task = TaskId.parse(text)
             if who["active"] is not None:
                 before = life.setdefault((task, who["active_since"]), who["active"])
                 given[task, who["active_since"]].add(who["active"])

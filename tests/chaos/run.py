@@ -12,18 +12,28 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
-from tests.chaos.cluster import APPLICATION, Cluster
-from tests.chaos.evidence import gather, last_offsets, read
+from airflow_provider.common.task_id import TaskId
+from tests.chaos.cluster import Cluster
 from tests.chaos.faults import FAULTS
-from tests.chaos.judge import Verdict, judge
+from tests.chaos.judge import Verdict
+from tests.chaos.ledger import Ledger
+from tests.chaos.shop import Shop
+from tests.chaos.workload import Workload
 
 _POLL_S = 0.2
 _HEALING = 0.1
 _GAPS_S = (0.2, 0.5, 1.0, 2.0, 4.0)
+
+JOBS: Final[Mapping[str, Callable[[Options], Workload]]] = {
+    "ledger": lambda options: Ledger(options.tasks),
+    "shop": lambda options: Shop(),
+}
+"""What may be put under chaos."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +44,14 @@ class Options:
         seed: of every choice.
         duration_s: how long faults are injected.
         instances: how many.
-        tasks: partitions of the input.
+        tasks: partitions of the ledger's input.
         rate: records a second.
         faults: names of `FAULTS` to draw from.
         heal_s: how long it may take until everything is whole again.
         max_faults: after how many the injecting ends, if the time does not end it; None for no such bound.
         deadline_s: for the whole run, from the start to the verdict; None for none.
         keep: whether the folder stays whatever the verdict.
+        job: a name of `JOBS`.
     """
 
     seed: int
@@ -53,6 +64,7 @@ class Options:
     max_faults: int | None = None
     deadline_s: float | None = None
     keep: bool = False
+    job: str = "ledger"
 
 
 @dataclass
@@ -104,12 +116,12 @@ class Outcome:
 def run(options: Options) -> Outcome:
     """Inject faults for as long as asked, let everything catch up, judge. SIGUSR1 ends the first of these early."""
     folder = Path(tempfile.mkdtemp(prefix="chaos-"))
-    outcome = Outcome(folder)
+    outcome, workload = Outcome(folder), JOBS[options.job](options)
     with (
         _told_to_end(signal.SIGUSR1) as told,
         _bounded(options.deadline_s, folder),
         _clients_tell(folder / "clients.log"),
-        Cluster(folder, options.instances, options.tasks, options.rate, options.seed, options.heal_s) as cluster,
+        Cluster(folder, options.instances, workload, options.rate, options.seed, options.heal_s) as cluster,
     ):
         try:
             cluster.start(options.heal_s + 30.0)
@@ -174,7 +186,7 @@ def _clients_tell(file: Path) -> Iterator[None]:
 
 def _inject(cluster: Cluster, options: Options, outcome: Outcome, told: threading.Event) -> None:
     began, number = time.monotonic(), 0
-    names = list(options.faults)
+    names = [name for name in options.faults if name not in cluster.workload.lacks]
     weights = [FAULTS[name].weight for name in names]
     ends_at = began + options.duration_s
     while time.monotonic() < ends_at and len(outcome.faults) != options.max_faults and not told.is_set():
@@ -195,14 +207,14 @@ def _inject(cluster: Cluster, options: Options, outcome: Outcome, told: threadin
         print(injected, flush=True)
         over = time.monotonic()
         # The faults of a row may overlap; now and then all of it has to heal before the next one.
-        if _wait_until_healed(cluster, options.heal_s if wait else gap_s, dict(cluster.load.committed)):
+        if _wait_until_healed(cluster, options.heal_s if wait else gap_s, cluster.marks()):
             injected.healed_s = time.monotonic() - over
         elif wait:
             outcome.problems.append(f"after {fault.name} {what}: {_lacking(cluster)} for {options.heal_s:g} s")
             return
 
 
-def _wait_until_healed(cluster: Cluster, deadline_s: float, marks: dict[int, int]) -> bool:
+def _wait_until_healed(cluster: Cluster, deadline_s: float, marks: dict[TaskId, int]) -> bool:
     deadline = time.monotonic() + deadline_s
     while time.monotonic() < deadline:
         health = cluster.health()
@@ -215,16 +227,8 @@ def _wait_until_healed(cluster: Cluster, deadline_s: float, marks: dict[int, int
 def _settle(cluster: Cluster, options: Options, outcome: Outcome) -> None:
     """Quiet: no more load, no more faults; everything has to catch up by itself."""
     cluster.load.stop()
-    ends = last_offsets(read(cluster.connection.bootstrap_servers, f"{APPLICATION}-input"))
-    deadline = time.monotonic() + options.heal_s
-    while time.monotonic() < deadline:
-        health = cluster.health()
-        # A standby stands at the last commit; what lies behind it is that commit's marker.
-        if health.whole and health.beyond(ends) and health.lag_records <= 1:
-            break
-        time.sleep(_POLL_S)
-    else:
-        outcome.problems.append(f"not caught up within {options.heal_s:g} s: {_lacking(cluster)}; needed {ends}")
+    while _catch_up(cluster, options, outcome) and cluster.workload.write_last(cluster.load):
+        cluster.supervisor.say("last records are written")
     time.sleep(2.0)
     left = cluster.stop_instances()
     if left:
@@ -232,10 +236,26 @@ def _settle(cluster: Cluster, options: Options, outcome: Outcome) -> None:
     cluster.kill_all()
 
 
+def _catch_up(cluster: Cluster, options: Options, outcome: Outcome) -> bool:
+    """Whether all is processed that lies in the topics, that between the stages too."""
+    deadline = time.monotonic() + options.heal_s
+    ends: dict[TaskId, int] = {}
+    while time.monotonic() < deadline:
+        health = cluster.health()
+        # A standby stands at the last commit; what lies behind it is that commit's marker.
+        if health.whole and health.beyond(ends) and health.lag_records <= 1:
+            # What was processed last may have written for another stage.
+            before, ends = ends, cluster.workload.ends(cluster.connection.bootstrap_servers)
+            if before and cluster.health().beyond(ends):
+                return True
+        time.sleep(_POLL_S)
+    outcome.problems.append(f"not caught up within {options.heal_s:g} s: {_lacking(cluster)}; needed {ends}")
+    return False
+
+
 def _judge(cluster: Cluster, outcome: Outcome) -> None:
     state_dirs = {name: cluster.state_dir(name) for name in cluster.everyone}
-    evidence = gather(cluster.connection.bootstrap_servers, APPLICATION, state_dirs, cluster.lost_assignments)
-    outcome.verdict = judge(evidence)
+    outcome.verdict = cluster.workload.judge(cluster.connection.bootstrap_servers, state_dirs, cluster.lost_assignments)
     # What was damaged on the disk and never read since is found by the next reader, as it was here.
     for sort in ("active unreadable", "standby unreadable"):
         lines = outcome.verdict.differences.get(sort, [])

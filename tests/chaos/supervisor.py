@@ -7,12 +7,13 @@ import contextlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from confluent_kafka import KafkaException
 
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.assignor import assign
 from airflow_provider.control.conditions import StandbysWarm
@@ -26,12 +27,9 @@ from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.observation import Observation
 from airflow_provider.control.publisher import AssignmentPublisher
 from airflow_provider.control.status import InstanceState
-from airflow_provider.control.tasks import tasks_of
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import BrokerUnreachableError, FencedError, StatefulStreamsError
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.kafka.names import changelog_topic
-from airflow_provider.kafka.topic_admin import TopicAdmin
 
 # Busy with more than one run, a machine may take minutes to start an instance.
 TIMEOUTS: Final = Timeouts(start_s=300.0)
@@ -44,6 +42,7 @@ class Supervisor:
     Args:
         connection: the cluster.
         application_id: the application.
+        tasks: of the application.
         names: the instances that should live.
         launch: launches an instance again and returns its incarnation.
         launcher_lives: whether the launcher of an instance does.
@@ -54,13 +53,15 @@ class Supervisor:
         self,
         connection: KafkaConnection,
         application_id: str,
+        tasks: Sequence[TaskId],
         names: Collection[str],
         launch: Callable[[str], int],
         launcher_lives: Callable[[str], bool],
         log_file: Path,
     ) -> None:
         self._log_file = log_file
-        self._connection, self._application_id, self._names, self._launch = connection, application_id, names, launch
+        self._connection, self._application_id, self._tasks = connection, application_id, tasks
+        self._names, self._launch = names, launch
         self._launcher_lives = launcher_lives
         self.view = ControlView(application_id)
         self.counts: Counter[str] = Counter()
@@ -187,8 +188,9 @@ class Supervisor:
                 self._launch_at.setdefault(name, now)
         for name, incarnation in self._launched.items():
             known = view.statuses.get(name)
-            # A launcher that is killed before its instance said anything tells of it by no topic.
-            unheard = known is None or known.incarnation < incarnation
+            # A launcher that is killed before its instance said anything tells of it by no topic; nor does anyone miss
+            # the one that it claimed to start, while nothing is assigned to it.
+            unheard = known is None or known.incarnation < incarnation or known.state is InstanceState.STARTING
             if unheard and name in self._names and not self._launcher_lives(name):
                 self._launch_at.setdefault(name, now)
         for name in [n for n in self._launch_at if n not in self.held]:
@@ -234,8 +236,7 @@ class Supervisor:
         if previous is None:
             if set(running) != set(self._names):
                 return None
-            partitions = TopicAdmin(self._connection).partitions(changelog_topic(self._application_id, "state"))
-            previous = Assignment.empty(self._application_id, tasks_of({0: partitions}))
+            previous = Assignment.empty(self._application_id, self._tasks)
         elif not running:
             return None
         balance = self.balancing and self._is_warm(view, previous)

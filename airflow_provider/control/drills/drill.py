@@ -55,7 +55,9 @@ def choose_victim(
 
 
 def choose_task(view: ControlView, instance: str, role: Role) -> TaskId:
-    """The task of an instance that processes most, so that there is something to measure.
+    """The task of an instance that processes most, so that there is something to measure; one with a store, if any.
+
+    A drill of this kind befalls a store, and a stage that keeps no state has nothing to lose.
 
     Args:
         view: what the control topics hold.
@@ -75,12 +77,14 @@ def choose_task(view: ControlView, instance: str, role: Role) -> TaskId:
             "instance, or wait until the tasks are assigned."
         )
 
+    stateless = {stage.number for stage in view.job.stages if stage.store is None} if view.job else set()
+
     def rate(task_id: TaskId) -> float:
         owner = view.statuses.get(assignment.tasks[task_id].active or "")
         task = owner.task(task_id) if owner else None
         return 0.0 if task is None else task.records_per_s
 
-    return min(given, key=lambda task_id: (-rate(task_id), task_id))
+    return min(given, key=lambda task_id: (task_id.stage in stateless, -rate(task_id), task_id))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from airflow_provider.common.in_thread import in_thread
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
+from airflow_provider.control.job_change import refuse_other_stages
 from airflow_provider.control.metrics.topic import MetricsWriter
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import InstanceState
@@ -100,7 +101,7 @@ class Instance:
         facts, topics = verify_topics(self._job, admin, self._settings.verify_interval_s, plans)
         job = compile_job(self._job, facts, plans)
         with ControlReader(self._settings.connection, self._job.application_id, statuses=False) as control:
-            control.read_to_end()
+            refuse_other_stages(control.read_to_end().job, self._job.description())
             self._heartbeat.check()
             spark = spark_session(self._settings)
             check_state_folder(spark, self._settings)

@@ -46,6 +46,8 @@ fetch waits for a record as long as the brokers may keep it, 500 ms by default: 
 
 _POLL_S: Final = 0.01
 
+_VALUE: Final = "__value"
+"""Of a record, as it came."""
 _PLACE: Final = "__place"
 """Of an element in what ``explode`` takes apart; null where there is none."""
 
@@ -241,7 +243,7 @@ def rows_of_source(raw: DataFrame, source: SourceSpec) -> DataFrame:
     own = ("_source", *carried, "__corrupt", "__filtered")
     number = 0
     for step in source.steps:
-        rows = _after(rows, step, own, number)
+        rows = _after(rows, step, own, number, once=not source.keeps_records)
         number += isinstance(step, (Filter, Select)) and step.name is not None
     return rows.select(
         F.col("_source.partition").alias("__partition"),
@@ -257,7 +259,7 @@ def rows_of_source(raw: DataFrame, source: SourceSpec) -> DataFrame:
     ).coalesce(1)
 
 
-def _after(rows: DataFrame, step: Step, own: Sequence[str], number: int) -> DataFrame:
+def _after(rows: DataFrame, step: Step, own: Sequence[str], number: int, *, once: bool) -> DataFrame:
     """The rows after one step.
 
     Args:
@@ -265,11 +267,12 @@ def _after(rows: DataFrame, step: Step, own: Sequence[str], number: int) -> Data
         step: what is done.
         own: the columns that no step touches.
         number: with which a row is marked that the step drops; its name's place in `steps.drop_names`.
+        once: whether the record's value goes on with the first of its rows alone.
     """
     from pyspark.sql import functions as F
 
     if isinstance(step, Select):
-        return _selected(rows, step, own, number)
+        return _selected(rows, step, own, number, once=once)
     if isinstance(step, CompositeKey):
         return rows.withColumn(step.name, _composite(rows, step.columns))
     if isinstance(step, Filter):
@@ -287,7 +290,7 @@ def _marked(rows: DataFrame, dropped: Column, number: int) -> DataFrame:
     return rows.withColumn("__filtered", F.coalesce(F.col("__filtered"), mark))
 
 
-def _selected(rows: DataFrame, step: Select, own: Sequence[str], number: int) -> DataFrame:
+def _selected(rows: DataFrame, step: Select, own: Sequence[str], number: int, *, once: bool) -> DataFrame:
     """Other columns. ``explode`` is made ``posexplode_outer``, so that a row without elements leaves one, too."""
     from pyspark.sql import functions as F
 
@@ -300,7 +303,13 @@ def _selected(rows: DataFrame, step: Select, own: Sequence[str], number: int) ->
         else:
             columns.append(_generated(selected))
     after = rows.select(*columns)
-    return after if step.name is None else _marked(after, F.col(_PLACE).isNull(), number).drop(_PLACE)
+    if step.name is None:
+        return after
+    if once and _VALUE in own:
+        # It is looked at in order to know whether it is JSON, and a record is left out as a whole.
+        first = F.coalesce(F.col(_PLACE) == 0, F.lit(True))
+        after = after.withColumn(_VALUE, F.when(first, F.col(_VALUE)))
+    return _marked(after, F.col(_PLACE).isNull(), number).drop(_PLACE)
 
 
 def _generated(selected: Selected) -> Column:

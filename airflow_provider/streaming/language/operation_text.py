@@ -41,7 +41,9 @@ def operation_text(operation: Operation) -> str:
             return f"write {', '.join(operation.columns)} for a join"
         case StreamTableJoin():
             history = f", history {duration_text(operation.history_ms)}" if operation.history_ms else ""
-            return f"{operation.how} join of a stream with a table{history}"
+            grace = f", grace {duration_text(operation.grace_ms)}" if operation.grace_ms else ""
+            table = "all of a table" if operation.broadcast else "a table"
+            return f"{operation.how} join of a stream with {table}{history}{grace}"
         case TableTableJoin():
             return f"{operation.how} join of two tables"
         case IntervalJoin():

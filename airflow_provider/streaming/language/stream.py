@@ -170,6 +170,7 @@ class Stream:
         before: str | None = None,
         after: str | None = None,
         history: str | None = None,
+        grace: str | None = None,
         name: str | None = None,
         partitions: int | None = None,
     ) -> Stream:
@@ -188,7 +189,9 @@ class Stream:
                 at all; default not at all.
             after: of two streams, instead of `within`: how much later the right one may be; default not at all.
             history: of a table: for how long its earlier rows are kept, so that a row of the stream meets the one that
-                was there at its time; default not at all: it meets the newest.
+                was there at its time; default not at all, and it meets the newest, or with `grace` as long as needed.
+            grace: of a table: how long a row of the stream waits, by the stream's time, for rows of the table that come
+                later; then it meets the one of its time. Default not at all.
             name: of the store and of the internal topic; default the sink's topic, or what is made of the rows.
             partitions: of the internal topic, and so of the state; default as many as this stream's topic has.
 
@@ -199,9 +202,11 @@ class Stream:
         check_join_names(name, partitions)
         if isinstance(other, Table):
             refuse_interval(other, {"within": within, "before": before, "after": after})
-            join = join_with_table(self, other, on, how, history)
+            join = join_with_table(self, other, on, how, history, grace)
         elif isinstance(other, Stream):
-            join = join_with_stream(self, other, on, how, interval_of(within, before, after, history))
+            join = join_with_stream(
+                self, other, on, how, interval_of(within, before, after, {"history": history, "grace": grace})
+            )
         else:
             raise ConfigurationError(
                 f"join() of the stream of {self.topic!r} got {other!r}: give a stream or a table. The result of an "

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["interval_of", "join_with_stream", "join_with_table", "refuse_interval", "refuse_other_rows"]
 
 
-def join_with_table(left: Stream, right: Table, on: str, how: How, history: str | None) -> Join:
+def join_with_table(
+    left: Stream, right: Table, on: str, how: How, history: str | None, grace: str | None = None
+) -> Join:
     """A stream's rows with those of a table; see `Stream.join`.
 
     Raises:
@@ -31,10 +33,22 @@ def join_with_table(left: Stream, right: Table, on: str, how: How, history: str 
     check_table_key(right, on)
     for branch in left.branches:
         _check_time(branch)
+    history_ms = None if history is None else duration_ms("join(history=...)", history, zero=True)
+    grace_ms = None if grace is None else duration_ms("join(grace=...)", grace)
+    if grace_ms is None:
+        history_ms = history_ms or 0
+    elif history_ms is not None and history_ms < grace_ms:
+        raise ConfigurationError(
+            f"join() with the table {right.topic!r} got grace={grace!r} and history={history!r}: the table's rows "
+            "would be gone before a row that waits meets them. Give no history=, and they are kept for as long as one "
+            "may, or a longer one."
+        )
     operation = StreamTableJoin(
         joined=columns,
         how="left" if how == "left" else "inner",
-        history_ms=0 if history is None else duration_ms("join(history=...)", history, zero=True),
+        history_ms=history_ms,
+        grace_ms=grace_ms,
+        broadcast=right.broadcast,
     )
     return Join(left, right, operation, types)
 
@@ -73,15 +87,19 @@ def refuse_interval(right: Table, given: Mapping[str, str | None]) -> None:
             )
 
 
-def interval_of(within: str | None, before: str | None, after: str | None, history: str | None) -> tuple[int, int]:
+def interval_of(
+    within: str | None, before: str | None, after: str | None, of_tables: Mapping[str, str | None]
+) -> tuple[int, int]:
     """How much earlier and how much later than a left row the right one may be, in ms; see `Stream.join`.
 
     Raises:
         ConfigurationError: it is not said, or in two ways.
     """
-    if history is not None:
+    for what, value in of_tables.items():
+        if value is None:
+            continue
         raise ConfigurationError(
-            f"join() of two streams got history={history!r}: that is for tables. Say how far the rows' times may lie "
+            f"join() of two streams got {what}={value!r}: that is for tables. Say how far the rows' times may lie "
             "apart, with within=."
         )
     if within is not None and before is None and after is None:

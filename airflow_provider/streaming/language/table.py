@@ -31,6 +31,7 @@ class Table:
         key: the column whose text is the records' key.
         event_time: of its records.
         origin: the join that it is made by; None for a topic.
+        broadcast: whether each task that joins it has all of it.
     """
 
     topic: str
@@ -39,6 +40,7 @@ class Table:
     key: str
     event_time: EventTime = _OF_RECORD
     origin: Join | None = None
+    broadcast: bool = False
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -76,6 +78,12 @@ class Table:
                 f"join() of the table {self.topic!r} got {_text(other)}: a table is joined with a table. Join a stream "
                 "with a table, by the stream's join()."
             )
+        for side in (self, other):
+            if side.broadcast:
+                raise ConfigurationError(
+                    f"join() of two tables got the table {side.topic!r} with broadcast=True, which is for streams: "
+                    "each change of the other one would come out of every task. Leave it out."
+                )
         check_how(how)
         check_join_names(name, partitions)
         joined, columns = joined_columns(self, other, on)
@@ -117,7 +125,7 @@ class Table:
             raise AttributeError(name)
 
 
-def table(topic: str, schema: str, key: str, event_time: str | None = None) -> Table:
+def table(topic: str, schema: str, key: str, event_time: str | None = None, *, broadcast: bool = False) -> Table:
     """The table of a topic: the last record of each key is its row, and a record without value deletes it.
 
     ::
@@ -132,6 +140,8 @@ def table(topic: str, schema: str, key: str, event_time: str | None = None) -> T
         key: the column whose text is the records' key.
         event_time: the column with the time from which on a row holds, a TIMESTAMP or a BIGINT in epoch ms; default the
             record's timestamp, which also counts for a deletion. Of two rows of a key the later one by it stays.
+        broadcast: have all of the table in each task of a join, for a small table: the stream's rows then stay in the
+            tasks, and in the order, that their partitions give them, however many have one key.
 
     Raises:
         ConfigurationError: an argument is no text, the schema has a column twice or a type that Spark does not have,
@@ -140,6 +150,7 @@ def table(topic: str, schema: str, key: str, event_time: str | None = None) -> T
     for what, given in (("topic", topic), ("schema", schema), ("key", key)):
         check_kind(f"table() got {what}=", given, str, "one text")
     check_kind("table() got event_time=", event_time, (str, type(None)), "the name of a column")
+    check_kind("table() got broadcast=", broadcast, bool, "True or False")
     check_schema(schema, where="table()")
     columns = columns_after(schema, ())
     if columns is not None:
@@ -147,7 +158,7 @@ def table(topic: str, schema: str, key: str, event_time: str | None = None) -> T
         if event_time is not None:
             check_event_time(columns, event_time, "table(event_time=...)")
     time = _OF_RECORD if event_time is None else EventTime(event_time, 0)
-    return Table(topic, schema=schema, key=key, event_time=time)
+    return Table(topic, schema=schema, key=key, event_time=time, broadcast=broadcast)
 
 
 def check_table_key(side: Table, on: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter, itemgetter
@@ -13,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from airflow_provider.changelog.signature import StoreSignature
-from airflow_provider.state.time_segments import PREFIX_BYTES, TimeSegments, time_of, time_prefix
+from airflow_provider.state.time_segments import TimeSegments, time_prefix
 from airflow_provider.streaming.duration import duration_text
 from airflow_provider.streaming.event_time import EVENT_MS
 from airflow_provider.streaming.operations.join_rows import (
@@ -26,8 +27,17 @@ from airflow_provider.streaming.operations.join_rows import (
     JoinedColumns,
     JoinRows,
 )
-from airflow_provider.streaming.operations.join_state import MATCHED, KeptRow, decode_rows, encode_rows, python_row
+from airflow_provider.streaming.operations.join_state import MATCHED, python_row
 from airflow_provider.streaming.operations.operation import Changes
+from airflow_provider.streaming.operations.row_chunks import (
+    ChunkedRows,
+    OpenRow,
+    chunk_key,
+    further_keys,
+    group_of,
+    place_of,
+    rows_of,
+)
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime, joined_watermarks
 from airflow_provider.streaming.operations.timed_rows import StoreRange, TimedRows, late_records
 from airflow_provider.streaming.operations.type_name import type_name
@@ -35,8 +45,10 @@ from airflow_provider.streaming.operations.type_name import type_name
 __all__ = ["IntervalJoin"]
 
 _SEGMENTS: Final = 8
-"""About how many segments the store has: so many keys are looked up for each group. What finds no partner comes out
-when its segment is over."""
+"""About how many segments the store has."""
+_BUCKETS: Final = 8
+"""Into how many parts the interval is cut: about so many keys are looked up for each group. What finds no partner
+comes out when its part is over."""
 
 _MARK_MS: Final = "__mark_ms"
 _BEFORE_MS: Final = "__before_ms"
@@ -49,10 +61,11 @@ class IntervalJoin:
     """An operation that keeps the rows of two streams until no partner can come, and emits each pair once.
 
     A left row at time *t* and a right one are partners when the right one's time lies from *t* less `before_ms` to *t*
-    plus `after_ms`, both included. The key of a state is the segment of the rows' times, and the group.
+    plus `after_ms`, both included. The key of a state begins with the time that the rows lie in (`buckets`), and the
+    group; rows of many lie under several (`operations.row_chunks`).
 
     A row is over when the watermark is past every time that a partner can have. One that is over when it comes is late.
-    One that is over meets nothing any more; if it has met nothing, it comes out alone, once its whole segment is over.
+    One that is over meets nothing any more; if it has met nothing, it comes out alone, once its whole bucket is over.
 
     Args:
         joined: the columns.
@@ -119,7 +132,19 @@ class IntervalJoin:
         if self.stored is not None and self.stored.segment_ms is not None:
             return TimeSegments(self.stored.segment_ms)
         kept_ms = max(self.reaches_ms) + max(self.delays_ms)
-        return TimeSegments(max(1, -(-kept_ms // _SEGMENTS)))
+        length, bucket = max(1, -(-kept_ms // _SEGMENTS)), self._bucket_ms
+        # A bucket lies in one segment, whatever becomes of the delays later.
+        return TimeSegments(length if length < bucket else -(-length // bucket) * bucket)
+
+    @property
+    def buckets(self) -> TimeSegments:
+        """How the times are cut that rows are kept under: a segment is one or several."""
+        length, bucket = self.segments.length_ms, self._bucket_ms
+        return TimeSegments(length if length % bucket else bucket)
+
+    @property
+    def _bucket_ms(self) -> int:
+        return max(1, -(-(self.before_ms + self.after_ms) // _BUCKETS))
 
     def place(self, rows: pa.Table, before: StreamTime) -> TimedRows:
         """See `TimedOperation.place`."""
@@ -137,7 +162,7 @@ class IntervalJoin:
 
     def groups(self, keys: Sequence[bytes]) -> list[bytes]:
         """See `TimedOperation.groups`."""
-        return [key[PREFIX_BYTES:] for key in keys]
+        return [group_of(key) for key in keys]
 
     def group(self, key_name: str, rows: pa.Table) -> IntervalRows:
         """See `Operation.group`.
@@ -149,11 +174,11 @@ class IntervalJoin:
         return IntervalRows(self, rows)
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
-        """See `Operation.decode_states`: the rows of both sides that are kept of a segment's times."""
+        """See `Operation.decode_states`: the rows of both sides, of each chunk those of one."""
         found = []
         for state in states:
             sides: tuple[list[Any], list[Any]] = ([], [])
-            for kept in decode_rows(state):
+            for kept in rows_of(state):
                 sides[kept.side].append(python_row(kept.row))
             found.append({"left": sides[LEFT], "right": sides[RIGHT]})
         return found
@@ -166,18 +191,18 @@ class IntervalJoin:
         first = time_prefix(self.expired_before_ms(mark))
         return dataclasses.replace(changes, state=[pair for pair in changes.state if pair[0] >= first])
 
-    def over_ms(self, side: int, segment: int) -> int:
-        """The watermark at which all of a side's rows in a segment are over."""
-        return segment + self.segments.length_ms + self.reaches_ms[side]
+    def over_ms(self, side: int, bucket: int) -> int:
+        """The watermark at which all of a side's rows in a bucket are over."""
+        return bucket + self.buckets.length_ms + self.reaches_ms[side]
 
     def over_before(self, side: int, mark_ms: int) -> int:
-        """Before which segment all of a side's rows are over.
+        """Before which bucket all of a side's rows are over.
 
         Args:
             side: left or right.
             mark_ms: the watermark.
         """
-        return self.segments.start_of(mark_ms - self.reaches_ms[side])
+        return self.buckets.start_of(mark_ms - self.reaches_ms[side])
 
     def expired_before_ms(self, watermark_ms: int) -> int:
         """See `TimedOperation.expired_before_ms`."""
@@ -190,66 +215,52 @@ class IntervalJoin:
         mark = NO_WATERMARK if time.watermark_ms is None else time.watermark_ms
         found = []
         for key, state in items:
-            group = key[PREFIX_BYTES:].decode()
-            for kept in decode_rows(state):
+            group = group_of(key).decode()
+            for kept in rows_of(state):
                 if kept.time + self.reaches_ms[kept.side] >= mark:
                     side = "right" if kept.side else "left"
                     found.append((group, f"{group}@{side}@{kept.time}", python_row(kept.row)))
         return found
 
 
-class _Open:
-    """A row while a batch is worked through.
-
-    Args:
-        time: epoch ms.
-        flags: with `MATCHED` where it has had a partner.
-        row: its key and columns.
-    """
-
-    __slots__ = ("flags", "row", "time")
-
-    def __init__(self, time: int, flags: int, row: bytes) -> None:
-        self.time, self.flags, self.row = time, flags, row
-
-
 class _Group:
-    """The rows of a group: by segment in the order in which they came, and by side in the order of their times.
+    """The rows of a group: by time and side as they are kept, and by side in the order of their times.
 
     Args:
+        name: its key.
         mark_ms: the watermark up to which its rows have come out alone.
     """
 
-    __slots__ = ("by_side", "changed", "mark_ms", "segments")
+    __slots__ = ("by_side", "kept", "mark_ms", "name")
 
-    def __init__(self, mark_ms: int) -> None:
-        self.segments = dict[int, list[_Open]]()
-        self.by_side: tuple[list[_Open], list[_Open]] = ([], [])
-        self.changed = set[int]()
+    def __init__(self, name: bytes, mark_ms: int) -> None:
+        self.name = name
+        self.kept = dict[tuple[int, int], ChunkedRows]()
+        self.by_side: tuple[list[OpenRow], list[OpenRow]] = ([], [])
         self.mark_ms = mark_ms
 
-    def load(self, segment: int, state: bytes) -> None:
-        """Take what is kept of a segment, once."""
-        if segment not in self.segments:
-            self.segments[segment] = [_Open(time, flags, row) for time, flags, row in decode_rows(state)]
+    def of(self, time: int, side: int) -> ChunkedRows:
+        """What is kept under a time, of a side."""
+        if (found := self.kept.get((time, side))) is None:
+            found = self.kept[time, side] = ChunkedRows(time, self.name, side)
+        return found
 
     def sort(self) -> None:
-        """After the last `load`."""
-        for _, rows in sorted(self.segments.items()):
-            for row in rows:
-                self.by_side[row.flags & RIGHT].append(row)
-        for side in self.by_side:
-            side.sort(key=_TIME)
+        """After all has been loaded."""
+        for (_, side), kept in sorted(self.kept.items()):
+            self.by_side[side].extend(kept.rows())
+        for rows in self.by_side:
+            rows.sort(key=_TIME)
 
-    def add(self, segment: int, row: _Open) -> None:
+    def add(self, bucket: int, time: int, side: int, row: bytes) -> OpenRow:
         """Keep a row that came."""
-        self.segments.setdefault(segment, []).append(row)
-        self.changed.add(segment)
-        bisect.insort_right(self.by_side[row.flags & RIGHT], row, key=_TIME)
+        new = self.of(bucket, side).add(time, side, row)
+        bisect.insort_right(self.by_side[side], new, key=_TIME)
+        return new
 
 
 class IntervalRows:
-    """See `GroupedRows` and `RangeReader`: the rows of a batch, and the keys under which possible partners lie."""
+    """See `GroupedRows`, `RangeReader` and `FurtherReader`: a batch's rows, and where possible partners lie."""
 
     def __init__(self, operation: IntervalJoin, rows: pa.Table) -> None:
         self._operation = operation
@@ -259,18 +270,20 @@ class IntervalRows:
         self._after_ms: int = self._columns[3][-1]
         self._seen_ms: int = rows.column(_SEEN_MS)[0].as_py()
         self._over = dict[bytes, bytes]()
-        self.keys: list[bytes] = sorted(self._needed())
+        self._of_partners, own = self._needed()
+        self.keys: list[bytes] = sorted(self._of_partners | own)
 
-    def _needed(self) -> set[bytes]:
-        """Each row's own segment, and those of possible partners."""
-        segments, needed = self._operation.segments, set[tuple[int, bytes]]()
+    def _needed(self) -> tuple[set[bytes], set[bytes]]:
+        """The keys where the rows' partners begin to lie, and those where the rows themselves will."""
+        buckets, partners, own = self._operation.buckets, set[tuple[int, bytes, int]](), set[tuple[int, bytes, int]]()
         for group, flags, time, mark in zip(*self._columns[:4], strict=True):
             if not flags & UNKEYED:
-                first, last = self._partners(flags & RIGHT, time, mark)
-                first, last = min(first, time), max(min(last, self._seen_ms), time)
-                starts = range(segments.start_of(first), segments.start_of(last) + 1, segments.length_ms)
-                needed.update((start, group) for start in starts)
-        return {time_prefix(start) + group for start, group in needed}
+                side = flags & RIGHT
+                first, last = self._partners(side, time, mark)
+                starts = range(buckets.start_of(first), min(last, self._seen_ms) + 1, buckets.length_ms)
+                partners.update((start, group, 1 - side) for start in starts)
+                own.add((buckets.start_of(time), group, side))
+        return {chunk_key(*place) for place in partners}, {chunk_key(*place) for place in own}
 
     def _partners(self, side: int, time: int, mark: int) -> tuple[int, int]:
         """From when to when the partners of a row lie that are not over."""
@@ -278,7 +291,7 @@ class IntervalRows:
         return max(time, mark) - of_partner, time + reach
 
     def read(self, kept: StoreRange) -> None:
-        """See `RangeReader`: the segments that are over after the batch and were not before."""
+        """See `RangeReader`: what is over after the batch and was not before."""
         operation, before = self._operation, self._before_ms
         for side in operation.alone:
             end = operation.over_before(side, self._after_ms)
@@ -286,9 +299,16 @@ class IntervalRows:
             if first is None or first < end:
                 self._over.update(kept(b"" if first is None else time_prefix(first), time_prefix(end)))
 
+    def further_keys(self, old: Sequence[bytes | None]) -> list[bytes]:
+        """See `FurtherReader`: the full chunks of possible partners. Those beside a row that comes are not read."""
+        found = zip(self.keys, old, strict=True)
+        more = [further_keys(key, state) for key, state in found if state is not None and key in self._of_partners]
+        self.keys += itertools.chain.from_iterable(more)
+        return self.keys[len(old) :]
+
     def apply(self, old: Sequence[bytes | None], tolerant: bool = False) -> Changes:
         """See `GroupedRows.apply`: row after row, in the order of the topic."""
-        operation, segments = self._operation, self._operation.segments
+        operation, buckets = self._operation, self._operation.buckets
         both, one, alone = operation.joined.both, operation.joined.one, operation.alone
         groups = self._load(old)
         output = list[tuple[bytes, bytes | None]]()
@@ -300,7 +320,7 @@ class IntervalRows:
                 if side in alone:
                     output.append((key, one(side, row)))
                 continue
-            mine = _Open(time, side, row)
+            mine = group.add(buckets.start_of(time), time, side, row)
             first, last = self._partners(side, time, mark)
             others = group.by_side[1 - side]
             for at in range(bisect.bisect_left(others, first, key=_TIME), len(others)):
@@ -308,47 +328,40 @@ class IntervalRows:
                 if other.time > last:
                     break
                 output.append((key, both(other.row, row) if side else both(row, other.row)))
-                if alone:
-                    mine.flags |= MATCHED
-                    if not other.flags & MATCHED:
-                        other.flags |= MATCHED
-                        group.changed.add(segments.start_of(other.time))
-            group.add(segments.start_of(time), mine)
+                if side in alone:
+                    mine.match()
+                if 1 - side in alone:
+                    other.match()
         for key, group in groups.items():
             output += [(key, value) for value in self._come_out(group, self._after_ms)]
-        state = [
-            (time_prefix(segment) + key, encode_rows(KeptRow(r.time, r.flags, r.row) for r in group.segments[segment]))
-            for key, group in groups.items()
-            for segment in group.changed
-        ]
+        state = [change for group in groups.values() for kept in group.kept.values() for change in kept.changes()]
         return Changes(sorted(state), output)
 
     def _load(self, old: Sequence[bytes | None]) -> dict[bytes, _Group]:
-        groups = {key: _Group(self._before_ms) for key in dict.fromkeys(self._columns[0])}
+        groups = {key: _Group(key, self._before_ms) for key in dict.fromkeys(self._columns[0])}
         for found in (zip(self.keys, old, strict=True), sorted(self._over.items())):
             for key, state in found:
                 if state is not None:
-                    group = groups.setdefault(key[PREFIX_BYTES:], _Group(self._before_ms))
-                    group.load(time_of(key), state)
+                    name = group_of(key)
+                    if (group := groups.get(name)) is None:
+                        group = groups[name] = _Group(name, self._before_ms)
+                    time, side, number = place_of(key)
+                    group.of(time, side).load(number, state)
         for group in groups.values():
             group.sort()
         return groups
 
     def _come_out(self, group: _Group, mark: int) -> list[bytes]:
-        """A group's rows without partner in segments that are over now and were not before."""
+        """A group's rows without partner that are over now, with all that are kept with them, and were not before."""
         operation = self._operation
         found = list[tuple[int, int, int, bytes]]()
         for side in operation.alone:
             first, end = (operation.over_before(side, ms) for ms in (group.mark_ms, mark))
             if first < end:
-                for segment, rows in group.segments.items():
-                    if first <= segment < end:
-                        over = operation.over_ms(side, segment)
-                        found += [
-                            (over, side, row.time, row.row)
-                            for row in rows
-                            if row.flags & RIGHT == side and not row.flags & MATCHED
-                        ]
+                for (bucket, of_side), kept in group.kept.items():
+                    if of_side == side and first <= bucket < end:
+                        over = operation.over_ms(side, bucket)
+                        found += [(over, side, row.time, row.row) for row in kept.rows() if not row.flags & MATCHED]
         group.mark_ms = mark
         found.sort(key=itemgetter(0, 1, 2))
         return [operation.joined.one(side, row) for _, side, _, row in found]

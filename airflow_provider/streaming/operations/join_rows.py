@@ -22,11 +22,13 @@ from functools import cached_property
 from typing import Any, Final, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_provider.streaming.event_time import EVENT_MS
 from airflow_provider.streaming.operations.json_decoder import Decoded
-from airflow_provider.streaming.operations.json_rows import json_rows
+from airflow_provider.streaming.operations.json_rows import json_members
 
 __all__ = ["FLAGS", "GONE", "LEFT", "RIGHT", "ROW", "UNKEYED", "How", "JoinRows", "JoinedColumns", "rows_of_columns"]
 
@@ -45,9 +47,10 @@ UNKEYED: Final = 4
 
 _FORMAT: Final = 1
 _HEAD: Final = np.dtype([("format", "u1"), ("flags", "u1"), ("time", "<i8")])
-_PACK: Final = struct.Struct("<BBq").pack
 _LENGTH: Final = struct.Struct("<I")
 _NO_ROW: Final = _LENGTH.pack(0)
+_LONGEST: Final = 2**31 - 1
+"""Of any value; Arrow does not take the end of a slice to be open."""
 _NO_HEAD: Final = bytes(_HEAD.itemsize)
 
 _STRANGE: Final = "it is no row of an earlier stage: another program writes into this topic, or it was damaged"
@@ -57,7 +60,7 @@ _STRANGE: Final = "it is no row of an earlier stage: another program writes into
 class JoinRows:
     """Reads and writes the values of the topic in front of a join."""
 
-    def encode(self, flags: Sequence[int], times: Sequence[int], rows: Sequence[bytes]) -> list[bytes]:
+    def encode(self, flags: npt.NDArray[np.uint8], times: npt.NDArray[np.int64], rows: pa.Array) -> list[bytes]:
         """Values, one per row.
 
         Args:
@@ -65,10 +68,13 @@ class JoinRows:
             times: epoch ms.
             rows: as `rows_of_columns` makes them; of a deletion it does not matter.
         """
-        return [
-            _PACK(_FORMAT, flag, time) + (_NO_ROW if flag & GONE else row)
-            for flag, time, row in zip(flags, times, rows, strict=True)
-        ]
+        heads = np.empty(len(rows), _HEAD)
+        heads["format"], heads["flags"], heads["time"] = _FORMAT, flags, times
+        gone = (flags & GONE) != 0
+        if gone.any():
+            rows = pc.if_else(pa.array(gone), pa.scalar(_NO_ROW), rows)
+        values: list[bytes] = _joined(_binary(heads), rows).to_pylist()
+        return values
 
     def decode(self, values: pa.ChunkedArray) -> Decoded:
         """Columns `FLAGS`, ``__event_ms`` and `ROW`.
@@ -76,36 +82,49 @@ class JoinRows:
         Args:
             values: binary.
         """
-        given: list[bytes | None] = values.to_pylist()
+        given = pa.concat_arrays([chunk.cast(pa.binary()) for chunk in values.chunks] or [pa.array([], pa.binary())])
         size = _HEAD.itemsize
-        bad = dict.fromkeys(
-            (at for at, v in enumerate(given) if v is None or len(v) < size + _LENGTH.size or v[0] != _FORMAT), _STRANGE
+        good = pc.and_(
+            pc.greater_equal(pc.binary_length(given), size + _LENGTH.size),
+            pc.starts_with(given, bytes([_FORMAT])),
         )
+        bad = dict.fromkeys(np.flatnonzero(~pc.fill_null(good, False).to_numpy(False)).tolist(), _STRANGE)
         if bad:
-            given = [None if at in bad else value for at, value in enumerate(given)]
-        heads = np.frombuffer(b"".join([_NO_HEAD if value is None else value[:size] for value in given]), _HEAD)
+            given = pc.if_else(good, given, pa.scalar(None, pa.binary()))
+        heads = pc.fill_null(pc.binary_slice(given, 0, size), _NO_HEAD)
+        parts = np.frombuffer(heads.cast(pa.binary(size)).buffers()[1] or b"", _HEAD, len(heads))
         columns = {
-            FLAGS: pa.array(heads["flags"]),
-            EVENT_MS: pa.array(heads["time"].astype(np.int64)),
-            ROW: pa.array([None if value is None else value[size:] for value in given], pa.binary()),
+            FLAGS: pa.array(parts["flags"]),
+            EVENT_MS: pa.array(parts["time"].astype(np.int64)),
+            ROW: pc.binary_slice(given, size, _LONGEST),
         }
         return Decoded(columns, bad)
 
 
-def rows_of_columns(key: tuple[str, pa.Array], others: Sequence[tuple[str, pa.Array]]) -> list[bytes]:
-    """Rows of columns, as they are described above.
+def rows_of_columns(key: tuple[str, pa.Array], others: Sequence[tuple[str, pa.Array]]) -> pa.Array:
+    """Rows of columns, as they are described above, binary.
 
     Args:
         key: name and values of the column that is joined on, with its own type.
         others: the other columns.
     """
-    keys = [member[1:-1] for member in json_rows([key])]
+    members = json_members([key]).cast(pa.binary())
+    lengths = _binary(np.asarray(pc.binary_length(members), "<u4"))
     if not others:
-        return [_LENGTH.pack(len(member)) + member for member in keys]
-    rests = json_rows(others)
-    return [
-        b"%b%b,%b" % (_LENGTH.pack(len(member)), member, rest[1:-1]) for member, rest in zip(keys, rests, strict=True)
-    ]
+        return _joined(lengths, members)
+    return _joined(lengths, members, pa.scalar(b","), json_members(others).cast(pa.binary()))
+
+
+def _joined(*pieces: pa.Array | pa.Scalar) -> pa.Array:
+    return pc.binary_join_element_wise(*pieces, pa.scalar(b""))
+
+
+def _binary(items: npt.NDArray[Any]) -> pa.Array:
+    """The bytes of each item."""
+    kind = pa.binary(items.dtype.itemsize)
+    return pa.FixedSizeBinaryArray.from_buffers(kind, len(items), [None, pa.py_buffer(items.tobytes())]).cast(
+        pa.binary()
+    )
 
 
 @dataclass(frozen=True)
@@ -129,7 +148,7 @@ class JoinedColumns:
 
     def both(self, left: bytes, right: bytes) -> bytes:
         """Of two rows with the same key, which is written as the left one has it."""
-        return b"{%b%b}" % (left[4:], right[4 + _LENGTH.unpack_from(right)[0] :])
+        return b"{%b%b}" % (left[4:], self.beside(right))
 
     def one(self, side: int, row: bytes) -> bytes:
         """Of a row without a partner: null in the columns of the other side."""
@@ -137,6 +156,21 @@ class JoinedColumns:
             return b"{%b%b}" % (row[4:], self._nulls[RIGHT])
         end = 4 + _LENGTH.unpack_from(row)[0]
         return b"{%b%b%b}" % (row[4:end], self._nulls[LEFT], row[end:])
+
+    def of_left(self, lefts: pa.Array, rights: pa.Array) -> pa.Array:
+        """Of many rows of the left side, as `both` and `one` make them, binary.
+
+        Args:
+            lefts: rows, binary.
+            rights: as many, binary: what `beside` takes of a right row, null where there is no partner.
+        """
+        members = pc.fill_null(rights, self._nulls[RIGHT])
+        return _joined(pa.scalar(b"{"), pc.binary_slice(lefts, _LENGTH.size, _LONGEST), members, pa.scalar(b"}"))
+
+    @staticmethod
+    def beside(right: bytes) -> bytes:
+        """What a right row adds to a left one."""
+        return right[_LENGTH.size + _LENGTH.unpack_from(right)[0] :]
 
     @cached_property
     def _nulls(self) -> tuple[bytes, bytes]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_provider.changelog.signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
@@ -88,7 +89,7 @@ class SideRows:
     def apply(self, old: Sequence[bytes | None], tolerant: bool = False) -> Changes:
         """See `GroupedRows.apply`: the rows in their order."""
         rows, operation = self._rows, self._operation
-        keys: list[bytes | None] = rows.column("__key").to_pylist()
+        keys: list[bytes] = pc.fill_null(rows.column("__key"), b"").to_pylist()
         flags = np.full(rows.num_rows, operation.side, np.uint8)
         if rows.column("__key").null_count:
             flags[rows.column("__key").is_null().to_numpy()] |= UNKEYED
@@ -97,5 +98,5 @@ class SideRows:
         columns = {name: rows.column(name).combine_chunks() for name in operation.columns}
         others = [(name, columns[name]) for name in operation.others]
         written = rows_of_columns((operation.on, columns[operation.on]), others)
-        values = JoinRows().encode(flags.tolist(), rows.column(EVENT_MS).to_pylist(), written)
-        return Changes([], [(key or b"", value) for key, value in zip(keys, values, strict=True)])
+        values = JoinRows().encode(flags, rows.column(EVENT_MS).to_numpy(), written)
+        return Changes([], list(zip(keys, values, strict=True)))

@@ -18,11 +18,16 @@ from typing import Any, Final, NamedTuple
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.operations.join_rows import GONE, RIGHT
 
-__all__ = ["MATCHED", "KeptRow", "decode_rows", "encode_rows", "python_row"]
+__all__ = ["BESIDE_GROUPS", "HEAD_BYTES", "MATCHED", "KeptRow", "decode_rows", "encode_rows", "python_row"]
 
 MATCHED: Final = 8
 
+BESIDE_GROUPS: Final = b"\xff"
+"""What the keys of a store begin with that are no groups: no UTF-8 text does."""
+
 _HEAD: Final = struct.Struct("<BqI")
+HEAD_BYTES: Final = _HEAD.size
+"""Of each row besides itself."""
 
 
 class KeptRow(NamedTuple):

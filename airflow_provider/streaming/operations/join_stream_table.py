@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final, Literal
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_provider.changelog.signature import StoreSignature
 from airflow_provider.streaming.event_time import EVENT_MS
 from airflow_provider.streaming.operations.join_rows import (
     FLAGS,
-    GONE,
     LEFT,
     RIGHT,
     ROW,
@@ -23,12 +25,17 @@ from airflow_provider.streaming.operations.join_rows import (
     JoinRows,
 )
 from airflow_provider.streaming.operations.join_state import KeptRow, decode_rows, encode_rows, python_row
+from airflow_provider.streaming.operations.join_table_in_time import MARK_MS, TABLE_MS, TableRowsInTime, group_of
 from airflow_provider.streaming.operations.operation import Changes
+from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime, joined_time, side_watermarks
+from airflow_provider.streaming.operations.timed_rows import TimedRows
 from airflow_provider.streaming.operations.type_name import type_name
 
 __all__ = ["StreamTableJoin"]
 
 _TIME: Final = itemgetter(0)
+
+Change = tuple[bytes, bytes | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,15 +46,29 @@ class StreamTableJoin:
     without a history an older row never replaces a newer one, and a row of the stream meets the newest. With a history
     it meets the last one that is not later than itself.
 
+    With a grace a row of the stream waits until the stream's time has passed its own by that. One that is further
+    behind than that is joined at once. What the watermark, which is the stream's time less the grace, has passed is
+    needed no more, so without a history of their own a key's earlier rows are kept until then.
+
     Args:
         joined: the columns.
         how: ``inner`` emits only rows of the stream for which the table has one, ``left`` all.
-        history_ms: for how long a key's earlier rows are kept, counted back from its newest.
+        history_ms: for how long a key's earlier rows are kept, counted back from its newest; None for as long as a row
+            of the stream may have to meet them, which needs a grace.
+        grace_ms: how long rows of the stream wait; None for not at all.
+        broadcast: whether each task has the whole table.
     """
 
     joined: JoinedColumns
     how: Literal["inner", "left"]
-    history_ms: int = 0
+    history_ms: int | None = 0
+    grace_ms: int | None = None
+    broadcast: bool = False
+
+    @property
+    def in_time(self) -> bool:
+        """Whether a row of the stream meets the table's row of its time."""
+        return self.grace_ms is not None or bool(self.history_ms)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -72,7 +93,9 @@ class StreamTableJoin:
             key=key_name,
             key_type=type_name(key_type),
             operation="join",
-            join="a table's rows for a stream",
+            # What waits, and what is to be forgotten, lies beside the table's rows.
+            join=f"{'all of ' if self.broadcast else ''}a table's rows for a stream"
+            + (", each until its history is over" if self.in_time else ""),
             columns={name: type_name(schema.field(name).type) for name in kept},
         )
 
@@ -80,38 +103,59 @@ class StreamTableJoin:
         """See `Operation.going_on`: rows say themselves what they hold."""
         return self
 
-    def group(self, key_name: str, rows: pa.Table) -> StreamTableRows:
+    def place(self, rows: pa.Table, before: StreamTime) -> TimedRows:
+        """See `PlacingOperation`: the stream alone moves the watermark, and the table has a time of its own."""
+        event_ms = rows.column(EVENT_MS).to_numpy()
+        sides = (rows.column(FLAGS).to_numpy() & RIGHT).astype(np.int64)
+        of_sides = side_watermarks(event_ms, sides, (self.grace_ms or 0, 0), before)
+        rows = rows.append_column(MARK_MS, pa.array(of_sides[LEFT])).append_column(TABLE_MS, pa.array(of_sides[RIGHT]))
+        marks = of_sides[LEFT]
+        if self.grace_ms is None:
+            marks = np.full_like(marks, NO_WATERMARK)
+        if before.watermark_ms is not None:
+            marks = np.maximum(marks, before.watermark_ms)
+        after = joined_time(event_ms, marks, of_sides, before)
+        return TimedRows(rows=rows, late=0, before=before, after=after)
+
+    def group(self, key_name: str, rows: pa.Table) -> StreamTableRows | TableRowsInTime:
         """See `Operation.group`.
 
         Args:
             key_name: the key column's name.
-            rows: columns ``__key``, and those of `decoder`.
+            rows: columns ``__key``, and those of `decoder`; where time counts as `place` gives them.
         """
-        return StreamTableRows(self, rows)
+        return TableRowsInTime(self, rows) if self.in_time else StreamTableRows(self, rows)
+
+    def groups(self, keys: Sequence[bytes]) -> list[bytes]:
+        """The groups that some keys of the store are of, in their order."""
+        return [group_of(key) for key in keys]
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
         """See `Operation.decode_states`: the table's newest row; with a history all that are kept, and from when on."""
         kept = [decode_rows(state) for state in states]
-        if not self.history_ms:
+        if not self.in_time:
             return [python_row(versions[-1].row) for versions in kept]
         return [
             [{"from_ms": v.time, "row": None if v.gone else python_row(v.row)} for v in versions] for versions in kept
         ]
 
-    def with_version(self, versions: list[KeptRow], new: KeptRow) -> list[KeptRow]:
+    def with_version(self, versions: list[KeptRow], new: KeptRow, mark_ms: int = NO_WATERMARK) -> list[KeptRow]:
         """What is kept of a key after another row of the table.
 
         Args:
             versions: what was kept, by time, each time once.
             new: the row.
+            mark_ms: the stream's watermark.
         """
         at = bisect.bisect_left(versions, new.time, key=_TIME)
         same = at < len(versions) and versions[at].time == new.time
         after = [*versions[:at], new, *versions[at + same :]]
         # What was there when the history begins is a part of it.
-        first = bisect.bisect_right(after, after[-1].time - self.history_ms, key=_TIME) - 1
+        begin = mark_ms if self.history_ms is None else after[-1].time - self.history_ms
+        first = bisect.bisect_right(after, begin, key=_TIME) - 1
         left = after[max(first, 0) :]
-        return [] if all(version.gone for version in left) else left
+        # In time a deletion is known for as long as a row would be: an older one may come.
+        return [] if not self.in_time and all(version.gone for version in left) else left
 
 
 class StreamTableRows:
@@ -119,31 +163,76 @@ class StreamTableRows:
 
     def __init__(self, operation: StreamTableJoin, rows: pa.Table) -> None:
         self._operation = operation
-        names = ("__key", FLAGS, EVENT_MS, ROW)
-        self._columns: list[list[Any]] = [rows.column(name).to_pylist() for name in names]
+        self._rows = rows.select(["__key", FLAGS, EVENT_MS, ROW]).combine_chunks()
+        coded = self._rows.column("__key").combine_chunks().dictionary_encode()
+        self._distinct: list[bytes] = coded.dictionary.to_pylist()
+        self._places = coded.indices.to_numpy()
         # In the order of the store's keys: its reads and its memtable's inserts go through the blocks once.
-        self.keys: list[bytes] = sorted(set(self._columns[0]))
+        self.keys: list[bytes] = sorted(self._distinct)
 
     def apply(self, old: Sequence[bytes | None], tolerant: bool = False) -> Changes:
-        """See `GroupedRows.apply`: row after row, in the order of the topic."""
-        operation = self._operation
-        both, one = operation.joined.both, operation.joined.one
-        is_left, history = operation.how == "left", operation.history_ms > 0
-        kept = {key: decode_rows(state) for key, state in zip(self.keys, old, strict=True) if state is not None}
-        changed = dict[bytes, list[KeptRow]]()
-        output = list[tuple[bytes, bytes | None]]()
-        for key, flags, time, row in zip(*self._columns, strict=True):
-            if flags & RIGHT:
-                changed[key] = kept[key] = operation.with_version(kept.get(key, []), KeptRow(time, flags, row))
-                continue
-            versions = kept.get(key)
-            if versions and not flags & UNKEYED:
-                found = bisect.bisect_right(versions, time, key=_TIME) - 1 if history else len(versions) - 1
-                if found >= 0 and not versions[found].flags & GONE:
-                    output.append((key, both(row, versions[found].row)))
-                    continue
-            if is_left:
-                output.append((key, one(LEFT, row)))
+        """See `GroupedRows.apply`; the output is in the order of the topic."""
         before = dict(zip(self.keys, old, strict=True))
+        of_table = (self._rows.column(FLAGS).to_numpy() & RIGHT) != 0
+        changing = np.zeros(len(self._distinct), dtype=bool)
+        changing[self._places[of_table]] = True
+        # Where no row of the table comes among them, all rows of a key meet the same one.
+        in_turn = changing[self._places]
+        output = self._together(np.flatnonzero(~in_turn), before)
+        if not in_turn.any():
+            return Changes([], list(output.values()))
+        state, more = self._one_by_one(np.flatnonzero(in_turn), before)
+        output |= more
+        return Changes(state, [output[at] for at in sorted(output)])
+
+    def _together(self, at: npt.NDArray[np.int64], before: Mapping[bytes, bytes | None]) -> dict[int, Change]:
+        """The output, by place, of rows of the stream whose keys do not change.
+
+        Args:
+            at: their places.
+            before: the keys' state.
+        """
+        joined, codes, rows = self._operation.joined, self._places[at], self._rows.take(at)
+        beside: list[bytes | None] = [None] * len(self._distinct)
+        for code in np.unique(codes).tolist():
+            versions = decode_rows(before[self._distinct[code]])
+            if versions:
+                beside[code] = joined.beside(versions[-1].row)
+        rights = pa.array(beside, pa.binary()).take(pa.array(codes))
+        unkeyed = (rows.column(FLAGS).to_numpy() & UNKEYED) != 0
+        if unkeyed.any():
+            rights = pc.if_else(pa.array(unkeyed), pa.scalar(None, pa.binary()), rights)
+        if self._operation.how == "inner":
+            met = pc.is_valid(rights)
+            at, rows, rights = at[met.to_numpy(False)], rows.filter(met), rights.filter(met)
+        values = joined.of_left(rows.column(ROW).combine_chunks(), rights).to_pylist()
+        return dict(zip(at.tolist(), zip(rows.column("__key").to_pylist(), values, strict=True), strict=True))
+
+    def _one_by_one(
+        self, at: npt.NDArray[np.int64], before: Mapping[bytes, bytes | None]
+    ) -> tuple[list[Change], dict[int, Change]]:
+        """New state, and the output by place, of rows of both sides, in their order.
+
+        Args:
+            at: their places.
+            before: the keys' state.
+        """
+        operation, rows = self._operation, self._rows.take(at)
+        both, one = operation.joined.both, operation.joined.one
+        is_left = operation.how == "left"
+        columns = [rows.column(name).to_pylist() for name in ("__key", FLAGS, EVENT_MS, ROW)]
+        kept = {key: decode_rows(before[key]) for key in set(columns[0])}
+        changed = dict[bytes, list[KeptRow]]()
+        output = dict[int, Change]()
+        for place, key, flags, time, row in zip(at.tolist(), *columns, strict=True):
+            versions = kept[key]
+            if flags & RIGHT:
+                changed[key] = kept[key] = operation.with_version(versions, KeptRow(time, flags, row))
+                continue
+            if versions and not flags & UNKEYED:
+                output[place] = (key, both(row, versions[-1].row))
+                continue
+            if is_left:
+                output[place] = (key, one(LEFT, row))
         state = [(key, encode_rows(changed[key])) for key in self.keys if key in changed]
-        return Changes([pair for pair in state if pair[1] != before[pair[0]]], output)
+        return [pair for pair in state if pair[1] != before[pair[0]]], output

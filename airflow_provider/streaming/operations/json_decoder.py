@@ -102,7 +102,8 @@ class JsonDecoder:
     @classmethod
     def of(cls, schema: str) -> JsonDecoder | None:
         """The decoder for a schema in Spark DDL, or None when it has more than plain types."""
-        fields = [_FIELD.fullmatch(part) for part in schema.split(",")]
+        # Of records that are only counted nothing but the key goes on: their schema has no field.
+        fields = [_FIELD.fullmatch(part) for part in schema.split(",")] if schema else []
         found = [JsonField(f[1], _ALIASES.get(f[2].upper(), f[2].upper())) for f in fields if f is not None]
         if len(found) < len(fields) or any(field.kind not in _ARROW for field in found):
             return None

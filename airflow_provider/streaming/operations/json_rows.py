@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["iso_times", "json_rows"]
+__all__ = ["iso_times", "json_members", "json_rows"]
 
 _NEEDS_ESCAPE: Final = r'["\\\x00-\x1f]'
 _FIRST_DAY: Final = -719_528
@@ -31,14 +31,30 @@ def json_rows(fields: Sequence[tuple[str, pa.Array]]) -> list[bytes]:
     Args:
         fields: names and columns of equal length.
     """
-    pieces: list[pa.Array | pa.Scalar] = []
-    for number, (name, column) in enumerate(fields):
-        pieces.append(pa.scalar(("{" if number == 0 else ",") + json.dumps(name) + ":", pa.string()))
-        pieces.append(pc.fill_null(_texts(column), "null"))
-    pieces.append(pa.scalar("}", pa.string()))
-    joined: pa.Array = pc.binary_join_element_wise(*pieces, pa.scalar("", pa.string()))
+    joined: pa.Array = _joined([pa.scalar("{", pa.string()), *_members(fields), pa.scalar("}", pa.string())])
     rows: list[bytes] = joined.cast(pa.binary()).to_pylist()
     return rows
+
+
+def json_members(fields: Sequence[tuple[str, pa.Array]]) -> pa.Array:
+    """The same without the braces around them, as one column of texts.
+
+    Args:
+        fields: as those of `json_rows`, at least one.
+    """
+    return _joined(_members(fields))
+
+
+def _members(fields: Sequence[tuple[str, pa.Array]]) -> list[pa.Array | pa.Scalar]:
+    pieces: list[pa.Array | pa.Scalar] = []
+    for number, (name, column) in enumerate(fields):
+        pieces.append(pa.scalar(("," if number else "") + json.dumps(name) + ":", pa.string()))
+        pieces.append(pc.fill_null(_texts(column), "null"))
+    return pieces
+
+
+def _joined(pieces: Sequence[pa.Array | pa.Scalar]) -> pa.Array:
+    return pc.binary_join_element_wise(*pieces, pa.scalar("", pa.string()))
 
 
 def _texts(column: pa.Array) -> pa.Array:

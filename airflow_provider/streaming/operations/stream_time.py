@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["NO_WATERMARK", "StreamTime", "joined_watermarks", "watermarks"]
+__all__ = ["NO_WATERMARK", "StreamTime", "joined_time", "joined_watermarks", "side_watermarks", "watermarks"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -71,17 +71,35 @@ def joined_watermarks(
     Returns:
         By row, `NO_WATERMARK` before there is one, and the time of the task after them.
     """
+    of_sides = side_watermarks(event_ms, sides, delays_ms, before)
+    marks = np.minimum.reduce(of_sides)
+    if before.watermark_ms is not None:
+        marks = np.maximum(marks, before.watermark_ms)
+    return marks, joined_time(event_ms, marks, of_sides, before)
+
+
+def side_watermarks(event_ms: Ints, sides: Ints, delays_ms: Sequence[int], before: StreamTime) -> list[Ints]:
+    """By side, its watermark at each row, `NO_WATERMARK` before there is one; see `joined_watermarks`."""
     known = before.side_watermarks_ms or (None,) * len(delays_ms)
     of_sides = list[Ints]()
     for side, delay in enumerate(delays_ms):
         begin = known[side]
         marks = np.where(sides == side, event_ms - delay, NO_WATERMARK)
         of_sides.append(np.maximum(np.maximum.accumulate(marks), NO_WATERMARK if begin is None else begin))
-    marks = np.minimum.reduce(of_sides)
-    if before.watermark_ms is not None:
-        marks = np.maximum(marks, before.watermark_ms)
+    return of_sides
+
+
+def joined_time(event_ms: Ints, marks: Ints, of_sides: Sequence[Ints], before: StreamTime) -> StreamTime:
+    """The time of a task after some rows of two sides.
+
+    Args:
+        event_ms: of the rows, epoch ms; at least one.
+        marks: the task's watermark at each of them.
+        of_sides: that of each side.
+        before: the time of the task before them.
+    """
     seen = int(event_ms.max())
-    return marks, StreamTime(
+    return StreamTime(
         seen if before.stream_time_ms is None else max(seen, before.stream_time_ms),
         _known(int(marks[-1])),
         tuple(_known(int(of_side[-1])) for of_side in of_sides),

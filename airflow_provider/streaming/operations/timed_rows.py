@@ -15,7 +15,15 @@ from airflow_provider.streaming.operations.stream_time import StreamTime
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["RangeReader", "StoreRange", "TimedOperation", "TimedRows", "late_records"]
+__all__ = [
+    "FurtherReader",
+    "PlacingOperation",
+    "RangeReader",
+    "StoreRange",
+    "TimedOperation",
+    "TimedRows",
+    "late_records",
+]
 
 StoreRange = Callable[[bytes, bytes], Iterator[tuple[bytes, bytes]]]
 """The keys and values of the store from one key (included) to another (excluded)."""
@@ -47,6 +55,14 @@ def late_records(rows: pa.Table, in_time: pa.Table) -> int:
     """
     all_, left = (len(np.unique(table.column("__offset").to_numpy())) for table in (rows, in_time))
     return all_ - left
+
+
+@runtime_checkable
+class PlacingOperation(Protocol):
+    """An operation that says itself how its rows move time."""
+
+    def place(self, rows: pa.Table, before: StreamTime) -> TimedRows:
+        """See `TimedOperation.place`."""
 
 
 @runtime_checkable
@@ -106,4 +122,16 @@ class RangeReader(Protocol):
 
         Args:
             kept: reads the store as it was before the batch.
+        """
+
+
+@runtime_checkable
+class FurtherReader(Protocol):
+    """Grouped rows that know only from what they have read which other keys they need."""
+
+    def further_keys(self, old: Sequence[bytes | None]) -> Sequence[bytes]:
+        """Those keys, which come behind the others in `GroupedRows.keys` from then on; after `RangeReader.read`.
+
+        Args:
+            old: the values of the keys so far.
         """

@@ -210,6 +210,7 @@ def _compiled(job: StatefulJob, plan: StagePlan, topics: TopicFacts) -> Compiled
             num_partitions=partitions if partitions > 1 and _needs_groups_together(plan) else None,
             table=plan.table,
             null_keys=plan.null_keys,
+            sides=plan.sides,
         ),
         operation=plan.operation,
         store=StoreSpec(
@@ -219,6 +220,8 @@ def _compiled(job: StatefulJob, plan: StagePlan, topics: TopicFacts) -> Compiled
             delete_retention_ms=topics.delete_retention_ms[changelog],
         ),
         sink_topic=plan.output_topic,
+        sink_partitions=None if plan.spread == "key" else topics.partitions[str(plan.output_topic)],
+        spread=plan.spread,
         transaction_timeout_ms=job.transaction_timeout_ms,
         error_policy=job.error_policy,
         certify_interval_s=job.certify_interval_s,

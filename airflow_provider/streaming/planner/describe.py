@@ -1,16 +1,15 @@
-"""What a job is made of, as a value and as text."""
+"""What a job is made of, as a value."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from airflow_provider.common.table import table_lines
 from airflow_provider.control.job_description import JobDescription, JobTopic, StageDescription, TopicKind
 from airflow_provider.kafka.names import changelog_topic, commits_topic
 from airflow_provider.streaming.language.operation_text import operation_text, step_text
 from airflow_provider.streaming.planner.stage_plan import StagePlan
 
-__all__ = ["describe_stages", "description_text"]
+__all__ = ["describe_stages"]
 
 
 def describe_stages(application_id: str, stages: Sequence[StagePlan], dead_letter: str | None = None) -> JobDescription:
@@ -86,24 +85,3 @@ def describe_stages(application_id: str, stages: Sequence[StagePlan], dead_lette
         ),
         topics=tuple(sorted(topics.values(), key=lambda topic: (kinds.index(topic.kind), topic.stage))),
     )
-
-
-def description_text(job: JobDescription) -> str:
-    """Lines for people: a paragraph for each stage, and a table of the topics."""
-    lines = [job.application_id, ""]
-    for stage in job.stages:
-        tasks = "" if stage.partitions is None else f", {stage.partitions} tasks"
-        lines += [f"stage {stage.number}: {stage.name}{tasks}", f"  reads   {stage.source}"]
-        lines += [f"  step    {step}" for step in stage.steps]
-        lines += [f"  key     {stage.key}", f"  does    {stage.operation}"]
-        lines.append(f"  store   {stage.store}" if stage.store is not None else "  store   none")
-        lines += [] if stage.output is None else [f"  writes  {stage.output}"]
-        lines.append("")
-    rows = [(topic.name, topic.kind.value, str(topic.stage), _partitions(topic)) for topic in job.topics]
-    return "\n".join([*lines, *table_lines(("topic", "kind", "stage", "partitions"), rows)])
-
-
-def _partitions(topic: JobTopic) -> str:
-    if topic.partitions is not None:
-        return str(topic.partitions)
-    return "as it has" if topic.like is None else f"as {topic.like}"

@@ -10,9 +10,10 @@ from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.timed_rows import TimedOperation
 from airflow_provider.streaming.steps import Step, drop_names
 
-__all__ = ["NullKeys", "StagePlan"]
+__all__ = ["NullKeys", "Spread", "StagePlan"]
 
 NullKeys = Literal["refuse", "drop", "keep"]
+Spread = Literal["key", "task", "all"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +41,9 @@ class StagePlan:
         branch: of a union, which of its streams it reads; those behind the first write what that one writes, too.
         table: as of `InputSpec`.
         null_keys: as of `InputSpec`.
+        sides: as of `InputSpec`.
+        spread: into which partitions its output goes: the one of the record's key, the one of the task that writes it,
+            or all.
     """
 
     number: int
@@ -60,6 +64,8 @@ class StagePlan:
     branch: int = 0
     table: bool = False
     null_keys: NullKeys = "refuse"
+    sides: tuple[str, ...] = ()
+    spread: Spread = "key"
 
     @property
     def keyed(self) -> bool:

@@ -19,8 +19,9 @@ from airflow_provider.streaming.language.table import Table
 from airflow_provider.streaming.operations.join_interval import IntervalJoin
 from airflow_provider.streaming.operations.join_rows import LEFT, RIGHT
 from airflow_provider.streaming.operations.join_side import JoinSide
+from airflow_provider.streaming.operations.join_stream_table import StreamTableJoin
 from airflow_provider.streaming.operations.repartition import Repartition
-from airflow_provider.streaming.planner.stage_plan import NullKeys, StagePlan
+from airflow_provider.streaming.planner.stage_plan import NullKeys, Spread, StagePlan
 
 __all__ = ["plan_stages"]
 
@@ -183,7 +184,11 @@ class _Planner:
                 )
         operation = join.operation
         # Rows bring their times with them.
-        timed = EventTime(EVENT_MS, max(operation.delays_ms)) if isinstance(operation, IntervalJoin) else None
+        timed: EventTime | None = None
+        if isinstance(operation, IntervalJoin):
+            timed = EventTime(EVENT_MS, max(operation.delays_ms))
+        elif isinstance(operation, StreamTableJoin) and operation.in_time:
+            timed = EventTime(EVENT_MS, operation.grace_ms or 0)
         self.stages.append(
             StagePlan(
                 number=len(self.stages),
@@ -197,6 +202,7 @@ class _Planner:
                 store=name,
                 output_topic=topic,
                 feeds=feeds,
+                sides=(join.left.topic, join.right.topic),
             )
         )
 
@@ -237,12 +243,20 @@ def _side_stage(
         branch=at,
         table=is_table,
         null_keys="refuse" if is_table else _null_keys(join, side),
+        spread=_spread(join, side),
     )
 
 
 def _null_keys(join: Join, side: int) -> NullKeys:
     """What becomes of a stream's rows with a null key, which have no partner."""
     return "keep" if join.how == "outer" or (join.how == "left" and side == LEFT) else "drop"
+
+
+def _spread(join: Join, side: int) -> Spread:
+    """Where a table is whole in each task, rows of the stream can stay in the order and the shares that they have."""
+    if not (isinstance(join.operation, StreamTableJoin) and join.operation.broadcast):
+        return "key"
+    return "all" if side else "task"
 
 
 def _suffix(number: int) -> str:

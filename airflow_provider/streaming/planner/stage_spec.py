@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -22,7 +22,7 @@ from airflow_provider.streaming.operations.misread_values import MisreadValues
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.partial_rows import PartialRows
 from airflow_provider.streaming.operations.schema_misfit import SchemaMisfit
-from airflow_provider.streaming.planner.stage_plan import NullKeys
+from airflow_provider.streaming.planner.stage_plan import NullKeys, Spread
 
 __all__ = ["Decoder", "InputSpec", "StageSpec", "StoreSpec", "stage_of"]
 
@@ -50,6 +50,7 @@ class InputSpec:
         table: whether the records are rows of a table, whose key is the record's, and a null value deletes one.
         null_keys: what becomes of a row whose key is null: it cannot be processed, is dropped and counted under the
             last of the filters, or goes on.
+        sides: of a join, what its sides are, the left one first: topics, or joins in words.
     """
 
     topic: str
@@ -65,6 +66,7 @@ class InputSpec:
     num_partitions: int | None = None
     table: bool = False
     null_keys: NullKeys = "refuse"
+    sides: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +99,8 @@ class StageSpec:
         operation: the keyed stateful operation.
         store: where its state is kept.
         sink_topic: where the output goes: the user's topic, or one that a later stage reads; None for none.
+        sink_partitions: how many that has, where the tasks say themselves into which they write; else None.
+        spread: into which partitions of the sink topic the output goes (`StagePlan.spread`).
         transaction_timeout_ms: of the tasks' producers.
         error_policy: what becomes of a record that cannot be processed.
         certify_interval_s: between two comparisons of a standby's store with its active's; None for never.
@@ -113,6 +117,8 @@ class StageSpec:
     operation: Operation
     store: StoreSpec
     sink_topic: str | None = None
+    sink_partitions: int | None = None
+    spread: Spread = "key"
     transaction_timeout_ms: int = 60_000
     error_policy: ErrorPolicy = field(default_factory=ErrorPolicy)
     certify_interval_s: float | None = 600.0
@@ -126,6 +132,16 @@ class StageSpec:
     def changelog(self) -> str:
         """The topic of its store's changelog."""
         return self.store.changelog
+
+    def output_partitions(self, task: int) -> Sequence[int] | None:
+        """The partitions of the sink topic that a task writes each record to; None where its key decides.
+
+        Args:
+            task: the task's own partition.
+        """
+        if self.sink_partitions is None or self.spread == "key":
+            return None
+        return range(self.sink_partitions) if self.spread == "all" else (task % self.sink_partitions,)
 
     def record_limit(self, topic: str) -> int:
         """The largest record batch that a topic takes, in bytes; Kafka's default where it is not known."""
@@ -146,7 +162,8 @@ def stage_of(application_id: str, stages: Mapping[int, S], number: int) -> S:
     if number not in stages:
         raise ConfigurationError(
             f"The job {application_id!r} has no stage {number}, only {', '.join(map(str, sorted(stages)))}: the "
-            "assignment was made for another version of it. Assign its tasks again (AssignTasksOperator, or "
+            "assignment was made for another version of it. Restart this instance with the job file that has this "
+            "stage; or, where the stage was taken out, assign the tasks again (AssignTasksOperator, or "
             "'stateful-streams assign')."
         )
     return stages[number]

@@ -23,7 +23,7 @@ from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.errors import ProcessError, RecordTooLargeError
 from airflow_provider.streaming.operations.function_error import FunctionError
 from airflow_provider.streaming.operations.operation import Changes
-from airflow_provider.streaming.operations.timed_rows import RangeReader, TimedRows
+from airflow_provider.streaming.operations.timed_rows import FurtherReader, RangeReader, TimedRows
 from airflow_provider.streaming.worker.batch_result import BatchResult
 from airflow_provider.streaming.worker.computation import TooLargeError, compute
 from airflow_provider.streaming.worker.failure import Failure
@@ -161,6 +161,9 @@ def _attempt(task: Task, rows: pa.Table) -> tuple[_Computed, list[Failure]]:
         failures += misplaced
     if isinstance(grouped, RangeReader):
         grouped.read(task.range)
+    if isinstance(grouped, FurtherReader):
+        old = [*old, *task.get_many(grouped.further_keys(old))]
+        keys = grouped.keys
     try:
         changes = compute(job, task.operation, placed.rows, grouped, old)
     except FunctionError as error:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from airflow_provider.streaming.operations.drop_duplicates import DropDuplicates
 from airflow_provider.streaming.operations.function_error import FunctionError
 from airflow_provider.streaming.operations.join_interval import IntervalJoin
+from airflow_provider.streaming.operations.join_stream_table import StreamTableJoin
 from airflow_provider.streaming.operations.operation import Changes, GroupedRows, Operation
 from airflow_provider.streaming.operations.session_aggregate import SessionAggregation
 from airflow_provider.streaming.operations.timed_rows import TimedOperation
@@ -50,7 +51,8 @@ def compute(
     if isinstance(operation, DropDuplicates):
         return _let_through(job, operation, rows, dict(zip(grouped.keys, old, strict=True)), changes)
     if large := _too_large(job, changes):
-        if isinstance(operation, (SessionAggregation, IntervalJoin)):
+        if isinstance(operation, (SessionAggregation, IntervalJoin)) or _in_time(operation):
+            assert isinstance(operation, (SessionAggregation, IntervalJoin, StreamTableJoin))
             # It is made of many rows, and none of them alone can be left out.
             known = set(rows.column("__key").to_pylist())
             raise _first_too_large(
@@ -62,25 +64,32 @@ def compute(
     return changes
 
 
+def _in_time(operation: Operation) -> bool:
+    return isinstance(operation, StreamTableJoin) and operation.in_time
+
+
 def _too_large(job: StageSpec, changes: Changes) -> dict[bytes, str]:
     """By key, why what became of it does not fit."""
-    found = _large_state(job, changes)
-    for key, value in changes.output:
-        if (reason := _excess(job, "output", job.sink_topic, key, value)) is not None:
-            found[key] = reason
-    return found
+    return _large_state(job, changes) | _excesses(job, "output", job.sink_topic, changes.output)
 
 
 def _large_state(job: StageSpec, changes: Changes) -> dict[bytes, str]:
     """The same of state alone."""
-    excesses = ((key, _excess(job, "state", job.changelog, key, value)) for key, value in changes.state)
-    return {key: reason for key, reason in excesses if reason is not None}
+    return _excesses(job, "state", job.changelog, changes.state)
 
 
-def _excess(job: StageSpec, what: str, topic: str | None, key: bytes, value: bytes | None) -> str | None:
-    limit = 0 if topic is None else job.record_limit(topic) - _OVERHEAD_BYTES
-    if topic is None or value is None or len(key) + len(value) <= limit:
-        return None
+def _excesses(
+    job: StageSpec, what: str, topic: str | None, pairs: Sequence[tuple[bytes, bytes | None]]
+) -> dict[bytes, str]:
+    if topic is None:
+        return {}
+    limit = job.record_limit(topic) - _OVERHEAD_BYTES
+    # Every row of every batch comes by here.
+    large = [(key, value) for key, value in pairs if value is not None and len(key) + len(value) > limit]
+    return {key: _excess(what, topic, limit, key, value) for key, value in large}
+
+
+def _excess(what: str, topic: str, limit: int, key: bytes, value: bytes) -> str:
     return (
         f"its {what} is {len(key) + len(value):,} bytes, and {topic!r} takes {limit:,} at the most: raise "
         "max.message.bytes of that topic and deploy again, or let the job keep less"
@@ -98,8 +107,8 @@ def _let_through(
     failed = list[FunctionError]()
     while True:
         outputs = zip(changes.output_offsets, changes.output, strict=True)
-        reasons = {at: _excess(job, "output", job.sink_topic, key, value) for at, (key, value) in outputs}
-        large = {at: reason for at, reason in reasons.items() if reason is not None}
+        excesses = ((at, _excesses(job, "output", job.sink_topic, [pair]).get(pair[0])) for at, pair in outputs)
+        large = {at: reason for at, reason in excesses if reason is not None}
         if not large:
             break
         errors = [_error(rows, _place(rows, offset), reason) for offset, reason in large.items()]
@@ -124,6 +133,10 @@ def _place(rows: pa.Table, offset: int) -> int:
 def _first_too_large(rows: pa.Table, large: Mapping[bytes, str]) -> TooLargeError:
     keys = rows.column("__key")
     at = pc.index(pc.is_in(keys, value_set=pa.array(list(large), pa.binary())), value=True).as_py()
+    if at < 0:
+        # It came earlier, and comes out by what time these rows make it.
+        key, reason = next(iter(large.items()))
+        return TooLargeError(rows.column("__offset")[0].as_py(), key.decode("utf-8", "replace"), reason)
     return _error(rows, at, large[keys[at].as_py()])
 
 

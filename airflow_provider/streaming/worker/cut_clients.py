@@ -104,9 +104,10 @@ class _CutWriter:
         record: CommitRecord,
         group: ConsumerGroup,
         dead_letters: Mapping[str, Sequence[DeadLetter]] | None = None,
+        output_partitions: Sequence[int] | None = None,
     ) -> Mapping[str, int]:
         self._clients.check()
-        return self._writer.commit(changes, outputs, record, group, dead_letters)
+        return self._writer.commit(changes, outputs, record, group, dead_letters, output_partitions)
 
     def delete_before(self, changelog: str, partition: int, offset: int) -> None:
         if not self._clients.cut:

@@ -65,6 +65,7 @@ class TaskProducer(Protocol):
         record: CommitRecord,
         group: ConsumerGroup,
         dead_letters: Mapping[str, Sequence[DeadLetter]] | None = None,
+        output_partitions: Sequence[int] | None = None,
     ) -> Mapping[str, int]:
         """Write everything of one micro-batch of a task in one transaction (`TransactionalWriter.commit`)."""
 

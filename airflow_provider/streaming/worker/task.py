@@ -432,7 +432,7 @@ class Task:
             replica=self._replica,
             ownership=self._ownership,
             record=self._own_commit_record(),
-            source_topic=self.job.input.topic,
+            job=self.job,
         )
 
     def _own_commit_record(self) -> CommitRecord | None:

@@ -112,7 +112,8 @@ class TaskCommitter:
         letters = {str(job.error_policy.topic): result.dead_letters} if result.dead_letters else {}
         outputs = {job.sink_topic: result.changes.output} if job.sink_topic else {}
         # 4. one transaction in Kafka
-        offset = self._writer.commit({changelog: state}, outputs, record, group, letters)[changelog]
+        spread = job.output_partitions(self._task_id.partition)
+        offset = self._writer.commit({changelog: state}, outputs, record, group, letters, spread)[changelog]
         # 5. the same in the store, after the commit
         self._failpoints.hit(FailPoint.STORE_BEFORE)
         before = self._replica.store.position or Position()
@@ -170,7 +171,9 @@ class TaskCommitter:
             filtered[name] = filtered.get(name, 0) + number
         job = self._job
         outputs = dict(last.outputs or {}) if last else {}
-        written = {job.sink_topic: len(result.changes.output), job.error_policy.topic: len(result.dead_letters)}
+        to = job.output_partitions(self._task_id.partition)
+        number = len(result.changes.output) * (1 if to is None else len(to))
+        written = {job.sink_topic: number, job.error_policy.topic: len(result.dead_letters)}
         for topic, number in written.items():
             if topic is not None:
                 outputs[topic] = outputs.get(topic, 0) + number

@@ -227,8 +227,8 @@ class TaskRegistry:
         status = dataclasses.replace(status, replay=plan.replay)
         if task is None and (closed := self._closed.known(plan)) is not None:
             # Where it committed decides where it may go.
-            topic = stage_of(self._settings.application_id, self._stages, plan.task.stage).input.topic
-            status = with_ownership(status, closed.ownership, closed.record, topic)
+            job = stage_of(self._settings.application_id, self._stages, plan.task.stage)
+            status = with_ownership(status, closed.ownership, closed.record, job)
         if (fault := plan.fault) is not None:
             injected = fault.id if fault.done else self._directory.injected(plan.task)
             status = dataclasses.replace(status, fault=injected)

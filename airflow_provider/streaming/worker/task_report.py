@@ -9,8 +9,11 @@ from airflow_provider.changelog.replica import Replica
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.error_text import error_text
 from airflow_provider.control.status import FailureStatus, RestorePhase, RestoreStatus, TaskState, TaskStatus
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.ownership import Ownership
 from airflow_provider.streaming.worker.plan import TaskPlan
+from airflow_provider.streaming.worker.task_time import time_of_commit
+from airflow_provider.streaming.worker.time_report import time_status
 
 __all__ = ["failed_task_status", "open_task_status", "unopened_task_status", "with_ownership"]
 
@@ -23,7 +26,7 @@ def open_task_status(
     replica: Replica,
     ownership: Ownership,
     record: CommitRecord | None,
-    source_topic: str,
+    job: StageSpec,
 ) -> TaskStatus:
     """The status of a task whose store is open.
 
@@ -34,7 +37,7 @@ def open_task_status(
         replica: the store.
         ownership: what it did as the active one.
         record: the last commit; None before the first, and where it is not the application's.
-        source_topic: of which the status gives the offset.
+        job: the stage, of whose source the status gives the offset.
     """
     running, meter, position = state is TaskState.RUNNING, replica.meter, replica.position
     lag = 0 if running else replica.lag_records
@@ -62,29 +65,28 @@ def open_task_status(
         ),
         failure=None if error is None else FailureStatus.of(error),
     )
-    return with_ownership(status, ownership, record, source_topic)
+    return with_ownership(status, ownership, record, job)
 
 
-def with_ownership(
-    status: TaskStatus, ownership: Ownership, record: CommitRecord | None, source_topic: str
-) -> TaskStatus:
+def with_ownership(status: TaskStatus, ownership: Ownership, record: CommitRecord | None, job: StageSpec) -> TaskStatus:
     """A status with what the task did as the active one.
 
     Args:
         status: of the task, whose store may be open or not.
         ownership: what it did.
         record: the last commit; None before the first, and where it is not the application's.
-        source_topic: of which the status gives the offset.
+        job: the stage, of whose source the status gives the offset.
     """
     return dataclasses.replace(
         status,
-        source_offset=None if record is None else record.source_offset(source_topic),
+        source_offset=None if record is None else record.source_offset(job.input.topic),
         resumed_offset=ownership.resumed_offset,
         committed_generation=None if record is None else record.generation,
         processed_records=ownership.processed,
         failed_records=0 if record is None else record.failed,
         late_records=0 if record is None else record.late,
         stream_time_ms=None if record is None else record.stream_time_ms,
+        time=time_status(job, time_of_commit(record)),
         first_commit_at_ms=ownership.first_commit_at_ms,
         owned_at_ms=ownership.owned_at_ms,
     )

@@ -12,7 +12,7 @@ from airflow_provider.state.time_segments import TimeSegments
 from airflow_provider.streaming.event_time import EVENT_MS, EventTime
 from airflow_provider.streaming.operations.operation import Changes, Operation
 from airflow_provider.streaming.operations.stream_time import StreamTime, watermarks
-from airflow_provider.streaming.operations.timed_rows import StoreRange, TimedOperation, TimedRows
+from airflow_provider.streaming.operations.timed_rows import PlacingOperation, StoreRange, TimedOperation, TimedRows
 
 __all__ = [
     "close_windows",
@@ -43,7 +43,7 @@ def place_rows(operation: Operation, event_time: EventTime | None, rows: pa.Tabl
     """
     if event_time is None or rows.num_rows == 0:
         return TimedRows(rows=rows, late=0, before=before, after=before)
-    if isinstance(operation, TimedOperation):
+    if isinstance(operation, PlacingOperation):
         return operation.place(rows, before)
     _, after = watermarks(rows.column(EVENT_MS).to_numpy(), event_time.delay_ms, before)
     return TimedRows(rows=rows, late=0, before=before, after=after)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,7 @@ __all__ = ["Program", "kafka_streams_jars"]
 
 _STREAMS = Coordinate("org.apache.kafka", "kafka-streams", "4.3.1", transitive=True)
 _TIMEOUT_S = 900.0
+_STOP_S = 60.0
 _LOG_LINES = 15
 
 
@@ -59,6 +61,23 @@ class Program:
         if done.returncode != 0:
             raise SystemExit(f"javac refused the program:\n{done.stderr}")
         return cls(java, f"{folder}:{jars}")
+
+    @contextlib.contextmanager
+    def started(
+        self, name: str, arguments: Mapping[str, object], *, heap: str = "2g"
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """The same in a JVM that runs until it is left, and is then told to end; what it says is ours to see."""
+        command = [str(self.java), f"-Xmx{heap}", "-cp", self.class_path, name]
+        process = subprocess.Popen([*command, *(f"{key}={value}" for key, value in arguments.items())])
+        try:
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
     def run(self, name: str, arguments: Mapping[str, object], *, heap: str = "2g") -> Figures:
         """Run the class `name` in a JVM of its own, as a deployment does, to its end.

@@ -138,6 +138,21 @@ def commit(
     return writer.commit({topics.changelog: changes}, outputs or {}, record, group)[topics.changelog]
 
 
+def test_output_goes_to_the_partitions_that_are_named(topics: Topics, group: Consumer) -> None:
+    with closing(topics.writer()) as writer:
+        writer.fence()
+        record = topics.commit_record(1)
+        outputs = {topics.sink: [(b"a", b"1"), (b"b", None)]}
+        writer.commit({topics.changelog: []}, outputs, record, group, output_partitions=range(3))
+        writer.commit({topics.changelog: []}, {topics.sink: [(b"c", b"2")]}, record, group, output_partitions=(1,))
+
+    wait_until(lambda: len(topics.committed(topics.sink)) == 7, 30, "all of it")
+    by_partition: dict[int, list[bytes]] = {}
+    for found in records_of(topics.bootstrap_servers, topics.sink):
+        by_partition.setdefault(found.partition, []).append(found.key)
+    assert by_partition == {0: [b"a", b"b"], 1: [b"a", b"b", b"c"], 2: [b"a", b"b"]}
+
+
 def test_commit_stores_changes_output_record_and_offsets_together(topics: Topics, group: Consumer) -> None:
     writer = topics.writer(1)
     writer.fence()

@@ -8,8 +8,8 @@ from confluent_kafka import Producer
 
 from airflow_provider.demo.aircraft import Aircraft
 from airflow_provider.demo.publisher import Publisher
-from airflow_provider.demo.results import read_outputs, read_state
-from airflow_provider.demo.state_row import COMMIT_KEY
+from airflow_provider.demo.results import aircraft_of, read_outputs, read_state
+from airflow_provider.demo.state_row import COMMIT_KEY, decode_aircraft
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
@@ -47,7 +47,7 @@ def test_aborted_output_is_not_read_and_a_repeated_one_is(connection: KafkaConne
         else:
             producer.abort_transaction(10.0)
 
-    outputs, times = read_outputs(connection, topic)
+    outputs, times = read_outputs(connection, topic, aircraft_of)
 
     assert outputs.last == {"N1": Aircraft(3, 1.0, None, None, "SEA")}
     assert outputs.records == 3
@@ -65,13 +65,14 @@ def test_commit_records_are_read_apart_from_the_state(connection: KafkaConnectio
                 "sources": {"flights": {"offset": offset, "topic_id": None}},
                 "processed": offset,
                 "filtered": {},
+                "late": 0,
                 "generation": 1,
                 "instance": "i1",
             }
             producer.produce(topic, json.dumps(note).encode(), COMMIT_KEY, partition=partition)
     producer.flush(10.0)
 
-    state, commits = read_state(connection, topic, "flights")
+    state, commits = read_state(connection, topic, "flights", decode_aircraft)
 
     assert state == {}
     assert {number: commit.source_offset for number, commit in commits.items()} == {0: 7, 1: 7}
@@ -86,7 +87,7 @@ def test_everything_is_published_in_order_and_over_the_time(connection: KafkaCon
     wait_until(lambda: publisher.done, 20.0, "the end of publishing")
 
     assert time.monotonic() - began >= 0.9
-    outputs, _ = read_outputs(connection, topic)
+    outputs, _ = read_outputs(connection, topic, aircraft_of)
     assert (outputs.records, outputs.repeated) == (500, [])
 
 

@@ -16,6 +16,7 @@ from airflow_provider.changelog.reader import ChangelogReader
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import TaskState, TaskStatus
 from airflow_provider.errors import DecodeError, ProcessError, RecordError
+from airflow_provider.kafka.names import changelog_topic
 from airflow_provider.state.position import RESERVED_PREFIX
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.operations.aggregate import Aggregation
@@ -211,7 +212,8 @@ def test_owning_that_fails_is_reported_once_and_spares_other_tasks(two_tasks: Ap
 
 
 def test_missing_changelog_is_reported_by_every_task(two_tasks: Application) -> None:
-    elsewhere = with_store(two_tasks.spec, name="other")
+    missing = changelog_topic(two_tasks.spec.application_id, "other")
+    elsewhere = with_store(two_tasks.spec, name="other", changelog=missing)
     plans = dataclasses.replace(two_tasks, spec=elsewhere).instance("i1")
     plan = plans.plan(active(0), active(1))
     with closing(Slot(plan)) as slot:

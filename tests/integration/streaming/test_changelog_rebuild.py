@@ -55,7 +55,7 @@ def test_stream_goes_on_from_a_changelog_that_was_rebuilt_from_a_store(
     assert rebuild(plans) == 0
     said = capsys.readouterr().out.splitlines()
 
-    assert f"task 0_0: {len(state)} keys of commit 1, as its digest says" == said[0]
+    assert f"task 0_0: {len(state)} keys of commit 1 in 'state', as its digest says" == said[0]
     assert said[1].endswith("under commit 2")
     changelog = records_of(application.connection.bootstrap_servers, application.changelog)
     assert newest_by_key(changelog) == state

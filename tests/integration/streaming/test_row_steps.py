@@ -28,7 +28,7 @@ KAFKA = (
     "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
 )
 
-def rows(stream, key, columns, values, keeps_records=False):
+def rows(stream, key, columns, values, keeps_records=False, with_value=False):
     spec = SourceSpec(
         application_id="app", topic=stream.topic, schema=stream.schema, steps=stream.steps, key_name=key,
         columns=columns, decoded_by_worker=False, keeps_records=keeps_records, max_offsets_per_trigger=None,
@@ -39,7 +39,8 @@ def rows(stream, key, columns, values, keeps_records=False):
         for at, value in enumerate(values)
     ]
     found = rows_of_source(spark.createDataFrame(records, KAFKA), spec).collect()
-    own = ("__offset", "__filtered", "__corrupt", "__key", *(("__value",) if keeps_records else ()), *columns)
+    value = ("__value",) if keeps_records or with_value else ()
+    own = ("__offset", "__filtered", "__corrupt", "__key", *value, *columns)
     plain = lambda value: bytes(value).decode() if isinstance(value, (bytes, bytearray)) else value
     return [[plain(row[name]) for name in own] for row in found]
 
@@ -80,6 +81,7 @@ print(json.dumps({
     "votes": rows(votes, "voter", ("author", "vote", "double"), posts),
     "twice": rows(twice, "part", ("tag",), posts[:2]),
     "kept": rows(words, "word", (), [{"line": "A b"}], keeps_records=True),
+    "once": rows(twice, "part", (), [{"author": "a", "tags": ["b-c", "d"]}, {"author": "e"}, b"{"], with_value=True),
     "ab": keyed(by("a", "b"), pairs), "bc": keyed(by("b", "c"), pairs), "ca": keyed(by("c", "a"), pairs),
     "bytes": keyed(bytes_.group_by("value", "text"), [b"ok", b"\\xff", None]),
     "refused": refused,
@@ -159,6 +161,11 @@ def test_rows_of_a_row_are_those_of_its_record(found: dict[str, Any]) -> None:
 
 def test_every_row_carries_its_record_where_that_may_become_a_dead_letter(found: dict[str, Any]) -> None:
     assert [row[4] for row in found["kept"]] == ['{"line": "A b"}'] * 2
+
+
+def test_else_the_first_row_of_a_record_carries_it(found: dict[str, Any]) -> None:
+    whole = '{"author": "a", "tags": ["b-c", "d"]}'
+    assert [row[4] for row in found["once"]] == [whole, None, None, '{"author": "e"}', "{"]
 
 
 def test_key_of_several_columns_is_the_array_of_their_texts(found: dict[str, Any]) -> None:

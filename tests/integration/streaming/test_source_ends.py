@@ -7,7 +7,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import IsolationLevel, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from airflow_provider.errors import BrokerUnreachableError
 from airflow_provider.kafka.connection import KafkaConnection
@@ -32,10 +33,18 @@ def ends(bootstrap_servers: str, topic: str) -> Iterator[SourceEnds]:
     ends.close()
 
 
+def end_of(admin: AdminClient, at: TopicPartition, isolation: IsolationLevel) -> int:
+    asked = {at: OffsetSpec.latest()}  # type: ignore[no-untyped-call]
+    end: int = admin.list_offsets(asked, isolation_level=isolation)[at].result(20.0).offset
+    return end
+
+
 @pytest.fixture
 def produce(bootstrap_servers: str, topic: str) -> Callable[[int, str], None]:
     """A transaction of some records in partition 0: committed, aborted or left open."""
     producers: list[Producer] = []
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    at = TopicPartition(topic, 0)
 
     def one(records: int, end: str) -> None:
         producer = Producer(
@@ -51,6 +60,16 @@ def produce(bootstrap_servers: str, topic: str) -> Callable[[int, str], None]:
             producer.commit_transaction(20.0)
         elif end == "aborted":
             producer.abort_transaction(20.0)
+        # A transaction has ended before its markers are in the log.
+        if end != "open":
+            wait_until(
+                lambda: (
+                    end_of(admin, at, IsolationLevel.READ_COMMITTED)
+                    == end_of(admin, at, IsolationLevel.READ_UNCOMMITTED)
+                ),
+                60.0,
+                "the transaction's marker",
+            )
 
     return one
 

@@ -41,9 +41,9 @@ def by_kafka_streams(cases: Sequence[Mapping[str, Any]], folder: Path) -> list[t
     given, answers = folder / "cases.json", folder / "answers.json"
     given.write_text(json.dumps([{"emit": "suppress", **case} for case in cases]))
     jars = ":".join(map(str, resolve([TEST_DRIVER])))
-    done = subprocess.run(
-        [str(java), "-cp", jars, str(PROGRAM), str(given), str(answers)], capture_output=True, text=True, check=False
-    )
+    # Its stores lie in Java's folder for temporary files, where another run's of the same name would be found.
+    command = [str(java), f"-Djava.io.tmpdir={folder}", "-cp", jars, str(PROGRAM), str(given), str(answers)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return [
         ([(key, start, end, n, total) for key, start, end, n, total in answer["windows"]], answer["dropped"])

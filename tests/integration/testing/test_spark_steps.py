@@ -139,7 +139,12 @@ def test_filters_count_and_columns_are_added_as_in_production(results: dict[str,
         "ann": {"orders": 2, "spent": 6.5, "day": "datetime.date(2026, 1, 1)", "half": 3.25},
         "cara": {"orders": 1, "spent": 1.0, "day": "datetime.date(2026, 1, 1)", "half": 0.5},
     }
-    assert results["stepped"]["counts"] == {"processed": 7, "filtered": {"no_amount": 1, "too_much": 1}, "failed": 2}
+    assert results["stepped"]["counts"] == {
+        "processed": 7,
+        "filtered": {"no_amount": 1, "too_much": 1},
+        "failed": 2,
+        "late": 0,
+    }
 
 
 def test_schema_with_nested_types_is_decoded(results: dict[str, Any]) -> None:

@@ -9,10 +9,12 @@ from airflow_provider.cli.application_state import ApplicationState
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.history.record import RtoParts
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
-from airflow_provider.control.status import InstanceState, InstanceStatus, RestorePhase, TaskState
+from airflow_provider.control.status import InstanceState, InstanceStatus, RestorePhase, TaskState, TimeStatus
 from airflow_provider.control.unanswered import Unanswered
 from airflow_provider.control.view import ControlView
 from airflow_provider.control.watcher import Watcher
+from airflow_provider.streaming import StatefulJob, stream
+from airflow_provider.streaming import functions as F
 from tests.builders import APPLICATION, active, assigned, instance, promoted, standby, view_of
 from tests.unit.control.prediction.test_phase_times import failover
 
@@ -297,3 +299,43 @@ def test_start_that_never_ends_is_a_problem_before_anything_is_assigned() -> Non
     view = view_of(None, instance("b", state=InstanceState.STARTING))
 
     assert len(ApplicationState(view, {"b"}).problems) == 2
+
+
+def test_side_of_a_join_that_holds_time_back_is_named() -> None:
+    behind = TimeStatus(watermark_ms=1_700_000_000_000, held_back_by="clicks", held_back_ms=3 * 3_600_000)
+    tasks = [
+        active(0, time=behind),
+        active(1, time=TimeStatus(held_back_by="clicks")),
+        active(2, time=dataclasses.replace(behind, held_back_ms=59_999)),
+        active(3, time=TimeStatus(watermark_ms=1)),
+    ]
+    state = ApplicationState(view_of(assigned("a", "a", "a", "a"), instance("a", *tasks)))
+
+    assert state.held_time == (
+        "task 0_0: the watermark stands at 2023-11-14T22:13:20+00:00, because no later row of 'clicks' has come; the "
+        "other side is 3 h further",
+        "task 0_1: there is no watermark yet, because no row of 'clicks' has come",
+    )
+    assert "time that waits:" in state.to_text()
+    assert state.to_json()["held_time"] == list(state.held_time)
+    assert not any("clicks" in problem for problem in state.problems)
+
+
+def test_tasks_of_a_changed_job_that_nobody_has_and_those_that_it_has_no_more_are_problems() -> None:
+    view = view_of(assigned("a", "a"), instance("a", active(0), active(1)))
+    words = stream("lines", schema="line STRING").group_by("line").aggregate(F.count().alias("n")).sink("out")
+    job = StatefulJob(APPLICATION, words).description()
+    view.job = job.with_partitions({"lines": 1})
+
+    state = ApplicationState(view, num_standby_replicas=0)
+
+    advice = "once the instances run this version of the job, assign the tasks"
+    assert state.problems == (
+        f"not assigned, though the job has them: 1_0: {advice}",
+        f"assigned, though the job has them no more: 0_1: {advice}",
+    )
+    assert [line.split() for line in state.to_text().split("\n\n")[1].splitlines()] == [
+        ["stage", "name", "reads", "store"],
+        ["0", "out-repartition", "lines", "-"],
+        ["1", "out", f"{APPLICATION}-out-repartition", "out"],
+    ]

@@ -76,3 +76,9 @@ def test_text_has_what_is_there_and_times_as_dates() -> None:
     assert (
         nested_text({"at_ms": 86_400_000, "paused": False}) == "at_ms: 86400000 (1970-01-02 00:00:00 UTC)\npaused: no"
     )
+
+
+def test_text_has_what_is_nested_too_and_nothing_that_is_empty() -> None:
+    known = {"status": {"process": {"host": "h1", "pid": None}, "tasks": [], "error": {}}, "conf": {}}
+
+    assert nested_text(known).splitlines() == ["status:", "  process:", "    host: h1"]

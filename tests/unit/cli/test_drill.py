@@ -136,8 +136,8 @@ def test_store_that_there_is_not_is_refused_before_anything_is_done(
 ) -> None:
     asked: list[object] = []
 
-    def check(_admin: object, application_id: str, store: str) -> None:
-        asked.extend((application_id, store))
+    def check(_admin: object, _view: ControlView, store: str) -> None:
+        asked.append(store)
         raise ConfigurationError("no such store")
 
     monkeypatch.setattr(cli_drill, "check_store", check)
@@ -145,7 +145,7 @@ def test_store_that_there_is_not_is_refused_before_anything_is_done(
 
     assert main(["drill", "orders", "--store", "stte", "--answer"]) == ExitStatus.ERROR
 
-    assert (asked, noted) == (["orders", "stte"], [])
+    assert (asked, noted) == (["stte"], [])
 
 
 FAULT = InjectedFault(

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from airflow_provider.control import cursor, reader
 from airflow_provider.control.reader import ControlReader
-from airflow_provider.errors import ConfigurationError, TopicMissingError
+from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
 from tests.builders import APPLICATION
 from tests.unit.control.fake_message import FakeMessage
@@ -78,10 +78,10 @@ class ForgetfulConsumer(FakeConsumer):
     """Of a broker that has just started: it knows the topic again after as many looks."""
 
     unknown_looks = 0
-    why = KafkaError.UNKNOWN_TOPIC_OR_PART
+    why: int | None = KafkaError.UNKNOWN_TOPIC_OR_PART
 
     def list_topics(self, topic: str, timeout: float) -> Any:
-        found = SimpleNamespace(error=KafkaError(self.why))
+        found = SimpleNamespace(error=None if self.why is None else KafkaError(self.why))
         return SimpleNamespace(topics={topic: found})
 
     def get_watermark_offsets(self, partition: TopicPartition, timeout: float) -> tuple[int, int]:
@@ -116,6 +116,16 @@ def test_topic_that_may_not_be_seen_is_not_missing(forgetful: ControlReader, mon
     ForgetfulConsumer.unknown_looks = 1
 
     with pytest.raises(ConfigurationError, match=r"-assignment is not authorized.*Describe and DescribeConfigs"):
+        forgetful.read_to_end()
+
+
+def test_topic_that_is_there_and_has_no_leader_is_not_missing(
+    forgetful: ControlReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ForgetfulConsumer, "why", None)
+    ForgetfulConsumer.unknown_looks = 1
+
+    with pytest.raises(BrokerUnreachableError, match=r"gave the end of .*-assignment"):
         forgetful.read_to_end()
 
 

@@ -15,8 +15,6 @@ def test_demo_finds_the_dags_that_it_runs(tmp_path: Path) -> None:
         dag_file(
             application_id=run.APPLICATION,
             job=tmp_path / "o'job.py",
-            source=run.SOURCE,
-            sink=run.SINK,
             instances=run.INSTANCES,
             state_dir=tmp_path / "state",
             run_dir=tmp_path / "run",

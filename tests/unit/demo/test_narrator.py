@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.assignment import TaskAssignment
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.status import InstanceState
 from airflow_provider.control.view import ControlView
-from airflow_provider.demo.narrator import Narrator, instance_lines, processed
+from airflow_provider.demo.narrator import Narrator, instance_lines, positions, processed
 from airflow_provider.demo.screen import Screen
 from tests.builders import APPLICATION, active, assigned, instance, promoted, standby, view_of
 
@@ -101,7 +102,17 @@ def test_processed_counts_what_the_assigned_actives_tell() -> None:
         instance("c", active(2, source_offset=7), state=InstanceState.ENDED),
     )
 
-    assert processed(view) == 15
+    assert processed(view, (0,)) == 15
+    assert positions(view, 0) == {0: 10, 1: 5, 2: None}
+
+
+def test_processed_is_what_every_stage_that_reads_the_source_has_processed() -> None:
+    given = {TaskId(stage, 0): TaskAssignment("a", (), 1) for stage in (0, 1, 2)}
+    statuses = (active(task, source_offset=10 - task.stage) for task in given)
+    view = view_of(dataclasses.replace(assigned(), tasks=given), instance("a", *statuses))
+
+    assert processed(view, (0, 1)) == 9
+    assert positions(view, 2) == {0: 8}
 
 
 def test_every_instance_is_shown_with_its_active_and_standby_tasks() -> None:

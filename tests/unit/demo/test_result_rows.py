@@ -9,13 +9,14 @@ TIMELINE = Timeline(10_000, 10_200, 11_000, None, 12_000, 12_600, None, 7, (Task
 
 
 def test_rows_give_the_steps_after_the_kill_and_the_counts() -> None:
-    rows = dict(result_rows(TIMELINE, Verdict(3, ("x",), (), ()), flights=336_776, outputs=4_000))
+    rows = dict(result_rows(TIMELINE, Verdict(3, 20, ("x",), (), ()), flights=336_776, outputs=4_000))
 
     assert rows["detected"] == "+0.20 s"
     assert rows["promoted"] == "-"
     assert rows["RTO: kill to output of all its tasks"] == "2.60 s"
     assert rows["flights: input records, one per departure"] == "336,776"
-    assert rows["outputs: one per aircraft and micro-batch"] == "4,000"
+    assert rows["outputs: one per key and micro-batch"] == "4,000"
+    assert rows["hours of airports compared with pandas"] == "20"
     assert (rows["different"], rows["duplicated"]) == ("1", "0")
 
 

@@ -7,7 +7,15 @@ from airflow_provider.changelog.commit_record import COMMIT_KEY as PRODUCT_COMMI
 from airflow_provider.changelog.commit_record import CommitRecord, SourcePosition
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.demo.aircraft import Aircraft
-from airflow_provider.demo.state_row import COMMIT_KEY, Commit, decode_commit, decode_state
+from airflow_provider.demo.airport_hour import AirportHour
+from airflow_provider.demo.state_row import (
+    COMMIT_KEY,
+    Commit,
+    decode_aircraft,
+    decode_airport_hour,
+    decode_commit,
+)
+from airflow_provider.state.time_segments import time_prefix
 from airflow_provider.streaming.operations.row_codec import Column, RowCodec
 
 
@@ -39,7 +47,7 @@ def test_own_decoder_reads_what_the_product_writes() -> None:
         Aircraft(2, None, 0.0, 0.0, None),
     ]
 
-    assert [decode_state(row) for row in encoded(*aircraft)] == aircraft
+    assert [decode_aircraft(b"N1", row) for row in encoded(*aircraft)] == [("N1", of) for of in aircraft]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +64,34 @@ def test_other_bytes_are_refused(damage: object) -> None:
     assert callable(damage)
 
     with pytest.raises(ValueError, match="row"):
-        decode_state(damage(row))
+        decode_aircraft(b"N1", damage(row))
+
+
+def test_own_decoder_reads_the_hours_that_the_product_writes() -> None:
+    def ints(*values: int) -> Column:
+        return Column(np.ones(len(values), bool), np.array(values, np.int64))
+
+    sums = Column(np.array([True, False]), np.array([7.0, 0.0]).view(np.int64))
+    rows = RowCodec((False, False, False)).encode([ints(2, 1), sums, ints(2, 0)])
+    keys = [time_prefix(3_600_000) + b"JFK", time_prefix(-3_600_000) + b"LGA"]
+
+    assert [decode_airport_hour(key, row) for key, row in zip(keys, rows, strict=True)] == [
+        ("JFK@1970-01-01T01:00:00.000Z", AirportHour(2, 3.5)),
+        ("LGA@1969-12-31T23:00:00.000Z", AirportHour(1, None)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "row"),
+    [
+        pytest.param(b"JFK", b"\x01" * 28, id="no time"),
+        pytest.param(time_prefix(0) + b"JFK", b"\x01" * 27, id="cut short"),
+        pytest.param(time_prefix(0) + b"JFK", b"\x02" * 28, id="another version"),
+    ],
+)
+def test_other_bytes_are_no_hour(key: bytes, row: bytes) -> None:
+    with pytest.raises(ValueError, match="not a row"):
+        decode_airport_hour(key, row)
 
 
 def test_commit_record_is_read_by_its_documented_names() -> None:
@@ -71,7 +106,8 @@ def test_commit_record_is_read_by_its_documented_names() -> None:
         sources={"flights": SourcePosition(123)},
         processed=124,
         filtered={"no_tail_number": 5},
+        late=3,
     )
 
     assert PRODUCT_COMMIT_KEY == COMMIT_KEY
-    assert decode_commit(record.to_bytes(), "flights") == Commit(123, 124, 5, 4, "i2")
+    assert decode_commit(record.to_bytes(), "flights") == Commit(123, 124, 5, 4, "i2", 3)

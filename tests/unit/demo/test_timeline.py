@@ -43,6 +43,13 @@ def test_output_of_the_last_task_ends_it_when_it_is_later_than_reported() -> Non
     assert Timeline.of(KILLED_MS, [TaskId(0, 0), TaskId(0, 2)], REPORT, {0: [12_000], 2: [13_000]}).rto_s == 3.0
 
 
+def test_task_of_a_later_stage_counts_by_what_its_owner_reports() -> None:
+    timeline = Timeline.of(KILLED_MS, [TaskId(0, 0), TaskId(2, 1)], REPORT, {0: [12_000], 1: [11_500]})
+
+    assert timeline.since_kill_s(timeline.first_output_ms) == 2.0
+    assert timeline.rto_s == 2.6
+
+
 def test_output_from_before_the_decision_is_the_dead_instances() -> None:
     timeline = Timeline.of(KILLED_MS, [TaskId(0, 0)], REPORT, {0: [10_050, 12_000]})
 

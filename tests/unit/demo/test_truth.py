@@ -3,11 +3,13 @@ from __future__ import annotations
 import pandas as pd
 
 from airflow_provider.demo.aircraft import Aircraft
+from airflow_provider.demo.airport_hour import AirportHour
 from airflow_provider.demo.truth import compute_truth
 
 
 def frame(*rows: tuple[str | None, int, float | None, str]) -> pd.DataFrame:
-    return pd.DataFrame(list(rows), columns=["tailnum", "distance", "dep_delay", "dest"])
+    table = pd.DataFrame(list(rows), columns=["tailnum", "distance", "dep_delay", "dest"])
+    return table.assign(origin="JFK", time_hour="2013-01-01T10:00:00Z")
 
 
 def test_flights_of_an_aircraft_are_added_up() -> None:
@@ -39,3 +41,16 @@ def test_flight_without_a_tail_number_belongs_to_no_aircraft() -> None:
 
     assert set(truth.aircraft) == {"N1"}
     assert (truth.flights, truth.no_tail_number) == (2, 1)
+
+
+def test_flights_of_an_airport_are_added_up_by_hour() -> None:
+    hours = ["2013-01-01T10:00:00Z", "2013-01-01T10:00:00Z", "2013-01-01T11:00:00Z", "2013-01-01T10:00:00Z"]
+    flights = frame(("N1", 1, 4.0, "SEA"), (None, 1, 5.0, "SEA"), ("N1", 1, None, "SEA"), ("N2", 1, None, "SEA"))
+
+    truth = compute_truth(flights.assign(time_hour=hours, origin=["JFK", "JFK", "JFK", "LGA"]))
+
+    assert truth.airports == {
+        "JFK@2013-01-01T10:00:00.000Z": AirportHour(2, 4.5),
+        "JFK@2013-01-01T11:00:00.000Z": AirportHour(1, None),
+        "LGA@2013-01-01T10:00:00.000Z": AirportHour(1, None),
+    }

@@ -18,26 +18,53 @@ from airflow_provider.streaming.changelog_rebuild import main
 KEYS, VALUES = (b"c1", b"c2"), (b"3", b"4")
 
 
-@pytest.fixture
-def state_dir(tmp_path: Path) -> str:
-    """With a copy of task 0_3, whose last commit was the twelfth."""
+def keep(folder: Path, task: TaskId, name: str, changelog: str, keys: int) -> None:
+    """A copy of a task, whose last commit was the twelfth."""
+    pairs = list(zip(KEYS, VALUES, strict=True))[:keys]
     commit = CommitRecord(
         application_id="app",
-        task=TaskId(0, 3),
+        task=task,
         sequence=12,
         generation=7,
         instance="a",
         incarnation=1,
         committed_at_ms=0,
         sources={},
-        digests={"state": f"{digest_of(KEYS, VALUES):016x}"},
+        digests={name: f"{digest_of([key for key, _ in pairs], [value for _, value in pairs]):016x}"},
     )
-    path = StateDirectory(tmp_path, "app").database(TaskId(0, 3))
+    path = StateDirectory(folder, "app").database(task)
     path.parent.mkdir(parents=True)
-    with closing(Store(path, ["state"])) as store:
-        at = Position(changelogs={"app-state-changelog": ChangelogPosition(offset=9)}, commit=commit.to_bytes())
-        store.write({"state": list(zip(KEYS, VALUES, strict=True))}, at)
+    with closing(Store(path, [name])) as store:
+        at = Position(changelogs={changelog: ChangelogPosition(offset=9)}, commit=commit.to_bytes())
+        store.write({name: pairs}, at)
+
+
+@pytest.fixture
+def state_dir(tmp_path: Path) -> str:
+    """With a copy of task 0_3."""
+    keep(tmp_path, TaskId(0, 3), "state", "app-state-changelog", 2)
     return str(tmp_path)
+
+
+def test_tasks_of_several_stages_are_looked_at_each_with_the_store_that_it_keeps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keep(tmp_path, TaskId(0, 1), "commits", "app-0-commits", 0)
+    keep(tmp_path, TaskId(1, 2), "counts", "app-counts-changelog", 2)
+    with closing(Store(StateDirectory(tmp_path, "app").database(TaskId(1, 2)), ["counts", "earlier"])):
+        pass  # what the job called it before lies there, too
+
+    assert main(["app", "--state-dir", str(tmp_path), "--look"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "task 0_1: 0 keys of commit 12 in 'commits', as its digest says",
+        "task 1_2: 2 keys of commit 12 in 'counts', as its digest says",
+    ]
+
+    assert main(["app", "--state-dir", str(tmp_path), "--look", "--store", "counts"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "task 0_1: left out, it keeps 'commits'",
+        "task 1_2: 2 keys of commit 12 in 'counts', as its digest says",
+    ]
 
 
 def test_stores_are_looked_at_with_nothing_but_the_state_folder(
@@ -45,7 +72,7 @@ def test_stores_are_looked_at_with_nothing_but_the_state_folder(
 ) -> None:
     assert main(["app", "--state-dir", state_dir, "--look"]) == 0
 
-    assert capsys.readouterr().out == "task 0_3: 2 keys of commit 12, as its digest says\n"
+    assert capsys.readouterr().out == "task 0_3: 2 keys of commit 12 in 'state', as its digest says\n"
 
 
 @pytest.mark.parametrize(

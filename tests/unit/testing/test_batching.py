@@ -5,7 +5,7 @@ import random
 import pytest
 
 from airflow_provider.errors import ProcessError
-from airflow_provider.streaming import ValueState
+from airflow_provider.streaming import StatefulJob, ValueState, stream
 from airflow_provider.streaming import functions as F
 from airflow_provider.testing import InputRecord, check_batching
 from tests.unit.testing.jobs import LARGEST, ORDERS, TOTALS, Row, order
@@ -46,6 +46,27 @@ def test_job_that_counts_its_calls_is_found_and_named() -> None:
     assert "The result depends on where micro-batches end (seed 7, cut " in text
     assert "state of 'ann': one record a micro-batch gives 5, these give " in text
     assert "last output of 'ann': one record a micro-batch gives {'customer': 'ann', 'calls': 5}, these give {" in text
+
+
+def test_all_sinks_and_stores_of_a_job_are_compared() -> None:
+    orders = stream("orders", schema=str(ORDERS.schema), key="customer")
+    right = orders.group_by("customer").aggregate(F.count().alias("n"), name="right")
+    wrong = orders.group_by("customer").process(batches_seen, ["amount"], name="wrong")
+    job = StatefulJob("two", orders.sink("rows"), right.sink("counts"), wrong.sink("calls"))
+
+    with pytest.raises(AssertionError) as caught:
+        check_batching(job, [order("ann", 1.0)] * 5, seed=7)
+
+    text = str(caught.value)
+    assert "state of 'ann' in 'wrong': one record a micro-batch gives 5, these give " in text
+    assert "last output of 'ann' in 'calls': one record a micro-batch gives {'customer': 'ann', 'calls': 5}" in text
+    assert "'right'" not in text
+
+
+def test_job_without_a_store_does_not_depend_on_micro_batches() -> None:
+    rows = stream("orders", schema=str(ORDERS.schema), key="customer")
+
+    check_batching(StatefulJob("rows", rows.sink("out")), random_orders(4), cuts=3)
 
 
 def test_same_seed_gives_the_same_failure() -> None:

@@ -93,6 +93,91 @@ def test_with_a_history_an_order_meets_the_country_of_its_time() -> None:
         assert [value["country"] for value in values(tester)] == ["AT", "DE", None]
 
 
+def test_with_a_grace_an_order_waits_for_the_country_of_its_time() -> None:
+    with JobTester(enriched("left", grace="1 second")) as tester:
+        tester.pipe_inputs([customer("ann", "AT", 1_000), order(1, "ann", at=2_500), order(2, "bob", at=2_600)])
+        assert tester.read_output() == []
+        tester.pipe_inputs([customer("ann", "DE", 2_000), customer("ann", "FR", 3_000)])
+        tester.restart("empty")
+        tester.pipe_inputs([order(3, "ann", at=3_550)])
+        assert [(value["id"], value["country"]) for value in values(tester)] == [("o1", "DE")]
+        tester.promote_standby()
+        tester.pipe_inputs([order(4, "bob", at=9_000), order(5, "ann", at=3_100)])
+
+        assert [(v["id"], v["country"]) for v in values(tester)] == [("o2", None), ("o3", "FR"), ("o5", "FR")]
+        assert [version["from_ms"] for version in tester.states()["ann"]] == [1_000, 2_000, 3_000]
+
+
+def test_what_waits_stays_when_the_grace_changes() -> None:
+    with JobTester(enriched("left", grace="1 hour")) as tester:
+        tester.pipe_inputs([customer("ann", "AT", 1_000), order(1, "ann", at=2_500), order(2, "ann", at=5_000)])
+        tester.restart(job=enriched("left", grace="1 second"))
+        tester.pipe_inputs([order(3, "ann", at=5_500)])
+        assert [value["id"] for value in values(tester)] == ["o1"]
+        tester.restart(job=enriched("left", history="1 hour"))
+        tester.pipe_inputs([customer("bob", "AT", 1_000)])
+        assert [value["id"] for value in values(tester)] == ["o2", "o3"]
+        with pytest.raises(ConfigurationError, match="until its history is over became a table's rows for a stream"):
+            tester.restart(job=enriched("left"))
+
+
+# -- a table that each task has in full ----------------------------------------------------------------------------
+
+EVERYWHERE = table("customers", schema="customer STRING, country STRING", key="customer", broadcast=True)
+
+
+def test_table_that_is_broadcast_is_in_each_task_and_rows_stay_in_theirs() -> None:
+    job = StatefulJob("shop", ORDERS.join(EVERYWHERE, on="customer", how="left").sink("enriched"))
+    with JobTester(job, partitions=3) as tester:
+        tester.pipe_inputs([customer("ann", "AT", 1), customer("bob", "DE", 2), customer("bob", None, 3)])
+        orders = [
+            InputRecord({"id": f"o{n}", "customer": name, "amount": 1}, topic="orders", partition=n % 3, key=str(n))
+            for n, name in enumerate(["ann"] * 6 + ["bob"])
+        ]
+        tester.pipe_inputs(orders)
+        tester.restart("empty")
+        tester.promote_standby()
+        tester.pipe_inputs([customer("ann", "FR", 4)])
+        tester.pipe_inputs([InputRecord({"id": "o7", "customer": "ann"}, topic="orders", partition=2)])
+
+        assert sorted((v["id"], v["country"]) for v in values(tester)) == [
+            *((f"o{n}", "AT") for n in range(6)),
+            ("o6", None),
+            ("o7", "FR"),
+        ]
+        joins = [task for task in tester._active.tasks.values() if task.id.stage == 2]  # noqa: SLF001
+        assert [[key for key, _ in task.items()] for task in joins] == [[b"ann"]] * 3
+        assert [task.commit_record.processed for task in joins if task.commit_record] == [7, 6, 7]
+        tables = [task.commit_record for task in tester._active.tasks.values() if task.id.stage == 1]  # noqa: SLF001
+        assert sum((record.outputs or {}).get("shop-enriched-repartition", 0) for record in tables if record) == 12
+
+
+def test_broadcast_is_the_same_wherever_batches_end() -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    randomness = random.Random(seed)
+    records, now = list[InputRecord](), 1_700_000_000_000
+    for number in range(25):
+        now += randomness.choice([0, 1_000])
+        name = randomness.choice(["ann", "bob"])
+        if randomness.random() < 0.4:
+            records.append(customer(name, randomness.choice(["AT", "DE", None]), now))
+        else:
+            records.append(order(number, name, number, now))
+    job = StatefulJob("shop", ORDERS.join(EVERYWHERE, on="customer", grace="2 seconds").sink("enriched"))
+    check_batching(job, records, seed=seed, cuts=3)
+
+
+def test_table_cannot_be_broadcast_later_on_the_same_store() -> None:
+    with JobTester(enriched()) as tester:
+        tester.pipe_inputs([customer("ann", "AT")])
+        job = StatefulJob("shop", ORDERS.join(EVERYWHERE, on="customer").sink("enriched"))
+        with pytest.raises(ConfigurationError, match="a table's rows for a stream became all of a table's rows"):
+            tester.restart(job=job)
+
+
+# -- errors, and what follows --------------------------------------------------------------------------------------
+
+
 def test_record_of_a_table_under_another_key_is_an_error() -> None:
     with (
         JobTester(enriched()) as tester,
@@ -238,8 +323,8 @@ def test_united_streams_are_joined() -> None:
 
 
 @pytest.mark.parametrize("how", ["inner", "left"])
-@pytest.mark.parametrize("history", [None, "5 seconds"])
-def test_enrichment_is_the_same_wherever_batches_end(how: How, history: str | None) -> None:
+@pytest.mark.parametrize(("history", "grace"), [(None, None), ("5 seconds", None), (None, "3 seconds")], ids=str)
+def test_enrichment_is_the_same_wherever_batches_end(how: How, history: str | None, grace: str | None) -> None:
     seed = random.SystemRandom().randrange(2**32)
     randomness = random.Random(seed)
     records, now = list[InputRecord](), 1_700_000_000_000
@@ -250,7 +335,7 @@ def test_enrichment_is_the_same_wherever_batches_end(how: How, history: str | No
             records.append(customer(name, randomness.choice(["AT", "DE", None]), at))
         else:
             records.append(order(number, randomness.choice([name, name, None]), number, at))
-    check_batching(enriched(how, history=history), records, seed=seed, cuts=3)
+    check_batching(enriched(how, history=history, grace=grace), records, seed=seed, cuts=3)
 
 
 @pytest.mark.parametrize("how", ["inner", "left", "outer"])

@@ -32,3 +32,10 @@ def test_each_sink_has_its_own_stages_over_the_same_records() -> None:
         last = {record.key: record.value["spent"] for record in tester.read_output("spent-per-country")}
         assert last == {"AT": 3, "IT": 12}
         assert tester.counts.processed == 4
+
+
+def test_rows_are_counted_of_which_nothing_but_the_key_goes_on() -> None:
+    counts = ORDERS.group_by("country").aggregate(F.count().alias("orders"), combine=False)
+    with JobTester(StatefulJob("shop", counts.sink("orders-per-country"))) as tester:
+        tester.pipe_inputs([{"customer": "a", "country": country} for country in ("AT", "IT", "AT")])
+        assert tester.states() == {"AT": {"orders": 2}, "IT": {"orders": 1}}

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.assignment import Assignment, TaskAssignment
 from airflow_provider.control.drills.drill import (
     Hit,
     changelog_positions,
@@ -22,6 +23,8 @@ from airflow_provider.control.incident import Incident, IncidentKind, IncidentRe
 from airflow_provider.control.status import Role, TaskStatus
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import AssignmentError, InstanceError, StateError
+from airflow_provider.streaming import StatefulJob, stream
+from airflow_provider.streaming import functions as F
 from tests.builders import active, assigned, instance, standby, view_of
 
 VIEW = view_of(
@@ -145,3 +148,20 @@ def test_instance_without_active_tasks_is_not_kept_from_them(kind: DrillKind) ->
     with pytest.raises(InstanceError, match=rf"'b' of 'app' is active for no task, and a drill {kind} lasts until"):
         choose_hit(view, kind, "b", ["a", "b"])
     assert choose_hit(view, kind, "a", ["a", "b"]) == Hit(instance="a", tasks=(TaskId(0, 0),))
+
+
+def test_store_of_a_stage_without_state_is_hit_only_where_there_is_no_other() -> None:
+    job = StatefulJob(
+        "app", stream("lines", schema="word STRING").group_by("word").aggregate(F.count().alias("n")).sink("out")
+    )
+    view = dataclasses.replace(VIEW, job=job.description(), statuses=dict(VIEW.statuses))
+    busy, idle = TaskId(0, 0), TaskId(1, 0)
+    view.assignment = Assignment.empty("app", [busy, idle]).next(
+        {task: TaskAssignment(active="a", standbys=()) for task in (busy, idle)}, "test"
+    )
+    view.statuses["a"] = instance("a", active(busy, records_per_s=900.0), active(idle, records_per_s=5.0))
+
+    assert choose_task(view, "a", Role.ACTIVE) == idle
+
+    view.assignment = Assignment.empty("app", [busy]).next({busy: TaskAssignment(active="a", standbys=())}, "test")
+    assert choose_task(view, "a", Role.ACTIVE) == busy

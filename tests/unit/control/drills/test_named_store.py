@@ -5,6 +5,8 @@ from typing import cast
 import pytest
 
 from airflow_provider.control.drills.named_store import check_store
+from airflow_provider.control.job_description import JobDescription
+from airflow_provider.control.view import ControlView
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.topic_admin import TopicAdmin
 
@@ -23,8 +25,8 @@ class Topics:
         return name if name in self.NAMES else None
 
 
-def check(application_id: str, store: str) -> None:
-    check_store(cast(TopicAdmin, Topics()), application_id, store)
+def check(application_id: str, store: str, job: JobDescription | None = None) -> None:
+    check_store(cast(TopicAdmin, Topics()), ControlView(application_id, job=job), store)
 
 
 def test_store_of_the_application_is_taken() -> None:
@@ -38,3 +40,7 @@ def test_store_that_there_is_not_is_refused_by_name_with_those_that_there_are() 
         check("orders", "stte")
     with pytest.raises(ConfigurationError, match=r"'fresh' has no store 'state' .* but none:"):
         check("fresh", "state")
+
+
+def test_job_that_says_its_stores_needs_no_name() -> None:
+    check("shop", "state", JobDescription(application_id="shop", stages=(), topics=()))

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from airflow_provider.state.time_segments import time_prefix
@@ -17,7 +18,7 @@ from airflow_provider.streaming.operations.join_stream_table import StreamTableJ
 from airflow_provider.streaming.operations.join_tables import TableTableJoin
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.stream_time import StreamTime
-from airflow_provider.streaming.operations.timed_rows import RangeReader, TimedOperation
+from airflow_provider.streaming.operations.timed_rows import FurtherReader, RangeReader, TimedOperation
 
 __all__ = ["Given", "JoinRun", "left", "random_cuts", "right"]
 
@@ -38,7 +39,7 @@ class Given(NamedTuple):
         name = "r" if self.side else "l"
         rows = rows_of_columns(("k", key), [(name, pa.array([self.value], pa.int64()))])
         flags = self.side | (GONE if self.value is None else 0) | (UNKEYED if self.key is None else 0)
-        return (self.key or "").encode(), JoinRows().encode([flags], [self.time], rows)[0]
+        return (self.key or "").encode(), JoinRows().encode(np.array([flags], np.uint8), np.array([self.time]), rows)[0]
 
 
 def left(key: str | None, time: int, value: int | None) -> Given:
@@ -64,6 +65,9 @@ class JoinRun:
     time: StreamTime = field(default_factory=StreamTime)
     late: int = 0
     output: list[tuple[str, Any]] = field(default_factory=list)
+    rows: int = 0
+    read_bytes: int = 0
+    written_bytes: int = 0
 
     def add(self, given: Sequence[Given]) -> list[tuple[str, Any]]:
         """One micro-batch: what it emits, the values as Python has them."""
@@ -71,9 +75,16 @@ class JoinRun:
         keys, values = zip(*(row.encoded for row in given), strict=True)
         decoded = JoinRows().decode(pa.chunked_array([pa.array(values, pa.binary())]))
         assert not decoded.bad
-        rows = pa.table({"__key": pa.array(keys, pa.binary()), "__offset": range(len(keys)), **decoded.columns})
+        rows = pa.table(
+            {
+                "__key": pa.array(keys, pa.binary()),
+                "__offset": range(self.rows, self.rows + len(keys)),
+                **decoded.columns,
+            }
+        )
+        self.rows += len(keys)
         placed = None
-        if isinstance(join, TimedOperation):
+        if isinstance(join, TimedOperation) or (isinstance(join, StreamTableJoin) and join.in_time):
             placed = join.place(rows, self.time)
             rows, self.time = placed.rows, placed.after
             self.late += placed.late
@@ -82,8 +93,18 @@ class JoinRun:
         grouped = join.group("k", rows)
         if isinstance(grouped, RangeReader):
             grouped.read(self.range)
-        changes = grouped.apply([self.store.get(key) for key in grouped.keys])
-        assert {key for key, _ in changes.state} <= set(grouped.keys)
+        old = [self.store.get(key) for key in grouped.keys]
+        if isinstance(grouped, FurtherReader):
+            old += [self.store.get(key) for key in grouped.further_keys(old)]
+        self.read_bytes += sum(len(value) for value in old if value is not None)
+        changes = grouped.apply(old)
+        self.written_bytes += sum(len(value) for _, value in changes.state if value is not None)
+        assert {key for key, _ in changes.state if key in self.store} <= set(grouped.keys)
+        if not isinstance(join, TimedOperation):
+            # The digest takes them in this order.
+            at = {key: number for number, key in enumerate(grouped.keys)}
+            assert [at[key] for key, _ in changes.state] == sorted(at[key] for key, _ in changes.state)
+            assert len(at) == len(grouped.keys)
         if isinstance(join, TimedOperation):
             assert placed is not None
             changes = join.close(changes, placed, self.range, "k")

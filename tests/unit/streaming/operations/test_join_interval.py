@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_provider.streaming.operations import row_chunks
 from airflow_provider.streaming.operations.join_interval import IntervalJoin
 from airflow_provider.streaming.operations.join_rows import How, JoinedColumns
 from airflow_provider.streaming.operations.stream_time import StreamTime
@@ -26,7 +27,7 @@ class Model:
     """Row after row; every row is remembered for ever, with whether it has met another one."""
 
     def __init__(self, join: IntervalJoin) -> None:
-        self.join, self.length = join, join.segments.length_ms
+        self.join, self.length = join, join.buckets.length_ms
         self.rows: list[dict[str, Any]] = []
         self.times: list[int | None] = [None, None]
         self.mark: int | None = None
@@ -73,7 +74,7 @@ class Model:
         return row.key or "", {"k": row.key, "l": values[0], "r": values[1]}
 
     def come_out(self) -> None:
-        """What has met nothing comes out when its segment is over."""
+        """What has met nothing comes out when its part of the interval is over."""
         if self.mark is None:
             return
         sides = {"inner": (), "left": (0,), "outer": (0, 1)}[self.join.how]
@@ -177,16 +178,40 @@ def test_segments_stay_as_long_as_they_were() -> None:
     assert len(first.changes_to(wider)) == 1
 
 
+def test_rows_of_a_hot_key_are_not_written_again_with_each_that_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = JoinRun(join_of("left", before=1_000, after=1_000))
+    run.add([left("hot", 0, 0), right("x", 0, 0)])
+    number, size = 1_500, max(map(len, run.store.values()))
+    monkeypatch.setattr(row_chunks, "CHUNK_BYTES", 4096)
+    for at in range(number):
+        run.add([left("hot", at % 100, at)])
+    assert max(map(len, run.store.values())) < row_chunks.CHUNK_BYTES + 2 * size
+    assert run.written_bytes < number * (row_chunks.CHUNK_BYTES + 2 * size)
+    assert run.read_bytes < number * (row_chunks.CHUNK_BYTES + 2 * size)
+    found = run.add([right("hot", 50, 7)])
+    assert {value["l"] for _, value in found} == set(range(number))
+    assert len(found) == number + 1
+    before = run.written_bytes
+    run.add([right("hot", 50, 8)])
+    assert run.written_bytes - before < row_chunks.CHUNK_BYTES
+    run.add([left("x", 10_000, 1), right("x", 10_000, 1)])
+    assert {value["k"] for _, value in run.output if value["r"] is None} == set()
+
+
+@pytest.mark.parametrize("chunk_bytes", [0, 40, row_chunks.CHUNK_BYTES], ids=["a row", "some rows", "many rows"])
 @pytest.mark.parametrize("how", ["inner", "left", "outer"])
 @pytest.mark.parametrize(
     ("before", "after", "delays"),
-    [(10, 10, (0, 0)), (0, 25, (7, 0)), (25, 3, (0, 30)), (100, 100, (5, 5))],
-    ids=["symmetric", "after", "mostly before", "long"],
+    [(10, 10, (0, 0)), (0, 25, (7, 0)), (25, 3, (0, 30)), (100, 100, (5, 5)), (1, 2, (300, 200))],
+    ids=["symmetric", "after", "mostly before", "long", "mostly delay"],
 )
-def test_same_as_the_model_wherever_batches_end(how: How, before: int, after: int, delays: tuple[int, int]) -> None:
+def test_same_as_the_model_wherever_batches_end(
+    monkeypatch: pytest.MonkeyPatch, how: How, before: int, after: int, delays: tuple[int, int], chunk_bytes: int
+) -> None:
+    monkeypatch.setattr(row_chunks, "CHUNK_BYTES", chunk_bytes)
     seed = random.SystemRandom().randrange(2**32)
     randomness = random.Random(seed)
-    for _ in range(25):
+    for _ in range(10):
         join = join_of(how, before, after, delays)
         begin = randomness.choice([-50, 0, 1_700_000_000_123])
         now, rows = [begin, begin + randomness.choice([0, 0, 200])], list[Given]()

@@ -14,8 +14,51 @@ from tests.unit.streaming.operations.join_run import Given, JoinRun, left, rando
 How = Literal["inner", "left"]
 
 
-def join_of(how: How = "inner", history: int = 0) -> StreamTableJoin:
-    return StreamTableJoin(joined=JoinedColumns("k", ("l",), ("r",)), how=how, history_ms=history)
+def join_of(how: How = "inner", history: int | None = 0, grace: int | None = None) -> StreamTableJoin:
+    return StreamTableJoin(joined=JoinedColumns("k", ("l",), ("r",)), how=how, history_ms=history, grace_ms=grace)
+
+
+def pair(key: str, one: int | None, other: int | None) -> tuple[str, Any]:
+    return key, {"k": key, "l": one, "r": other}
+
+
+def naive_in_time(rows: list[Given], how: How, history: int | None, grace: int | None) -> list[tuple[str, Any]]:
+    """Of every key what is kept is looked at with each row, and every row of the stream waits."""
+    kept = defaultdict[str | None, dict[int, int | None]](dict)
+    waiting, output = list[tuple[int, int, Given]](), list[tuple[str, Any]]()
+    never = -(10**18)
+    stream = table = mark = never
+
+    def forget() -> None:
+        until = mark if history is None else table - history
+        for versions in kept.values():
+            if versions and versions[max(versions)] is None and max(versions) <= until:
+                versions.clear()
+
+    for number, row in enumerate(rows):
+        forget()
+        if row.side:
+            table = max(table, row.time)
+        else:
+            stream = max(stream, row.time)
+            mark = stream - (grace or 0)
+        if row.side:
+            versions = kept[row.key]
+            versions[row.time] = row.value
+            begin = mark if history is None else max(versions) - history
+            anchor = max((time for time in versions if time <= begin), default=never)
+            kept[row.key] = {time: value for time, value in versions.items() if time >= anchor}
+        elif row.key is None:
+            output += [("", {"k": None, "l": row.value, "r": None})] if how == "left" else []
+        else:
+            waiting.append((row.time, number, row))
+        for due in sorted(w for w in waiting if grace is None or w[0] <= mark):
+            waiting.remove(due)
+            time, _, one = due
+            found = kept[one.key].get(max((t for t in kept[one.key] if t <= time), default=never))
+            if found is not None or how == "left":
+                output.append(pair(one.key or "", one.value, found))
+    return output
 
 
 def naive(rows: list[Given], how: How, history: int) -> list[tuple[str, Any]]:
@@ -111,8 +154,80 @@ def test_states_are_read_as_people_do() -> None:
     ]
 
 
+def test_row_waits_for_the_tables_row_of_its_time() -> None:
+    run = JoinRun(join_of("left", None, 10))
+    assert run.add([right("a", 0, 7), left("a", 5, 1), left("b", 14, 2)]) == []
+    assert run.add([right("a", 3, 8), right("a", 6, 9)]) == []
+    assert run.add([left("c", 15, 3)]) == [pair("a", 1, 8)]
+    assert run.add([left("c", 40, 4)]) == [pair("b", 2, None), pair("c", 3, None)]
+
+
+def test_row_that_waits_meets_what_was_there_before_the_key_was_deleted() -> None:
+    run = JoinRun(join_of("left", None, 10))
+    run.add([right("a", 0, 7), left("a", 22, 1), right("a", 25, None), left("a", 30, 2)])
+    assert run.add([left("x", 1_000, 0)]) == [pair("a", 1, 7), pair("a", 2, None)]
+    assert len(run.store) == 1
+
+
+def test_row_that_is_further_behind_than_the_grace_is_joined_at_once() -> None:
+    run = JoinRun(join_of("left", None, 10))
+    run.add([right("a", 0, 7), left("x", 100, 0)])
+    assert run.add([left("a", 89, 1), left("a", 90, 2), left("a", 91, 3)]) == [pair("a", 1, 7), pair("a", 2, 7)]
+
+
+def test_what_waits_leaves_nothing_in_the_store() -> None:
+    run = JoinRun(join_of("left", None, 10))
+    run.add([left("a", time, 1) for time in range(50)])
+    assert len(run.store) == 10
+    run.add([left("a", 200, 1)])
+    run.add([left("b", 210, 1)])
+    assert len(run.store) == 1
+
+
+def test_table_that_is_read_ahead_keeps_what_the_stream_needs() -> None:
+    run = JoinRun(join_of("inner", None, 10))
+    run.add([right("a", time, time) for time in range(0, 1_000, 100)])
+    run.add([left("a", 150, 1), left("a", 450, 2), left("x", 1_000, 3)])
+    assert run.output == [pair("a", 1, 100), pair("a", 2, 400)]
+    run.add([right("a", 1_000, 5)])
+    assert len(run.join.decode_states(list(run.store.values())[:1], pa.schema([]))[0]) == 2
+
+
+@pytest.mark.parametrize(("history", "grace"), [(10, None), (None, 10)], ids=["history", "grace"])
+def test_deleted_key_is_forgotten_when_its_history_is_over(history: int | None, grace: int | None) -> None:
+    run = JoinRun(join_of("left", history, grace))
+    for number in range(20):
+        run.add([right(f"k{number}", 100 + number, 7), right(f"k{number}", 101 + number, None)])
+    assert run.add([left("k19", 120, 1)]) == ([] if grace else [pair("k19", 1, None)])
+    assert len(run.store) >= 20
+    run.add([right("z", 200, 0), left("z", 250, 0)])
+    run.add([right("z", 300, 0), left("z", 350, 0)])
+    assert [key for key in run.store if b"k" in key] == []
+
+
 @pytest.mark.parametrize("how", ["inner", "left"])
-@pytest.mark.parametrize("history", [0, 1, 15])
+@pytest.mark.parametrize(
+    ("history", "grace"), [(1, None), (15, None), (None, 1), (None, 20), (30, 20), (5, 5)], ids=str
+)
+def test_in_time_same_as_the_model_wherever_batches_end(how: How, history: int | None, grace: int | None) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    randomness = random.Random(seed)
+    for _ in range(30):
+        now, rows = [1_000, randomness.choice([1_000, 1_020])], list[Given]()
+        for number in range(randomness.choice([5, 60])):
+            side = randomness.choice([0, 1])
+            now[side] += randomness.choice([0, 1, 3, 15])
+            key = randomness.choice(["a", "b", "" if side else None])
+            value = None if side and randomness.random() < 0.3 else number
+            rows.append(Given(side, key, now[side] - randomness.choice([0, 0, 2, 9, 40]), value))
+        run = JoinRun(join_of(how, history, grace))
+        for batch in random_cuts(randomness, rows):
+            run.add(batch)
+        assert run.output == naive_in_time(rows, how, history, grace), f"seed {seed}"
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("history", [0])
 def test_same_as_the_model_wherever_batches_end(how: How, history: int) -> None:
     seed = random.SystemRandom().randrange(2**32)
     randomness = random.Random(seed)

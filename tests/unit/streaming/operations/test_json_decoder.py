@@ -117,6 +117,7 @@ def test_decoder_crosses_to_another_process_after_it_was_used() -> None:
     [
         pytest.param("a STRING, b double", (("a", "STRING"), ("b", "DOUBLE")), id="plain"),
         pytest.param("a LONG,b INTEGER , c BIGINT", (("a", "BIGINT"), ("b", "INT"), ("c", "BIGINT")), id="aliases"),
+        pytest.param("", (), id="nothing"),
         pytest.param("a STRING, b TIMESTAMP", None, id="a type with rules of Spark's"),
         pytest.param("a STRING, b STRUCT<c: INT, d: INT>", None, id="nested"),
         pytest.param("`a b` STRING", None, id="quoted name"),

@@ -179,6 +179,19 @@ REFUSED = {
     ),
     "outer with a table": (lambda: ORDERS.join(CUSTOMERS, on="customer", how="outer"), "'inner', 'left': a table's"),
     "within a table": (lambda: ORDERS.join(CUSTOMERS, on="customer", within="1 day"), "intervals are for two streams"),
+    "history below the grace": (
+        lambda: ORDERS.join(CUSTOMERS, on="customer", history="1 minute", grace="2 minutes"),
+        "gone before a row that waits",
+    ),
+    "broadcast of two tables": (
+        lambda: CUSTOMERS.join(table("t", "customer STRING, x INT", "customer", broadcast=True), on="customer"),
+        "which is for streams",
+    ),
+    "broadcast in words": (
+        lambda: table("t", "k STRING", "k", broadcast="yes"),  # type: ignore[arg-type]
+        "True or False",
+    ),
+    "grace of a stream": (lambda: SHOWN.join(CLICKED, on="ad", within="1 day", grace="1 day"), "that is for tables"),
     "history of a stream": (lambda: SHOWN.join(CLICKED, on="ad", history="1 day"), "that is for tables"),
     "no interval": (lambda: SHOWN.join(CLICKED, on="ad"), "got no interval"),
     "two intervals": (

@@ -143,10 +143,11 @@ class FailingWriter(InMemoryWriter):
         record: CommitRecord,
         group: ConsumerGroup,
         dead_letters: Mapping[str, Sequence[DeadLetter]] | None = None,
+        output_partitions: Sequence[int] | None = None,
     ) -> Mapping[str, int]:
         self._raise()
         assert (self.closed, group) == (False, GROUP)
-        return super().commit(changes, outputs, record, group, dead_letters)
+        return super().commit(changes, outputs, record, group, dead_letters, output_partitions)
 
     def close(self) -> None:
         self.closed = True

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -68,7 +69,7 @@ def test_rows_of_no_join_are_left_as_they_are() -> None:
 
 
 def test_rows_in_front_of_a_join_bring_their_times() -> None:
-    (value,) = JoinRows().encode([0], [42], [b"\0\0\0\0"])
+    (value,) = JoinRows().encode(np.zeros(1, np.uint8), np.array([42]), pa.array([bytes(4)]))
     given = InputSpec(topic="in", key_name="name", decoder=JoinRows(), keyed=True, event_time=EventTime(EVENT_MS, 0))
     rows = arrived(given, value)
     assert rows.column(EVENT_MS).to_pylist() == [42]

@@ -1,0 +1,32 @@
+"""Why the event time of a task stands where it does."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+from airflow_provider.cli.duration_text import ago
+from airflow_provider.control.status import TaskStatus
+
+__all__ = ["held_time"]
+
+_WORTH_MS: Final = 60_000
+"""Of two sides that are read side by side one is always a little behind."""
+
+
+def held_time(task: TaskStatus) -> str | None:
+    """What a task's watermark waits for; None where no side of a join holds it back by a minute or more.
+
+    Args:
+        task: an active one.
+    """
+    time = task.time
+    if time.held_back_by is None or (time.held_back_ms is not None and time.held_back_ms < _WORTH_MS):
+        return None
+    if time.watermark_ms is None or time.held_back_ms is None:
+        return f"task {task.task}: there is no watermark yet, because no row of {time.held_back_by!r} has come"
+    at = datetime.fromtimestamp(time.watermark_ms / 1000, UTC).isoformat(timespec="seconds")
+    return (
+        f"task {task.task}: the watermark stands at {at}, because no later row of {time.held_back_by!r} has come; the "
+        f"other side is {ago(time.held_back_ms)} further"
+    )

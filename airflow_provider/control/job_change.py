@@ -1,0 +1,121 @@
+"""Whether a running application can become another version of its job: a pure function of the two descriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from airflow_provider.control.job_description import JobDescription, StageDescription, TopicKind
+from airflow_provider.errors import ConfigurationError
+
+__all__ = ["refuse_change", "refuse_other_stages"]
+
+
+def refuse_change(before: JobDescription | None, now: JobDescription) -> None:
+    """Refuse a version of a job that would take what one stage left for another's.
+
+    What each task's state means is compared when the task is opened, by the signature in its last commit. Here it is
+    compared which stage is which: its number is in the tasks' names, in their folders and in the topics with their
+    positions.
+
+    Args:
+        before: as the job was described last; None where it never was.
+        now: the version that is to be deployed.
+
+    Raises:
+        ConfigurationError: a stage has another number, takes the number of one that was removed and that left its
+            positions, or has another number of partitions between it and the stage before it. It says what was changed
+            and what the ways out are.
+    """
+    if before is None:
+        return
+    changes = [*_moved(before, now), *_taken(before, now), *_resized(before, now)]
+    if changes:
+        raise ConfigurationError(
+            f"This version of the job {now.application_id!r} cannot go on with what the one before it left: "
+            f"{'; '.join(changes)}. Nothing was changed. Leave the sinks that there are in their order, and add "
+            "new ones behind them; or deploy this version under a new application id; or reset the application, "
+            "which begins again with nothing."
+        )
+
+
+def refuse_other_stages(kept: JobDescription | None, now: JobDescription) -> None:
+    """Refuse to run a job that has other stages than the one that the application is known by.
+
+    Its tasks are those of the job on record: those of a stage more would not be assigned, and those of one less could
+    not be run.
+
+    Args:
+        kept: as the job is on record; None where it never was described.
+        now: the job that is to run.
+
+    Raises:
+        ConfigurationError: they differ in their stages, or in the stores of these.
+    """
+    if kept is None:
+        return
+    on_record, has = ({stage.number: _named(stage) for stage in job.stages} for job in (kept, now))
+    if on_record != has:
+        refuse_change(kept, now)
+        raise ConfigurationError(
+            f"The job file of {now.application_id!r} has the stages {_listed(has)}, and the application is known by "
+            f"{_listed(on_record)}: create its topics first (the deploy DAG, where an instance that runs otherwise is "
+            "restarted; or 'stateful-streams topics repair JOB.py --apply', then 'run' and 'assign'). Instances of "
+            "versions with other stages do not run side by side."
+        )
+
+
+def _named(stage: StageDescription) -> str:
+    return stage.name if stage.store in (None, stage.name) else f"{stage.name} ({stage.store})"
+
+
+def _listed(stages: Mapping[int, str]) -> str:
+    return ", ".join(f"{number}: {name}" for number, name in sorted(stages.items()))
+
+
+def _moved(before: JobDescription, now: JobDescription) -> Iterator[str]:
+    """Stages that went on under another number."""
+    numbers = {name: number for number, name in before.stages_gone.items()}
+    numbers |= {stage.name: stage.number for stage in before.stages}
+    for stage in now.stages:
+        number = numbers.get(stage.name, stage.number)
+        if number != stage.number:
+            yield f"stage {number} ({stage.name}) became stage {stage.number}"
+
+
+def _taken(before: JobDescription, now: JobDescription) -> Iterator[str]:
+    """Stages without store whose positions would be those of another one that had their number."""
+    moved = {stage.name for stage in before.stages} | {*before.stages_gone.values()}
+    known = {stage.number: stage for stage in before.stages}
+    for stage in now.stages:
+        if stage.store is not None or stage.name in moved:
+            continue
+        if (gone := before.stages_gone.get(stage.number)) is not None:
+            yield (
+                f"stage {stage.number} ({stage.name}) has the number of one that was removed ({gone}), whose positions "
+                "are still there"
+            )
+        elif _reads_another(known.get(stage.number), stage):
+            yield (
+                f"stage {stage.number} ({stage.name}) reads {stage.source!r}, and the one of that number "
+                f"({known[stage.number].name}) read {known[stage.number].source!r}"
+            )
+
+
+def _reads_another(before: StageDescription | None, now: StageDescription) -> bool:
+    return before is not None and before.store is None and before.source != now.source
+
+
+def _resized(before: JobDescription, now: JobDescription) -> Iterator[str]:
+    """Topics between stages that would need another number of partitions; those of sources say it for themselves."""
+    sources = {topic.name: topic.partitions for topic in before.topics if topic.kind is TopicKind.SOURCE}
+    if any(sources.get(topic.name, topic.partitions) != topic.partitions for topic in now.topics):
+        return
+    known = {topic.name: topic.partitions for topic in before.topics if topic.kind is TopicKind.REPARTITION}
+    for topic in now.topics:
+        had = known.get(topic.name)
+        if None not in (had, topic.partitions) and had != topic.partitions:
+            yield (
+                f"{topic.name!r} has {had} partitions and was to have {topic.partitions} (partitions= of group_by(), "
+                "join() or drop_duplicates(), or else as many as the topic before it): keys would be in other "
+                f"partitions than their state, so choose {had}, or give that store another name="
+            )

@@ -1,0 +1,200 @@
+"""A batch of a stream with a table whose earlier rows are kept, because rows of the stream meet that of their time.
+
+Beside what is kept of each key, two kinds of keys lie in the store, which begin with a byte that no text has::
+
+    ff 62 time offset    a row of the stream that waits: u32 the length of its key, the key, the row
+    ff 64 time key       that the key was deleted at that time, and is to be forgotten when its history is over
+
+The times and offsets are 8 bytes, big-endian, so both are read by the range, in the order of their times.
+"""
+
+from __future__ import annotations
+
+import bisect
+import struct
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from airflow_provider.state.time_segments import PREFIX_BYTES, time_of, time_prefix
+from airflow_provider.streaming.event_time import EVENT_MS
+from airflow_provider.streaming.operations.join_rows import FLAGS, GONE, LEFT, RIGHT, ROW, UNKEYED
+from airflow_provider.streaming.operations.join_state import BESIDE_GROUPS, KeptRow, decode_rows, encode_rows
+from airflow_provider.streaming.operations.operation import Changes
+from airflow_provider.streaming.operations.stream_time import NO_WATERMARK
+from airflow_provider.streaming.operations.timed_rows import StoreRange
+
+if TYPE_CHECKING:
+    from airflow_provider.streaming.operations.join_stream_table import StreamTableJoin
+
+__all__ = ["MARK_MS", "TABLE_MS", "TableRowsInTime", "group_of"]
+
+MARK_MS: Final = "__mark_ms"
+"""The column with the stream's watermark at each row."""
+TABLE_MS: Final = "__table_ms"
+"""The column with the table's time at each row."""
+
+_WAITING: Final = BESIDE_GROUPS + b"b"
+_DELETED: Final = BESIDE_GROUPS + b"d"
+_LENGTH: Final = struct.Struct("<I")
+_OFFSET: Final = struct.Struct(">Q")
+_TIME: Final = itemgetter(0)
+_THERE: Final = b"\x01"
+
+
+class _Waiting(NamedTuple):
+    """A row of the stream, in the order in which rows come out that have waited for one moment."""
+
+    time: int
+    offset: int
+    group: bytes
+    row: bytes
+
+    @property
+    def key(self) -> bytes:
+        return _WAITING + time_prefix(self.time) + _OFFSET.pack(self.offset)
+
+    @property
+    def value(self) -> bytes:
+        return _LENGTH.pack(len(self.group)) + self.group + self.row
+
+    @classmethod
+    def of(cls, key: bytes, value: bytes) -> _Waiting:
+        end = _LENGTH.size + _LENGTH.unpack_from(value)[0]
+        (offset,) = _OFFSET.unpack_from(key, len(key) - _OFFSET.size)
+        return cls(time_of(key[len(_WAITING) :]), offset, value[_LENGTH.size : end], value[end:])
+
+
+def group_of(key: bytes) -> bytes:
+    """The group that a key of the store is of; nothing for a row that waits."""
+    if key.startswith(_DELETED):
+        return key[len(_DELETED) + PREFIX_BYTES :]
+    return b"" if key.startswith(_WAITING) else key
+
+
+class TableRowsInTime:
+    """See `GroupedRows`, `RangeReader` and `FurtherReader`."""
+
+    def __init__(self, operation: StreamTableJoin, rows: pa.Table) -> None:
+        self._operation = operation
+        names = ("__key", FLAGS, EVENT_MS, ROW, "__offset")
+        self._columns: list[list[Any]] = [rows.column(name).to_pylist() for name in names]
+        self._marks: list[int] = rows.column(MARK_MS).to_pylist()
+        self._table_ms: list[int] = rows.column(TABLE_MS).to_pylist()
+        self._due = dict[int, list[_Waiting]]()
+        """What comes out at each of the rows."""
+        self._old_waiting = list[_Waiting]()
+        self._new_waiting = list[_Waiting]()
+        self._deleted = set[bytes]()
+        needed = set[bytes]()
+        for at, (key, flags, time, row, offset) in enumerate(zip(*self._columns, strict=True)):
+            if flags & RIGHT:
+                needed.add(key)
+                if flags & GONE:
+                    self._deleted.add(_DELETED + time_prefix(time) + key)
+            elif not flags & UNKEYED:
+                waiting = _Waiting(time, offset, key, row)
+                if self._let(waiting, at):
+                    needed.add(key)
+                else:
+                    self._new_waiting.append(waiting)
+        self.keys: list[bytes] = sorted(needed | self._deleted | {row.key for row in self._new_waiting})
+
+    def _let(self, waiting: _Waiting, since: int) -> bool:
+        """Have a row come out in this batch, if its time has come.
+
+        Args:
+            waiting: the row.
+            since: at which row of the batch it is there.
+        """
+        at = since
+        if self._operation.grace_ms is not None:
+            at = max(since, bisect.bisect_left(self._marks, waiting.time))
+        if at == len(self._marks):
+            return False
+        self._due.setdefault(at, []).append(waiting)
+        return True
+
+    def read(self, kept: StoreRange) -> None:
+        """See `RangeReader`: the rows whose wait is over, and the deleted keys whose history is."""
+        waits = self._operation.grace_ms is not None
+        end = _WAITING + time_prefix(self._marks[-1] + 1) if waits else _after(_WAITING)
+        self._old_waiting = [_Waiting.of(key, value) for key, value in kept(_WAITING, end)]
+        for waiting in self._old_waiting:
+            self._let(waiting, 0)
+        over = self._forgotten_until(len(self._marks))
+        self._deleted.update(key for key, _ in kept(_DELETED, _DELETED + time_prefix(over + 1)))
+
+    def further_keys(self, old: Sequence[bytes | None]) -> list[bytes]:
+        """See `FurtherReader`: of what `read` found, with the groups that it is of."""
+        known = set(self.keys)
+        needed = {row.key for row in self._old_waiting} | {row.group for row in self._old_waiting} | self._deleted
+        needed |= {group_of(key) for key in self._deleted}
+        self.keys += sorted(needed - known)
+        return self.keys[len(old) :]
+
+    def apply(self, old: Sequence[bytes | None], tolerant: bool = False) -> Changes:
+        """See `GroupedRows.apply`: row after row, in the order of the topic."""
+        operation = self._operation
+        before = dict(zip(self.keys, old, strict=True))
+        kept = {key: decode_rows(state) for key, state in before.items() if state and not _is_beside(key)}
+        changed = set[bytes]()
+        output = list[tuple[bytes, bytes | None]]()
+        for at, (key, flags, time, row, _) in enumerate(zip(*self._columns, strict=True)):
+            if flags & RIGHT:
+                versions = self._known(kept.get(key, []), at)
+                kept[key] = operation.with_version(versions, KeptRow(time, flags, row), self._marks[at])
+                changed.add(key)
+            elif flags & UNKEYED and operation.how == "left":
+                output.append((key, operation.joined.one(LEFT, row)))
+            for waiting in sorted(self._due.get(at, ())):
+                output += self._joined(waiting, self._known(kept.get(waiting.group, []), at))
+        new = dict[bytes, bytes | None]()
+        end = len(self._marks)
+        for group in changed | {group_of(key) for key in self._deleted}:
+            kept[group] = self._known(kept.get(group, []), end)
+            new[group] = encode_rows(kept[group])
+        for key in self._deleted:
+            versions = kept[group_of(key)]
+            is_last = bool(versions) and versions[-1].gone and versions[-1].time == time_of(key[len(_DELETED) :])
+            new[key] = _THERE if is_last else None
+        new |= {row.key: None for row in self._old_waiting}
+        new |= {row.key: row.value for row in self._new_waiting}
+        # In the order of the keys, as the digest needs them.
+        state = [(key, new[key]) for key in self.keys if key in new and new[key] != before[key]]
+        return Changes(state, output)
+
+    def _forgotten_until(self, at: int) -> int:
+        """A key that was deleted then or before is forgotten before a row of the batch.
+
+        By the time before that row: what it lets out was there while the key was.
+        """
+        if at == 0:
+            return NO_WATERMARK  # what was forgotten before the batch is not in the store
+        history = self._operation.history_ms
+        return max(self._marks[at - 1] if history is None else self._table_ms[at - 1] - history, NO_WATERMARK)
+
+    def _known(self, versions: list[KeptRow], at: int) -> list[KeptRow]:
+        """What is known of a key before a row of the batch."""
+        if versions and versions[-1].gone and versions[-1].time <= self._forgotten_until(at):
+            return []
+        return versions
+
+    def _joined(self, waiting: _Waiting, versions: list[KeptRow]) -> Iterator[tuple[bytes, bytes]]:
+        operation = self._operation
+        found = bisect.bisect_right(versions, waiting.time, key=_TIME) - 1
+        if found >= 0 and not versions[found].gone:
+            yield waiting.group, operation.joined.both(waiting.row, versions[found].row)
+        elif operation.how == "left":
+            yield waiting.group, operation.joined.one(LEFT, waiting.row)
+
+
+def _is_beside(key: bytes) -> bool:
+    return key.startswith(BESIDE_GROUPS)
+
+
+def _after(prefix: bytes) -> bytes:
+    """Behind all keys that begin so."""
+    return prefix[:-1] + bytes([prefix[-1] + 1])

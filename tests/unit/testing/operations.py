@@ -1,0 +1,206 @@
+"""Every operation that a job can be made of, once: a job, and random records of its sources.
+
+What is promised of all of them is tested over this table.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from airflow_provider.streaming import StatefulJob, session_window, stream, table, window
+from airflow_provider.streaming import functions as F
+from airflow_provider.streaming.language.grouped import GroupedStream
+from airflow_provider.streaming.language.stream import Stream
+from airflow_provider.streaming.operations.join_rows import How
+from airflow_provider.testing import InputRecord
+
+FIRST_MS: Final = 1_700_000_000_000
+
+Draw = Callable[[random.Random, int], InputRecord]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """A job with one operation.
+
+    Args:
+        job: complete, without a step that needs Spark.
+        draw: a random record; gets the number of those before.
+        once: whether each record of the sink is settled by the input alone, not just the last one of each key.
+    """
+
+    job: StatefulJob
+    draw: Draw
+    once: bool = False
+
+    def records(self, seed: int, number: int) -> list[InputRecord]:
+        """Random records, with times that are always the same."""
+        chance = random.Random(seed)
+        drawn = (self.draw(chance, n) for n in range(number))
+        return [
+            record if record.timestamp_ms is not None else dataclasses.replace(record, timestamp_ms=FIRST_MS + n)
+            for n, record in enumerate(drawn)
+        ]
+
+
+# -- sources and their records --------------------------------------------------------------------------------------
+
+_ORDER: Final = "id BIGINT, customer STRING, product STRING, amount BIGINT, at BIGINT"
+_KEYED: Final = stream("orders", schema=_ORDER, key="customer", event_time="at", watermark="2 seconds")
+_PLAIN: Final = stream("orders", schema=_ORDER, key="customer")
+_CUSTOMERS: Final = table("customers", schema="customer STRING, country STRING", key="customer")
+_LIMITS: Final = table("limits", schema="customer STRING, credit BIGINT", key="customer")
+_SHOWN: Final = stream("shown", schema="ad STRING, shown BIGINT", event_time="shown", watermark="1 second")
+_CLICKS: Final = stream("clicks", schema="ad STRING, clicked BIGINT", event_time="clicked", watermark="1 second")
+_RETURNS: Final = stream("returns", schema="id BIGINT, customer STRING, product STRING, amount BIGINT, at BIGINT")
+
+
+def _at(chance: random.Random, number: int) -> int:
+    """About two records a second; some late, some too late."""
+    return FIRST_MS + 500 * number - chance.choice([0, 0, 0, 0, 700, 1_500, 9_000])
+
+
+def _order(chance: random.Random, number: int, topic: str = "orders") -> InputRecord:
+    value = {
+        "id": number,
+        "customer": chance.choice(["ann", "bob", "eve"]),
+        "product": chance.choice(["tea", "jam"]),
+        "amount": chance.choice([0, 1, 2, 50, None]),
+        "at": _at(chance, number),
+    }
+    return InputRecord(value, topic=topic, key=str(value["customer"]), timestamp_ms=FIRST_MS + 500 * number)
+
+
+def _order_or(other: Draw) -> Draw:
+    return lambda chance, number: (_order if chance.random() < 0.6 else other)(chance, number)
+
+
+def _row_of_table(topic: str, column: str, values: list[Any]) -> Draw:
+    def draw(chance: random.Random, number: int) -> InputRecord:
+        customer, value = chance.choice(["ann", "bob", "tom"]), chance.choice([*values, None])
+        row = None if value is None else {"customer": customer, column: value}
+        return InputRecord(row, topic=topic, key=customer, timestamp_ms=_at(chance, number))
+
+    return draw
+
+
+_customer: Final = _row_of_table("customers", "country", ["AT", "DE"])
+_limit: Final = _row_of_table("limits", "credit", [1, 2])
+
+
+def _customer_or_limit(chance: random.Random, number: int) -> InputRecord:
+    return (_customer if chance.random() < 0.5 else _limit)(chance, number)
+
+
+def _shown_or_clicked(chance: random.Random, number: int) -> InputRecord:
+    topic, column = chance.choice([("shown", "shown"), ("clicks", "clicked")])
+    # Now and then time jumps, so that what has no partner comes out.
+    at = FIRST_MS + 1_000 * number + 30_000 * (number // 7) - chance.choice([0, 0, 600, 40_000])
+    return InputRecord({"ad": chance.choice(["a", "b", None]), column: at}, topic=topic)
+
+
+def _order_or_return(chance: random.Random, number: int) -> InputRecord:
+    return _order(chance, number, chance.choice(["orders", "returns"]))
+
+
+# -- the operations -------------------------------------------------------------------------------------------------
+
+_MERGED: Final = (
+    F.count().alias("n"),
+    F.count("amount").alias("paid"),
+    F.sum("amount").alias("total"),
+    F.min("amount").alias("least"),
+    F.max("amount").alias("most"),
+    F.mean("amount").alias("mean"),
+)
+_ORDERED: Final = (
+    F.first("id").alias("first"),
+    F.last("id").alias("last"),
+    F.first("amount", ignorenulls=True).alias("first_paid"),
+    F.last("amount", ignorenulls=True).alias("last_paid"),
+)
+
+
+def _longest_row(_: str, rows: list[dict[str, Any]], state: Any) -> Iterator[dict[str, Any]]:
+    """An output for every row; now and then the key is forgotten."""
+    ids = state.get() or []
+    for row in rows:
+        ids = [*ids, row["id"]]
+        yield {"id": row["id"], "ids": len(ids), "sum": sum(ids)}
+        if row["amount"] == 50:
+            ids = []
+    if ids:
+        state.update(ids)
+    else:
+        state.clear()
+
+
+def _one(result: Any) -> StatefulJob:
+    return StatefulJob("tested", result.sink("out"))
+
+
+def _orders(result: Any, *, once: bool = False) -> Operation:
+    return Operation(job=_one(result), draw=_order, once=once)
+
+
+def _in_time() -> Iterator[tuple[str, Operation]]:
+    kinds = {
+        "tumbling": window("at", "4 seconds"),
+        "hopping": window("at", "4 seconds", "1 second"),
+        "session": session_window("at", "1 second"),
+    }
+    groups: dict[str, Callable[[Any], GroupedStream]] = {
+        "": lambda kind: _KEYED.group_by("customer", kind),
+        "-repartitioned": lambda kind: _KEYED.group_by("product", kind),
+    }
+    for name, kind in kinds.items():
+        for emit in ("update", "close"):
+            for where, grouped in groups.items():
+                result = grouped(kind).aggregate(*_MERGED, name="windows", emit=emit)
+                yield f"{name}-{emit}{where}", _orders(result, once=emit == "close")
+
+
+def _joins() -> Iterator[tuple[str, Operation]]:
+    of_streams: tuple[How, ...] = ("inner", "left")
+    for of_a_stream in of_streams:
+        for history in (None, "3 seconds"):
+            joined = _PLAIN.join(_CUSTOMERS, on="customer", how=of_a_stream, history=history, name="joined")
+            name = f"stream-table-{of_a_stream}{'-history' if history else ''}"
+            yield name, Operation(job=_one(joined), draw=_order_or(_customer), once=True)
+    kinds: tuple[How, ...] = ("inner", "left", "outer")
+    for how in kinds:
+        tables = _CUSTOMERS.join(_LIMITS, on="customer", how=how, name="joined")
+        yield f"table-table-{how}", Operation(job=_one(tables), draw=_customer_or_limit)
+    for how in kinds:
+        near = _SHOWN.join(_CLICKS, on="ad", how=how, before="1 second", after="5 seconds", name="joined")
+        yield f"stream-stream-{how}", Operation(job=_one(near), draw=_shown_or_clicked, once=True)
+
+
+def _union(*others: Stream) -> Stream:
+    return _PLAIN.union(*others)
+
+
+OPERATIONS: Final[Mapping[str, Operation]] = {
+    "aggregate": _orders(_PLAIN.group_by("customer").aggregate(*_MERGED, *_ORDERED, name="sums")),
+    "aggregate-combined": _orders(_PLAIN.group_by("product").aggregate(*_MERGED, name="sums")),
+    "aggregate-each-row": _orders(_PLAIN.group_by("product").aggregate(*_MERGED, name="sums", combine=False)),
+    "process": _orders(_PLAIN.group_by("customer").process(_longest_row, ["id", "amount"], name="ids"), once=True),
+    "process-repartitioned": _orders(
+        _PLAIN.group_by("product").process(_longest_row, ["id", "amount"], name="ids"), once=True
+    ),
+    "drop-duplicates": _orders(_KEYED.drop_duplicates("customer", within="3 seconds"), once=True),
+    "drop-duplicates-repartitioned": _orders(_KEYED.drop_duplicates("product", within="3 seconds"), once=True),
+    "sink-of-rows": _orders(_PLAIN, once=True),
+    "union-of-rows": Operation(
+        job=StatefulJob("tested", _union(_RETURNS).sink("out", key="customer")), draw=_order_or_return, once=True
+    ),
+    "union-aggregated": Operation(
+        job=_one(_union(_RETURNS).group_by("customer").aggregate(*_MERGED, name="sums")), draw=_order_or_return
+    ),
+    **dict(_in_time()),
+    **dict(_joins()),
+}
