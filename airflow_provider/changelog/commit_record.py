@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from airflow_provider.changelog.signature import StoreSignature
+from airflow_provider.common.empty_state import EMPTY_STATE
 from airflow_provider.common.json_codec import from_json, to_json
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import TopicMismatchError
@@ -156,8 +157,8 @@ class CommitRecord:
         raise TopicMismatchError(
             f"Task {self.task} of {self.application_id!r} has processed {topic!r} with the id {found.topic_id} up to "
             f"offset {found.offset}, and the topic of that name has the id {topic_id}: it was deleted and created "
-            "again, so that offset would skip records. Restore the earlier topic, or deploy the job with another store "
-            "name (options(store=...)) or application id, which begins with an empty state at the new topic's start."
+            "again, so that offset would skip records. Restore the earlier topic, or deploy the job so that it "
+            f"begins with an empty state at the new topic's start, with {EMPTY_STATE}."
         )
 
     def to_bytes(self) -> bytes:

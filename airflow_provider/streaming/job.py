@@ -383,7 +383,8 @@ class StatefulJob:
             rocksdb: the stores' settings.
             kafka: further options of Spark's Kafka source, such as ``kafka.max.poll.records``; not those that say from
                 which cluster, which records, from where on and with which isolation it reads.
-            store: the store's name; default ``state``.
+            store: the store's name; default ``state``. Only of a job that is built step by step: a job of sinks names each
+                store with ``name=`` of its aggregate, function or join.
             transaction_timeout_ms: after which brokers abort what a dead owner left open; default 60,000.
             restore: how a restore may use the machine: memory, parallelism, fetch sizes, rate.
             call_timeout_s: how long a micro-batch may keep a Python worker; then the worker is ended, and the task
@@ -395,8 +396,15 @@ class StatefulJob:
             max_offsets_per_trigger: how many records a micro-batch may hold, over its partitions, as `source` has it.
 
         Raises:
-            ConfigurationError: the store's name cannot name a topic, or a timeout is not above 0.
+            ConfigurationError: the store's name cannot name a topic, or the job is built from its sinks; or a timeout is
+                not above 0.
         """
+        if store is not None and self.sinks:
+            raise ConfigurationError(
+                f"options() got store={store!r} for job {self.application_id!r}, which is built from its sinks, each "
+                "with a store of its own: name that with name= of its aggregate(), process(), drop_duplicates() or "
+                "join()."
+            )
         given = {
             "rocksdb": rocksdb,
             "kafka_options": None if kafka is None else kafka_options(kafka),

@@ -9,6 +9,7 @@ import pytest
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming import functions as F
+from airflow_provider.streaming import stream
 from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.operations.aggregate import Aggregate
 from airflow_provider.streaming.operations.process import Row, ValueState
@@ -406,3 +407,10 @@ def test_argument_of_another_kind_is_refused_where_it_is_given(make: Any, said: 
 def test_rocksdb_option_that_is_no_number_is_refused_where_it_is_given(value: Any) -> None:
     with pytest.raises(ConfigurationError, match=f"block_cache_bytes={value!r}: it must be a whole number above 0"):
         RocksDBOptions(block_cache_bytes=value)
+
+
+def test_name_of_a_store_is_refused_where_each_sink_has_a_store_of_its_own() -> None:
+    spent = stream("orders", "customer STRING", key="customer").group_by("customer").aggregate(F.count()).sink("spent")
+
+    with pytest.raises(ConfigurationError, match=r"options\(\) got store='fresh'.*name= .*aggregate\(\)"):
+        StatefulJob("k", spent).options(store="fresh")
