@@ -118,9 +118,14 @@ class Table:
                 AttributeError: it is anything else.
             """
             if name in ("select", "filter", "with_column", "group_by", "aggregate", "process", "union"):
+                if self.origin is not None:
+                    raise ConfigurationError(
+                        f"{name}() was called on the joined tables {self.topic!r}, whose rows have no steps yet: call "
+                        "sink(topic) on them, and read that topic in another job, with stream() for steps."
+                    )
                 raise ConfigurationError(
                     f"{name}() was called on a table, which has no steps: name the columns that are wanted in its "
-                    "schema, and compute with them behind join()."
+                    "schema, and compute with them in the stream that comes of joining a stream with it."
                 )
             raise AttributeError(name)
 

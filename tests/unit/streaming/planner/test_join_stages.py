@@ -214,6 +214,18 @@ REFUSED = {
     "a result": (lambda: ANY_ORDERS.join(ORDERS.group_by("id").aggregate(F.count().alias("n")), on="id"), "with sink"),
     "a table first": (lambda: ANY_CUSTOMERS.join(ORDERS, on="customer"), "Join a stream with a table, by the stream's"),
     "steps of a table": (lambda: ANY_CUSTOMERS.filter("true", name="x"), "a table, which has no steps"),
+    "steps of joined tables": (
+        lambda: CUSTOMERS.join(table("t", schema="customer STRING, x INT", key="customer"), on="customer").filter(
+            "x > 1", name="x"
+        ),  # type: ignore[attr-defined]
+        r"joined tables .*, whose rows have no steps yet: call sink\(topic\) .* with stream\(\) for steps",
+    ),
+    "groups of joined tables": (
+        lambda: CUSTOMERS.join(table("t", schema="customer STRING, x INT", key="customer"), on="customer").group_by(
+            "x"
+        ),  # type: ignore[attr-defined]
+        r"group_by\(\) was called on the joined tables 'customers joined with t'",
+    ),
     "copy of a table": (lambda: CUSTOMERS.sink("copy"), "would be copied"),
     "other times": (
         lambda: SHOWN.union(stream("b", schema="ad STRING, shown TIMESTAMP")),
