@@ -195,8 +195,9 @@ class CommitRecord:
         if (record.application_id, record.task) != (application_id, task):
             raise TopicMismatchError(
                 f"{where} holds a commit of application {record.application_id!r}, task {record.task}, expected task "
-                f"{task} of {application_id!r}: it is not a changelog of this task. Use another application id or "
-                "store name."
+                f"{task} of {application_id!r}: it is not a changelog of this task. If the job's sinks were "
+                "reordered, or one was put before others, put its sinks back into the order that they had; else use "
+                "another application id or store name."
             )
         return record
 

@@ -13,7 +13,7 @@ from airflow_provider.control.job_description import JobDescription
 from airflow_provider.control.job_mermaid import mermaid
 from airflow_provider.control.job_text import description_text
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.kafka.names import check_name
+from airflow_provider.kafka.names import check_name, check_topic
 from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming.argument_check import check_kind, check_number
@@ -129,6 +129,8 @@ class StatefulJob:
             ("source", "schema", self.schema),
         ):
             check_kind(f"{method}() got {what}=", topic, (str, type(None)), "one text")
+            if topic is not None and what == "topic":
+                check_topic(f"{method}()", topic)
         check_kind("options() got rocksdb=", self.rocksdb, RocksDBOptions, "RocksDBOptions(...)")
         check_kind("options() got restore=", self.restore, RestoreSettings, "RestoreSettings(...)")
         bound = "source() got max_offsets_per_trigger"
@@ -383,8 +385,8 @@ class StatefulJob:
             rocksdb: the stores' settings.
             kafka: further options of Spark's Kafka source, such as ``kafka.max.poll.records``; not those that say from
                 which cluster, which records, from where on and with which isolation it reads.
-            store: the store's name; default ``state``. Only of a job that is built step by step: a job of sinks names each
-                store with ``name=`` of its aggregate, function or join.
+            store: the store's name; default ``state``. Only of a job that is built step by step: a job of sinks names
+                each store with ``name=`` of its aggregate, function or join.
             transaction_timeout_ms: after which brokers abort what a dead owner left open; default 60,000.
             restore: how a restore may use the machine: memory, parallelism, fetch sizes, rate.
             call_timeout_s: how long a micro-batch may keep a Python worker; then the worker is ended, and the task
@@ -396,8 +398,8 @@ class StatefulJob:
             max_offsets_per_trigger: how many records a micro-batch may hold, over its partitions, as `source` has it.
 
         Raises:
-            ConfigurationError: the store's name cannot name a topic, or the job is built from its sinks; or a timeout is
-                not above 0.
+            ConfigurationError: the store's name cannot name a topic, or the job is built from its sinks; or a timeout
+                is not above 0.
         """
         if store is not None and self.sinks:
             raise ConfigurationError(
@@ -535,6 +537,11 @@ def _check_grouping(key: object, others: Sequence[object], trust_partitioning: o
         raise ConfigurationError(
             f"group_by() got trust_partitioning={trust_partitioning!r}: give True or False. True turns off the check "
             "that all records of a group are in one partition."
+        )
+    if isinstance(key, (Window, SessionWindow)) and not others:
+        raise ConfigurationError(
+            f"group_by() got {key.text} and no column: give the column that is the records' key before it, such as "
+            'group_by("customer", window("at", "1 hour")).'
         )
     windows = [other for other in others if isinstance(other, (Window, SessionWindow))]
     if len(others) > 1 or len(windows) < len(others) or not isinstance(key, str):
