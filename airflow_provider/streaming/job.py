@@ -34,6 +34,7 @@ from airflow_provider.streaming.operations.windowed_aggregate import Emit
 from airflow_provider.streaming.planner.describe import describe_stages
 from airflow_provider.streaming.planner.stage_plan import StagePlan
 from airflow_provider.streaming.planner.stage_planner import plan_stages
+from airflow_provider.streaming.planner.union_check import check_unions
 from airflow_provider.streaming.schema_check import check_schema
 from airflow_provider.streaming.steps import Filter, Step, WithColumn
 from airflow_provider.streaming.time_check import check_emit, check_time
@@ -495,12 +496,13 @@ class StatefulJob:
 
         Raises:
             ConfigurationError: a part is missing; the schema has a column twice, or a type that Spark does not have; a
-                column that the job names does not exist or has a type that cannot be used there; or two topics that it
-                names are one, or one is the application's own.
+                column that the job names does not exist or has a type that cannot be used there; streams of a union
+                have a column of two types; or two topics that it names are one, or one is the application's own.
         """
         stages = self.stages
         if self.sinks:
-            return self  # each of its parts was checked when it was made
+            check_unions(stages)
+            return self  # each of its other parts was checked when it was made
         check_topics(self.application_id, stages, self.error_policy.topic, source="source()")
         (stage,) = stages
         check_schema(stage.schema)
