@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from airflow_provider.changelog.signature import StoreSignature
+from airflow_provider.common.empty_state import EMPTY_STATE
 from airflow_provider.common.json_codec import from_json, to_json
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import TopicMismatchError
@@ -156,8 +157,8 @@ class CommitRecord:
         raise TopicMismatchError(
             f"Task {self.task} of {self.application_id!r} has processed {topic!r} with the id {found.topic_id} up to "
             f"offset {found.offset}, and the topic of that name has the id {topic_id}: it was deleted and created "
-            "again, so that offset would skip records. Restore the earlier topic, or deploy the job with another store "
-            "name (options(store=...)) or application id, which begins with an empty state at the new topic's start."
+            "again, so that offset would skip records. Restore the earlier topic, or deploy the job so that it "
+            f"begins with an empty state at the new topic's start, with {EMPTY_STATE}."
         )
 
     def to_bytes(self) -> bytes:
@@ -194,8 +195,9 @@ class CommitRecord:
         if (record.application_id, record.task) != (application_id, task):
             raise TopicMismatchError(
                 f"{where} holds a commit of application {record.application_id!r}, task {record.task}, expected task "
-                f"{task} of {application_id!r}: it is not a changelog of this task. Use another application id or "
-                "store name."
+                f"{task} of {application_id!r}: it is not a changelog of this task. If the job's sinks were "
+                "reordered, or one was put before others, put its sinks back into the order that they had; else use "
+                "another application id or store name."
             )
         return record
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from airflow_provider.common.empty_state import EMPTY_STATE
 from airflow_provider.errors import ConfigurationError
 
 __all__ = ["KeptAggregate", "StoreSignature"]
@@ -139,8 +140,7 @@ class StoreSignature:
             if len(layouts) == _MAX_LAYOUTS:
                 raise ConfigurationError(
                     f"This store has had {_MAX_LAYOUTS} sets of aggregates, and its rows can tell no more apart: go "
-                    "back to an earlier set, or begin again with another store name (options(store=...)) or "
-                    "application id."
+                    f"back to an earlier set, or begin again with {EMPTY_STATE}."
                 )
             layouts = (*layouts, wanted)
         return dataclasses.replace(

@@ -7,7 +7,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming.argument_check import check_kind
+from airflow_provider.kafka.names import check_topic
+from airflow_provider.streaming.argument_check import check_kind, given_text
 from airflow_provider.streaming.column_check import RECORD, Columns, columns_after, find_column
 from airflow_provider.streaming.event_time import EventTime, event_time_of
 from airflow_provider.streaming.language.grouped import GroupedStream
@@ -153,7 +154,7 @@ class Stream:
             ConfigurationError: one is no stream, or has other columns or another event time.
         """
         if not others or not all(isinstance(other, Stream) for other in others):
-            given = ", ".join(map(repr, others)) or "nothing"
+            given = ", ".join(map(given_text, others)) or "nothing"
             raise ConfigurationError(f"union() got {given}: give streams, such as web.union(shop).")
         for other in others:
             refuse_other_rows(self, other)
@@ -328,10 +329,11 @@ def stream(
             never: time moves by records alone.
 
     Raises:
-        ConfigurationError: an argument is no text, the schema has a column twice or a type that Spark does not have,
-            there is no such column, `watermark` is missing, or a duration is none.
+        ConfigurationError: an argument is no text or no topic's name, the schema has a column twice or a type that
+            Spark does not have, there is no such column, `watermark` is missing, or a duration is none.
     """
     check_kind("stream() got topic=", topic, str, "one text")
+    check_topic("stream()", topic)
     for what, given in (("schema", schema), ("key", key)):
         check_kind(f"stream() got {what}=", given, (str, type(None)), "one text")
     check_schema(schema, where="stream()")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -22,6 +22,7 @@ from airflow_provider.streaming.operations.join_side import JoinSide
 from airflow_provider.streaming.operations.join_stream_table import StreamTableJoin
 from airflow_provider.streaming.operations.repartition import Repartition
 from airflow_provider.streaming.planner.stage_plan import NullKeys, Spread, StagePlan
+from airflow_provider.streaming.topic_check import check_sinks
 
 __all__ = ["plan_stages"]
 
@@ -39,12 +40,17 @@ def plan_stages(application_id: str, sinks: Sequence[Sink]) -> tuple[StagePlan, 
         sinks: at least one.
 
     Raises:
-        ConfigurationError: two branches have one name, or a sink's topic cannot be the name of a store.
+        ConfigurationError: two sinks have one topic, two branches have one name, or a sink's topic cannot be the name
+            of a store.
     """
+    check_sinks(application_id, [sink.topic for sink in sinks])
     planner = _Planner(application_id)
+    sink_of = dict[int, str]()
     for sink in sinks:
         planner.add_sink(sink)
-    _refuse_one_name(planner.stages)
+        for stage in planner.stages[len(sink_of) :]:
+            sink_of[stage.number] = sink.topic
+    _refuse_one_name(planner.stages, sink_of)
     return tuple(planner.stages)
 
 
@@ -274,12 +280,13 @@ def _store_name(given: str | None, topic: str, method: str) -> str:
         raise ConfigurationError(f"{error} It would name the store, too: name that with {method}(name=...).") from None
 
 
-def _refuse_one_name(stages: Sequence[StagePlan]) -> None:
+def _refuse_one_name(stages: Sequence[StagePlan], sink_of: Mapping[int, str]) -> None:
     by_name = dict[str, StagePlan]()
-    for stage in stages:
+    # Stores first, whose names the user gave; those of the stages before them follow from these.
+    for stage in sorted(stages, key=lambda stage: stage.store is None):
         other = by_name.setdefault(stage.name, stage)
         if other is not stage:
             raise ConfigurationError(
-                f"The sinks {other.output_topic!r} and {stage.output_topic!r} are of branches of one name, "
+                f"The sinks {sink_of[other.number]!r} and {sink_of[stage.number]!r} are of branches of one name, "
                 f"{stage.name!r}: each keeps a store of its own. Give aggregate(), process() or join() another name=."
             )

@@ -136,6 +136,13 @@ def test_topics_of_earlier_versions_are_listed_until_they_are_needed_again() -> 
     assert described(per_customer(), per_country(), before=without).gone == ()
 
 
+def test_one_task_is_not_counted_as_several() -> None:
+    text = description_text(described(per_customer(), orders=1))
+
+    assert "stage 0: customers, 1 task\n" in text
+    assert "1 tasks" not in text
+
+
 def test_instance_runs_the_stages_that_the_application_is_known_by_and_no_others() -> None:
     kept = described(per_customer())
 

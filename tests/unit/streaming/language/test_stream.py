@@ -6,13 +6,14 @@ from collections.abc import Callable
 import pytest
 
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming import StatefulJob, stream, table, window
 from airflow_provider.streaming import functions as F
-from airflow_provider.streaming import stream
 from airflow_provider.streaming.language.stream import Stream
 from airflow_provider.streaming.steps import Filter, Select, Selected, WithColumn
 
 ORDERS = stream("orders", schema="customer STRING, amount DOUBLE, tags ARRAY<STRING>, who STRUCT<name: STRING>")
 KEYED = stream("orders", schema="customer STRING, amount DOUBLE", key="customer")
+TIMED = stream("seen", schema="id STRING, at TIMESTAMP", event_time="at", watermark="0 seconds")
 
 
 def names_of(stream: Stream) -> list[str]:
@@ -133,9 +134,46 @@ REFUSED: list[tuple[str, Callable[[], object], str]] = [
         lambda: KEYED.group_by("customer").aggregate(F.count()).filter("count > 1"),  # type: ignore[attr-defined]
         r"filter\(\) was called on the result of an operation",
     ),
+    ("count-of-a-number", lambda: F.count(1), r"F\.count\(\) got 1: give the name of one column"),  # type: ignore[arg-type]
+    ("sum-of-a-number", lambda: F.sum(1), r"F\.sum\(\) got 1: give the name of one column"),  # type: ignore[arg-type]
+    ("last-of-nothing", lambda: F.last(None), r"F\.last\(\) got None"),  # type: ignore[arg-type]
+    ("count-of-all", lambda: F.count("*"), r"F\.count\(\) got '\*': say F\.count\(\)"),
+    (
+        "window-alone",
+        lambda: KEYED.group_by(window("at", "10 minutes")),
+        r"got window\(at, 10 minutes\) and no column: .*with_column\(\"all\", \"'all'\"\)",
+    ),
+    ("duplicates-of-nothing", lambda: TIMED.drop_duplicates(within="1 hour"), r"nothing: give names of columns\."),
+    (
+        "duplicates-by-window",
+        lambda: TIMED.drop_duplicates("id", window("at", "1 hour"), within="1 hour"),  # type: ignore[arg-type]
+        r"got 'id', window\(at, 1 hour\): give names of columns\.",
+    ),
+    ("topic-of-sink", lambda: KEYED.sink("a/b"), r"sink\(\) names the topic 'a/b', which Kafka cannot have"),
+    ("topic-of-stream", lambda: stream("my topic"), r"stream\(\) names the topic 'my topic', which Kafka"),
+    ("topic-of-table", lambda: table("..", "k STRING", "k"), r"table\(\) names the topic '\.\.', which Kafka"),
     ("no-key", lambda: ORDERS.sink("copies"), r"sink\(\) of the rows of 'orders' got no key"),
     ("key-of-sink", lambda: ORDERS.sink("copies", key="tags"), r"has no text of its own"),
 ]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda: ORDERS.union([ORDERS, KEYED]), id="union"),  # type: ignore[arg-type]
+        pytest.param(lambda: StatefulJob("k", [KEYED.sink("a"), KEYED.sink("b")]), id="list"),  # type: ignore[arg-type]
+        pytest.param(lambda: StatefulJob("k", KEYED), id="stream"),  # type: ignore[arg-type]
+        pytest.param(
+            lambda: StatefulJob("k", KEYED.group_by("customer").aggregate(F.count())),  # type: ignore[arg-type]
+            id="result",
+        ),
+    ],
+)
+def test_what_is_no_argument_is_named_in_short(make: Callable[[], object]) -> None:
+    with pytest.raises(ConfigurationError, match=r"got a (list of 2|Stream|Result): give ") as refused:
+        make()
+
+    assert len(str(refused.value)) < 200
 
 
 @pytest.mark.parametrize(("make", "why"), [pytest.param(make, why, id=id) for id, make, why in REFUSED])
