@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.argument_check import check_kind
 from airflow_provider.streaming.column_check import RECORD, Columns, columns_after, find_column
-from airflow_provider.streaming.event_time import EventTime, event_time_of
+from airflow_provider.streaming.event_time import EventTime, event_time_after, event_time_of
 from airflow_provider.streaming.language.grouped import GroupedStream
 from airflow_provider.streaming.language.join import Join, check_join_names
 from airflow_provider.streaming.language.keyed_rows import KeyedRows
@@ -47,7 +47,7 @@ class Stream:
         schema: of the JSON value, in Spark DDL; None leaves the value as it is: ``key`` and ``value``, both BINARY.
         key: the column whose text is the records' key; None where there is none, or where it is not known.
         steps: narrow steps, in order.
-        event_time: of its rows; None where none is read.
+        declared_time: its event time, as `stream` was told of it; None where none is read.
         origin: the join that its rows come from; None for a topic.
         others: streams that are united with it, each with its own steps.
     """
@@ -57,9 +57,14 @@ class Stream:
     schema: str | None = None
     key: str | None = None
     steps: tuple[Step, ...] = ()
-    event_time: EventTime | None = None
+    declared_time: EventTime | None = None
     origin: Join | None = None
     others: tuple[Stream, ...] = ()
+
+    @property
+    def event_time(self) -> EventTime | None:
+        """Of its rows, in the column that holds it after the steps; None where none is read."""
+        return None if self.declared_time is None else event_time_after(self.declared_time, self.steps)
 
     @property
     def columns(self) -> Columns | None:
@@ -86,6 +91,8 @@ class Stream:
         One of the expressions may be ``explode(...)`` of an array or a map: then a row comes of each element. A
         record of which nothing comes, because there is no element, is counted. ``explode_outer(...)`` makes a row of
         nulls of it.
+
+        What is the records' key or their event time stays that under another name: ``"at AS sent_at"``.
 
         Args:
             expressions: Spark SQL, each with ``AS`` and the name of its column, unless it is a column itself; ``*``
@@ -217,7 +224,7 @@ class Stream:
             join.text,
             # A row with a null key comes out of a left join, too, and its record's key is empty.
             key=join.on if how == "inner" else None,
-            event_time=None if time is None or time.of_record else time,
+            declared_time=None if time is None or time.of_record else time,
             origin=dataclasses.replace(join, name=name, partitions=partitions),
         )
 
@@ -318,7 +325,7 @@ def stream(
             it rows are brought together through an internal topic before they are grouped. Default none; ``key``
             where there is no schema.
         event_time: the column that says when a record happened, as it is after the steps: a TIMESTAMP, or a BIGINT in
-            milliseconds since 1970. Default the record's own timestamp, ``_source.timestamp``, where `watermark` is
+            milliseconds since 1970. `Stream.select` may give it another name. Default the record's own timestamp, ``_source.timestamp``, where `watermark` is
             given.
         watermark: for how long records are waited for that come late, such as ``"10 minutes"`` or ``"0 seconds"``: a
             window is closed once the task has seen an event time that is so much later than the window's end. Windows
@@ -342,7 +349,7 @@ def stream(
         topic,
         schema=schema,
         key="key" if schema is None and key is None else key,
-        event_time=event_time_of("stream()", event_time, watermark, idle_timeout),
+        declared_time=event_time_of("stream()", event_time, watermark, idle_timeout),
     )
 
 

@@ -158,3 +158,52 @@ def test_schema_that_only_spark_understands_is_left_to_it() -> None:
     strange.select("c", "explode(d) AS e").group_by("e").aggregate(F.sum("f"))
     with pytest.raises(ConfigurationError, match="is not understood here: name them with select"):
         strange.sink("copies", key="a")
+
+
+TIMED = stream("orders", schema="k STRING, at BIGINT, sent BIGINT", event_time="at", watermark="1 minute")
+
+
+@pytest.mark.parametrize(
+    ("of", "column"),
+    [
+        pytest.param(TIMED, "at", id="untouched"),
+        pytest.param(TIMED.select("k", "at AS other_at"), "other_at", id="renamed"),
+        pytest.param(TIMED.select("k", "`AT` AS b").select("b AS c", "k"), "c", id="renamed-twice"),
+        pytest.param(TIMED.select("*", "at AS other_at"), "at", id="copied-beside-all"),
+        pytest.param(TIMED.select("at AS other_at", "at"), "at", id="copied"),
+        pytest.param(TIMED.select("k", "at AS other_at", "sent AS at"), "at", id="another-column-gets-the-name"),
+        pytest.param(TIMED.select("k", "at AS raw").with_column("at", "raw * 1000"), "at", id="computed-under-the-name"),
+        pytest.param(TIMED.select("k", "at AS b").with_column("b", "b * 1000"), "b", id="computed-under-the-new-name"),
+        pytest.param(TIMED.select("k", "at + 1 AS b"), "at", id="computed"),
+        pytest.param(
+            stream("o", schema="s STRUCT<at: BIGINT>", event_time="s.at", watermark="1 minute").select("s.at AS b"),
+            "b",
+            id="field",
+        ),
+        pytest.param(
+            stream("orders", schema="k STRING", watermark="1 minute").select("k", "_source.timestamp AS b"),
+            "_source.timestamp",
+            id="time-of-the-record",
+        ),
+    ],
+)
+def test_plain_rename_takes_the_event_time_with_it(of: Stream, column: str) -> None:
+    assert of.event_time is not None
+    assert of.event_time.column == column
+    assert of.event_time.delay_ms == 60_000
+
+
+def test_two_streams_with_one_name_of_the_event_time_are_joined_after_a_rename() -> None:
+    other = TIMED.select("k", "at AS other_at")
+
+    joined = TIMED.join(other, on="k", within="10 minutes")
+
+    assert names_of(joined) == ["k", "at", "sent", "other_at"]
+
+
+def test_streams_are_united_by_the_name_that_select_gave_the_event_time() -> None:
+    shop = stream("shop", schema="k STRING, happened BIGINT", event_time="happened", watermark="1 minute")
+
+    united = TIMED.select("k", "at").union(shop.select("k", "happened AS at")).select("k", "at AS b")
+
+    assert [branch.event_time and branch.event_time.column for branch in united.branches] == ["b", "b"]
