@@ -7,7 +7,7 @@ import pytest
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming import functions as F
-from airflow_provider.streaming import stream
+from airflow_provider.streaming import stream, table, window
 from airflow_provider.streaming.language.stream import Stream
 from airflow_provider.streaming.steps import Filter, Select, Selected, WithColumn
 
@@ -207,3 +207,22 @@ def test_streams_are_united_by_the_name_that_select_gave_the_event_time() -> Non
     united = TIMED.select("k", "at").union(shop.select("k", "happened AS at")).select("k", "at AS b")
 
     assert [branch.event_time and branch.event_time.column for branch in united.branches] == ["b", "b"]
+
+
+PAIRS = TIMED.join(TIMED.select("k", "at AS other_at"), on="k", within="10 minutes")
+WITH_TABLE = PAIRS.join(table("names", schema="k STRING, name STRING", key="k"), on="k")
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        pytest.param(lambda: PAIRS.group_by("k", window("at", "1 hour")), id="window"),
+        pytest.param(lambda: PAIRS.drop_duplicates("k", within="1 hour"), id="duplicates"),
+        pytest.param(lambda: PAIRS.join(TIMED.select("k", "at AS c"), on="k", within="1 hour"), id="left-of-a-join"),
+        pytest.param(lambda: TIMED.select("k", "at AS c").join(PAIRS, on="k", within="1 hour"), id="right-of-a-join"),
+        pytest.param(lambda: WITH_TABLE.group_by("k", window("at", "1 hour")), id="behind-a-table-too"),
+    ],
+)
+def test_what_needs_the_event_time_of_two_joined_streams_says_where_it_can_be_had(use: Callable[[], object]) -> None:
+    with pytest.raises(ConfigurationError, match=r"result of a join of two streams has no event time yet.*another job"):
+        use()
