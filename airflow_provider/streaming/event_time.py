@@ -12,13 +12,19 @@ from airflow_provider.streaming.argument_check import check_kind
 from airflow_provider.streaming.duration import duration_ms
 from airflow_provider.streaming.steps import Select, Step, WithColumn
 
-__all__ = ["EVENT_MS", "RECORD_TIME", "EventTime", "event_time_after", "event_time_of"]
+__all__ = ["EVENT_MS", "MAKE_TIME", "RECORD_TIME", "EventTime", "event_time_after", "event_time_of"]
 
 RECORD_TIME: Final = "_source.timestamp"
 """The time of the record itself, as Kafka has it."""
 
 EVENT_MS: Final = "__event_ms"
 """The column of the rows in a worker that holds a record's event time, epoch ms."""
+
+MAKE_TIME: Final = (
+    "Make one of it with with_column(): try_to_timestamp() and try_cast() of a text give null where it is no time, and "
+    "then on_error() decides; to_timestamp() fails the task."
+)
+"""What to do about a column that holds no time."""
 
 
 @dataclass(frozen=True)
