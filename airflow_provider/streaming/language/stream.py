@@ -14,6 +14,7 @@ from airflow_provider.streaming.language.grouped import GroupedStream
 from airflow_provider.streaming.language.join import Join, check_join_names
 from airflow_provider.streaming.language.keyed_rows import KeyedRows
 from airflow_provider.streaming.language.result import Result
+from airflow_provider.streaming.language.row_expression import refuse_other_rows_needed
 from airflow_provider.streaming.language.selection import refuse_generator, selection
 from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.language.sql_text import is_column
@@ -121,10 +122,11 @@ class Stream:
             name: of the count, in the commit record. Filters of one name are counted together.
 
         Raises:
-            ConfigurationError: the name is no text, or the condition makes several rows of one.
+            ConfigurationError: the name is no text, or the condition makes several rows of one, or needs others.
         """
         check_kind("filter() got name=", name, str, 'one text, such as name="empty"')
         refuse_generator("filter()", condition)
+        refuse_other_rows_needed("filter()", condition)
         return self._with(Filter(condition, name), self.key)
 
     def with_column(self, name: str, expression: str | Column) -> Stream:
@@ -135,10 +137,12 @@ class Stream:
             expression: Spark SQL, or a Column.
 
         Raises:
-            ConfigurationError: the name is no text or that of the record, or the expression makes several rows of one.
+            ConfigurationError: the name is no text or that of the record, or the expression makes several rows of
+                one, or needs others.
         """
         check_kind("with_column() got name=", name, str, 'one text, such as "half"')
         refuse_generator("with_column()", expression)
+        refuse_other_rows_needed("with_column()", expression)
         if name.lower() == RECORD:
             raise ConfigurationError(
                 f"with_column() names the column {name!r}, which holds the record's topic, partition, offset, "
@@ -325,8 +329,8 @@ def stream(
             it rows are brought together through an internal topic before they are grouped. Default none; ``key``
             where there is no schema.
         event_time: the column that says when a record happened, as it is after the steps: a TIMESTAMP, or a BIGINT in
-            milliseconds since 1970. `Stream.select` may give it another name. Default the record's own timestamp, ``_source.timestamp``, where `watermark` is
-            given.
+            milliseconds since 1970; `Stream.select` may give it another name. Default the record's own
+            timestamp, ``_source.timestamp``, where `watermark` is given.
         watermark: for how long records are waited for that come late, such as ``"10 minutes"`` or ``"0 seconds"``: a
             window is closed once the task has seen an event time that is so much later than the window's end. Windows
             need it; None reads no event time.

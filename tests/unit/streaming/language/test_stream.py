@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming import StatefulJob, stream, table, window
 from airflow_provider.streaming import functions as F
-from airflow_provider.streaming import stream, table, window
 from airflow_provider.streaming.language.stream import Stream
 from airflow_provider.streaming.steps import Filter, Select, Selected, WithColumn
 
@@ -172,7 +172,9 @@ TIMED = stream("orders", schema="k STRING, at BIGINT, sent BIGINT", event_time="
         pytest.param(TIMED.select("*", "at AS other_at"), "at", id="copied-beside-all"),
         pytest.param(TIMED.select("at AS other_at", "at"), "at", id="copied"),
         pytest.param(TIMED.select("k", "at AS other_at", "sent AS at"), "at", id="another-column-gets-the-name"),
-        pytest.param(TIMED.select("k", "at AS raw").with_column("at", "raw * 1000"), "at", id="computed-under-the-name"),
+        pytest.param(
+            TIMED.select("k", "at AS raw").with_column("at", "raw * 1000"), "at", id="computed-under-the-name"
+        ),
         pytest.param(TIMED.select("k", "at AS b").with_column("b", "b * 1000"), "b", id="computed-under-the-new-name"),
         pytest.param(TIMED.select("k", "at + 1 AS b"), "at", id="computed"),
         pytest.param(
@@ -226,3 +228,51 @@ WITH_TABLE = PAIRS.join(table("names", schema="k STRING, name STRING", key="k"),
 def test_what_needs_the_event_time_of_two_joined_streams_says_where_it_can_be_had(use: Callable[[], object]) -> None:
     with pytest.raises(ConfigurationError, match=r"result of a join of two streams has no event time yet.*another job"):
         use()
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        pytest.param("row_number() over (partition by customer order by amount)", "OVER", id="over"),
+        pytest.param("lag(amount) IGNORE NULLS OVER(ORDER BY amount)", "OVER", id="ignore-nulls"),
+        pytest.param("amount / sum(amount)", "sum", id="aggregate"),
+    ],
+)
+def test_expression_that_needs_other_rows_is_refused(expression: str, said: str) -> None:
+    for use in (
+        lambda: ORDERS.with_column("x", expression),
+        lambda: ORDERS.filter(f"{expression} > 1", name="n"),
+        lambda: ORDERS.select(f"{expression} AS x"),
+        lambda: StatefulJob("app").source("in").with_column("x", expression),
+        lambda: StatefulJob("app").source("in").filter(expression, name="n"),
+    ):
+        with pytest.raises(ConfigurationError, match=said):
+            use()
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        pytest.param("over + (amount)", id="a-column"),
+        pytest.param("concat(customer) || `over` || (customer)", id="a-quoted-column"),
+        pytest.param("customer = ') over (' OR customer = \"sum(x)\"", id="text"),
+        pytest.param("over(amount)", id="a-function"),
+        pytest.param("abs(amount) > over (amount)", id="a-function-behind-a-call"),
+        pytest.param("aggregate(tags, 0, (n, tag) -> n + 1)", id="of-an-array"),
+        pytest.param("customer LIKE ANY ('a%', 'b%')", id="like-any"),
+        pytest.param("amount > (SELECT max(col1) FROM VALUES (1), (2))", id="a-subquery"),
+        pytest.param("amount /* sum(amount) */ > 1", id="a-comment"),
+        pytest.param("`sum` + (amount)", id="a-column-named-as-an-aggregate"),
+    ],
+)
+def test_expression_that_needs_its_own_row_alone_passes(expression: str) -> None:
+    assert ORDERS.with_column("x", expression).steps == (WithColumn("x", expression),)
+
+
+def test_text_as_event_time_is_told_what_fails_the_task_and_what_does_not() -> None:
+    texts = stream("o", schema="k STRING, at STRING", key="k", event_time="at", watermark="1 minute")
+
+    with pytest.raises(
+        ConfigurationError, match=r"try_to_timestamp\(\) and try_cast\(\).*to_timestamp\(\) fails the task"
+    ):
+        texts.group_by("k", window("at", "1 hour"))
