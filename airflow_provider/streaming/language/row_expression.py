@@ -37,8 +37,8 @@ def refuse_other_rows_needed(where: str, expression: object) -> None:
         return  # a comment may name anything
     if has_over(expression):
         raise ConfigurationError(
-            f"{where} got {expression!r}, with a window function (OVER): a step sees one row, and which others are near "
-            "depends on where a micro-batch ends. Keep what is needed as state: aggregate(), also by window(), or "
+            f"{where} got {expression!r}, with a window function (OVER): a step sees one row, and which others are "
+            "near depends on where a micro-batch ends. Keep what is needed as state: aggregate(), also by window(), or "
             "process()."
         )
     if found := sorted(calls_in(expression) & _AGGREGATES):
