@@ -24,6 +24,7 @@ from airflow_provider.streaming.function_check import process_operation
 from airflow_provider.streaming.kafka_option_check import kafka_options
 from airflow_provider.streaming.language.grouped import AGGREGATES
 from airflow_provider.streaming.language.operation_in_time import operation_in_time
+from airflow_provider.streaming.language.row_expression import refuse_other_rows_needed
 from airflow_provider.streaming.language.selection import refuse_generator
 from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.operations.aggregate import Aggregate, Aggregation
@@ -199,6 +200,7 @@ class StatefulJob:
         """
         self._refuse_sinks("filter")
         refuse_generator("filter()", condition)
+        refuse_other_rows_needed("filter()", condition)
         return dataclasses.replace(self, steps=(*self.steps, Filter(condition, name)))
 
     def with_column(self, name: str, expression: str | Column) -> StatefulJob:
@@ -210,6 +212,7 @@ class StatefulJob:
         """
         self._refuse_sinks("with_column")
         refuse_generator("with_column()", expression)
+        refuse_other_rows_needed("with_column()", expression)
         return dataclasses.replace(self, steps=(*self.steps, WithColumn(name, expression)))
 
     def group_by(self, key: str, *others: Window | SessionWindow, trust_partitioning: bool = False) -> StatefulJob:

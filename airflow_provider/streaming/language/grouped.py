@@ -18,6 +18,7 @@ from airflow_provider.streaming.column_check import (
     written_columns,
 )
 from airflow_provider.streaming.function_check import process_operation
+from airflow_provider.streaming.language.missing_time import refuse_missing_time
 from airflow_provider.streaming.language.operation_in_time import operation_in_time
 from airflow_provider.streaming.language.result import Result
 from airflow_provider.streaming.operations.aggregate import Aggregate, Aggregation
@@ -99,6 +100,7 @@ class GroupedStream:
             if windows and stream.event_time is not None:
                 check_event_time(columns, stream.event_time.column, "stream(event_time=...)")
         if windows:
+            refuse_missing_time(f"{method} with {windows[0].text}", stream)
             check_window(windows[0], stream.event_time)
         if stream.is_union and trust_partitioning is True:
             raise ConfigurationError(
@@ -203,6 +205,7 @@ class GroupedStream:
 
     def drop_duplicates(self, *, within: str, name: str | None = None) -> Result:
         """See `Stream.drop_duplicates`."""
+        refuse_missing_time("drop_duplicates()", self.stream)
         columns = written_columns("drop_duplicates()", self.stream.schema, self.stream.steps)
         operation = dataclasses.replace(DropDuplicates.of(within), columns=columns)
         return self._result("drop_duplicates", operation, name)

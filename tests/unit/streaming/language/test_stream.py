@@ -196,3 +196,121 @@ def test_schema_that_only_spark_understands_is_left_to_it() -> None:
     strange.select("c", "explode(d) AS e").group_by("e").aggregate(F.sum("f"))
     with pytest.raises(ConfigurationError, match="is not understood here: name them with select"):
         strange.sink("copies", key="a")
+
+
+TIMED = stream("orders", schema="k STRING, at BIGINT, sent BIGINT", event_time="at", watermark="1 minute")
+
+
+@pytest.mark.parametrize(
+    ("of", "column"),
+    [
+        pytest.param(TIMED, "at", id="untouched"),
+        pytest.param(TIMED.select("k", "at AS other_at"), "other_at", id="renamed"),
+        pytest.param(TIMED.select("k", "`AT` AS b").select("b AS c", "k"), "c", id="renamed-twice"),
+        pytest.param(TIMED.select("*", "at AS other_at"), "at", id="copied-beside-all"),
+        pytest.param(TIMED.select("at AS other_at", "at"), "at", id="copied"),
+        pytest.param(TIMED.select("k", "at AS other_at", "sent AS at"), "at", id="another-column-gets-the-name"),
+        pytest.param(
+            TIMED.select("k", "at AS raw").with_column("at", "raw * 1000"), "at", id="computed-under-the-name"
+        ),
+        pytest.param(TIMED.select("k", "at AS b").with_column("b", "b * 1000"), "b", id="computed-under-the-new-name"),
+        pytest.param(TIMED.select("k", "at + 1 AS b"), "at", id="computed"),
+        pytest.param(
+            stream("o", schema="s STRUCT<at: BIGINT>", event_time="s.at", watermark="1 minute").select("s.at AS b"),
+            "b",
+            id="field",
+        ),
+        pytest.param(
+            stream("orders", schema="k STRING", watermark="1 minute").select("k", "_source.timestamp AS b"),
+            "_source.timestamp",
+            id="time-of-the-record",
+        ),
+    ],
+)
+def test_plain_rename_takes_the_event_time_with_it(of: Stream, column: str) -> None:
+    assert of.event_time is not None
+    assert of.event_time.column == column
+    assert of.event_time.delay_ms == 60_000
+
+
+def test_two_streams_with_one_name_of_the_event_time_are_joined_after_a_rename() -> None:
+    other = TIMED.select("k", "at AS other_at")
+
+    joined = TIMED.join(other, on="k", within="10 minutes")
+
+    assert names_of(joined) == ["k", "at", "sent", "other_at"]
+
+
+def test_streams_are_united_by_the_name_that_select_gave_the_event_time() -> None:
+    shop = stream("shop", schema="k STRING, happened BIGINT", event_time="happened", watermark="1 minute")
+
+    united = TIMED.select("k", "at").union(shop.select("k", "happened AS at")).select("k", "at AS b")
+
+    assert [branch.event_time and branch.event_time.column for branch in united.branches] == ["b", "b"]
+
+
+PAIRS = TIMED.join(TIMED.select("k", "at AS other_at"), on="k", within="10 minutes")
+WITH_TABLE = PAIRS.join(table("names", schema="k STRING, name STRING", key="k"), on="k")
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        pytest.param(lambda: PAIRS.group_by("k", window("at", "1 hour")), id="window"),
+        pytest.param(lambda: PAIRS.drop_duplicates("k", within="1 hour"), id="duplicates"),
+        pytest.param(lambda: PAIRS.join(TIMED.select("k", "at AS c"), on="k", within="1 hour"), id="left-of-a-join"),
+        pytest.param(lambda: TIMED.select("k", "at AS c").join(PAIRS, on="k", within="1 hour"), id="right-of-a-join"),
+        pytest.param(lambda: WITH_TABLE.group_by("k", window("at", "1 hour")), id="behind-a-table-too"),
+    ],
+)
+def test_what_needs_the_event_time_of_two_joined_streams_says_where_it_can_be_had(use: Callable[[], object]) -> None:
+    with pytest.raises(ConfigurationError, match=r"result of a join of two streams has no event time yet.*another job"):
+        use()
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        pytest.param("row_number() over (partition by customer order by amount)", "OVER", id="over"),
+        pytest.param("lag(amount) IGNORE NULLS OVER(ORDER BY amount)", "OVER", id="ignore-nulls"),
+        pytest.param("amount / sum(amount)", "sum", id="aggregate"),
+    ],
+)
+def test_expression_that_needs_other_rows_is_refused(expression: str, said: str) -> None:
+    for use in (
+        lambda: ORDERS.with_column("x", expression),
+        lambda: ORDERS.filter(f"{expression} > 1", name="n"),
+        lambda: ORDERS.select(f"{expression} AS x"),
+        lambda: StatefulJob("app").source("in").with_column("x", expression),
+        lambda: StatefulJob("app").source("in").filter(expression, name="n"),
+    ):
+        with pytest.raises(ConfigurationError, match=said):
+            use()
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        pytest.param("over + (amount)", id="a-column"),
+        pytest.param("concat(customer) || `over` || (customer)", id="a-quoted-column"),
+        pytest.param("customer = ') over (' OR customer = \"sum(x)\"", id="text"),
+        pytest.param("over(amount)", id="a-function"),
+        pytest.param("abs(amount) > over (amount)", id="a-function-behind-a-call"),
+        pytest.param("aggregate(tags, 0, (n, tag) -> n + 1)", id="of-an-array"),
+        pytest.param("customer LIKE ANY ('a%', 'b%')", id="like-any"),
+        pytest.param("amount > (SELECT max(col1) FROM VALUES (1), (2))", id="a-subquery"),
+        pytest.param("amount /* sum(amount) */ > 1", id="a-comment"),
+        pytest.param("`sum` + (amount)", id="a-column-named-as-an-aggregate"),
+    ],
+)
+def test_expression_that_needs_its_own_row_alone_passes(expression: str) -> None:
+    assert ORDERS.with_column("x", expression).steps == (WithColumn("x", expression),)
+
+
+def test_text_as_event_time_is_told_what_fails_the_task_and_what_does_not() -> None:
+    texts = stream("o", schema="k STRING, at STRING", key="k", event_time="at", watermark="1 minute")
+
+    with pytest.raises(
+        ConfigurationError, match=r"try_to_timestamp\(\) and try_cast\(\).*to_timestamp\(\) fails the task"
+    ):
+        texts.group_by("k", window("at", "1 hour"))
