@@ -230,7 +230,8 @@ class JobTester:
         for task in tasks:
             stored = {key: value for key, value in task.items() if not key.startswith(BESIDE_GROUPS)}
             found.update(zip(stored, self._decoded(task, list(stored.values())), strict=True))
-        return {key.decode(): found[key] for key in sorted(found)}
+        # A table remembers keys that it has not any more.
+        return {key.decode(): found[key] for key in sorted(found) if found[key] is not None}
 
     def dead_letters(self) -> list[DeadLetter]:
         """All records that went to the dead-letter topic, oldest first."""

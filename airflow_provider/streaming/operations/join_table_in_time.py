@@ -1,11 +1,11 @@
 """A batch of a stream with a table whose earlier rows are kept, because rows of the stream meet that of their time.
 
-Beside what is kept of each key, two kinds of keys lie in the store, which begin with a byte that no text has::
+Beside what is kept of each key, and the list of deleted ones (`operations.deleted_keys`), which are forgotten when
+their history is over, keys lie in the store that begin with a byte that no text has::
 
     ff 62 time offset    a row of the stream that waits: u32 the length of its key, the key, the row
-    ff 64 time key       that the key was deleted at that time, and is to be forgotten when its history is over
 
-The times and offsets are 8 bytes, big-endian, so both are read by the range, in the order of their times.
+The times and offsets are 8 bytes, big-endian, so they are read by the range, in the order of their times.
 """
 
 from __future__ import annotations
@@ -18,8 +18,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from airflow_provider.state.time_segments import PREFIX_BYTES, time_of, time_prefix
+from airflow_provider.state.time_segments import time_of, time_prefix
 from airflow_provider.streaming.event_time import EVENT_MS
+from airflow_provider.streaming.operations.deleted_keys import (
+    deleted_key,
+    group_of_deleted,
+    is_deleted_key,
+    listed,
+    over_keys,
+)
 from airflow_provider.streaming.operations.join_rows import FLAGS, GONE, LEFT, RIGHT, ROW, UNKEYED
 from airflow_provider.streaming.operations.join_state import BESIDE_GROUPS, KeptRow, decode_rows, encode_rows
 from airflow_provider.streaming.operations.operation import Changes
@@ -37,11 +44,9 @@ TABLE_MS: Final = "__table_ms"
 """The column with the table's time at each row."""
 
 _WAITING: Final = BESIDE_GROUPS + b"b"
-_DELETED: Final = BESIDE_GROUPS + b"d"
 _LENGTH: Final = struct.Struct("<I")
 _OFFSET: Final = struct.Struct(">Q")
 _TIME: Final = itemgetter(0)
-_THERE: Final = b"\x01"
 
 
 class _Waiting(NamedTuple):
@@ -69,8 +74,8 @@ class _Waiting(NamedTuple):
 
 def group_of(key: bytes) -> bytes:
     """The group that a key of the store is of; nothing for a row that waits."""
-    if key.startswith(_DELETED):
-        return key[len(_DELETED) + PREFIX_BYTES :]
+    if is_deleted_key(key):
+        return group_of_deleted(key)
     return b"" if key.startswith(_WAITING) else key
 
 
@@ -93,7 +98,7 @@ class TableRowsInTime:
             if flags & RIGHT:
                 needed.add(key)
                 if flags & GONE:
-                    self._deleted.add(_DELETED + time_prefix(time) + key)
+                    self._deleted.add(deleted_key(RIGHT, time, key))
             elif not flags & UNKEYED:
                 waiting = _Waiting(time, offset, key, row)
                 if self._let(waiting, at):
@@ -124,8 +129,7 @@ class TableRowsInTime:
         self._old_waiting = [_Waiting.of(key, value) for key, value in kept(_WAITING, end)]
         for waiting in self._old_waiting:
             self._let(waiting, 0)
-        over = self._forgotten_until(len(self._marks))
-        self._deleted.update(key for key, _ in kept(_DELETED, _DELETED + time_prefix(over + 1)))
+        self._deleted |= over_keys(kept, RIGHT, self._forgotten_until(len(self._marks)))
 
     def further_keys(self, old: Sequence[bytes | None]) -> list[bytes]:
         """See `FurtherReader`: of what `read` found, with the groups that it is of."""
@@ -156,10 +160,7 @@ class TableRowsInTime:
         for group in changed | {group_of(key) for key in self._deleted}:
             kept[group] = self._known(kept.get(group, []), end)
             new[group] = encode_rows(kept[group])
-        for key in self._deleted:
-            versions = kept[group_of(key)]
-            is_last = bool(versions) and versions[-1].gone and versions[-1].time == time_of(key[len(_DELETED) :])
-            new[key] = _THERE if is_last else None
+        new |= listed(self._deleted, kept)
         new |= {row.key: None for row in self._old_waiting}
         new |= {row.key: row.value for row in self._new_waiting}
         # In the order of the keys, as the digest needs them.

@@ -163,16 +163,17 @@ def _row_by_row(
         offsets = set(of_key.column("__offset").to_pylist())
         text = key.decode("utf-8", "replace")
         failed = [error for error in failed if error.offset not in offsets or error.key != text]
-        now = before = old.get(key)  # none is read where no state is kept
+        now = dict[bytes, bytes | None]()
         for at in range(of_key.num_rows):
             row = of_key.slice(at, 1)
-            one = operation.group(job.input.key_name, row).apply([now], tolerant=True)
+            grouped = operation.group(job.input.key_name, row)
+            # A table's row has a key of the list of deletions beside its own.
+            one = grouped.apply([now.get(of, old.get(of)) for of in grouped.keys], tolerant=True)
             reason = _too_large(job, one).get(key)
             failed += one.failed if reason is None else [_error(row, 0, reason)]
             if reason is None and not one.failed:
                 output += one.output
-                now = one.state[0][1] if one.state else now
-        if now != before:
-            state[key] = now
+                now.update(one.state)
+        state |= {of: value for of, value in now.items() if value != old.get(of)}
     ordered = [(key, state[key]) for key in old if key in state]
     return Changes(ordered, output, sorted(failed, key=lambda error: error.offset))

@@ -18,7 +18,12 @@ from airflow_provider.streaming.operations.join_stream_table import StreamTableJ
 from airflow_provider.streaming.operations.join_tables import TableTableJoin
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.stream_time import StreamTime
-from airflow_provider.streaming.operations.timed_rows import FurtherReader, RangeReader, TimedOperation
+from airflow_provider.streaming.operations.timed_rows import (
+    FurtherReader,
+    PlacingOperation,
+    RangeReader,
+    TimedOperation,
+)
 
 __all__ = ["Given", "JoinRun", "left", "random_cuts", "right"]
 
@@ -83,11 +88,10 @@ class JoinRun:
             }
         )
         self.rows += len(keys)
-        placed = None
-        if isinstance(join, TimedOperation) or (isinstance(join, StreamTableJoin) and join.in_time):
-            placed = join.place(rows, self.time)
-            rows, self.time = placed.rows, placed.after
-            self.late += placed.late
+        assert isinstance(join, PlacingOperation)
+        placed = join.place(rows, self.time)
+        rows, self.time = placed.rows, placed.after
+        self.late += placed.late
         if rows.num_rows == 0:
             return []
         grouped = join.group("k", rows)
@@ -106,7 +110,6 @@ class JoinRun:
             assert [at[key] for key, _ in changes.state] == sorted(at[key] for key, _ in changes.state)
             assert len(at) == len(grouped.keys)
         if isinstance(join, TimedOperation):
-            assert placed is not None
             changes = join.close(changes, placed, self.range, "k")
         for key, value in changes.state:
             if value is None:

@@ -7,7 +7,9 @@ from typing import Any, Literal
 import pyarrow as pa
 import pytest
 
+from airflow_provider.streaming.operations import deleted_keys
 from airflow_provider.streaming.operations.join_rows import JoinedColumns
+from airflow_provider.streaming.operations.join_state import decode_rows
 from airflow_provider.streaming.operations.join_stream_table import StreamTableJoin
 from tests.unit.streaming.operations.join_run import Given, JoinRun, left, random_cuts, right
 
@@ -61,30 +63,20 @@ def naive_in_time(rows: list[Given], how: How, history: int | None, grace: int |
     return output
 
 
-def naive(rows: list[Given], how: How, history: int) -> list[tuple[str, Any]]:
-    """Every row of the table is remembered for ever; which of them count is decided at each row of the stream."""
-    versions = defaultdict[str | None, list[Given]](list)
-    output: list[tuple[str, Any]] = []
+def naive(rows: list[Given], how: How, remembered: int) -> list[tuple[str, Any]]:
+    """Of every key the newest row is looked at with each row; a deletion is forgotten by the table's time."""
+    kept, output, table = dict[str | None, Given](), list[tuple[str, Any]](), -(10**18)
     for row in rows:
+        for key in [key for key, known in kept.items() if known.value is None and known.time <= table - remembered]:
+            del kept[key]
         if row.side:
-            kept = versions[row.key]
-            newest = max((version.time for version in kept), default=row.time)
-            anchors = [v.time for v in kept if v.time <= newest - history]
-            # What is older than the oldest that is kept was over before it came.
-            if row.time >= max(anchors, default=row.time):
-                kept[:] = [v for v in kept if v.time != row.time] + [row]
-            newest = max(version.time for version in kept)
-            anchor = max((v.time for v in kept if v.time <= newest - history), default=None)
-            kept[:] = [v for v in kept if anchor is None or v.time >= anchor]
-            if all(v.value is None for v in kept):
-                kept.clear()
+            if row.key not in kept or row.time >= kept[row.key].time:
+                kept[row.key] = row
+            table = max(table, row.time)
             continue
-        known = sorted((v for v in versions[row.key] if not history or v.time <= row.time), key=lambda v: v.time)
-        found = known[-1].value if known and row.key is not None else None
-        if found is not None:
+        found = kept[row.key].value if row.key is not None and row.key in kept else None
+        if found is not None or how == "left":
             output.append((row.key or "", {"k": row.key, "l": row.value, "r": found}))
-        elif how == "left":
-            output.append((row.key or "", {"k": row.key, "l": row.value, "r": None}))
     return output
 
 
@@ -106,13 +98,26 @@ def test_of_rows_of_one_time_the_later_one_counts() -> None:
     assert run.output == [("a", {"k": "a", "l": 1, "r": 8})]
 
 
-def test_deletion_leaves_nothing_in_the_store() -> None:
+def test_older_row_does_not_bring_a_deleted_key_back() -> None:
     run = JoinRun(join_of("left"))
-    run.add([right("a", 5, 7)])
-    assert run.store
-    run.add([right("a", 5, None), left("a", 6, 1)])
-    assert not run.store
-    assert run.output == [("a", {"k": "a", "l": 1, "r": None})]
+    run.add([right("a", 1_000, 1)])
+    run.add([right("a", 5_000, None), right("b", 5_000, None)])
+    run.add([right("a", 3_000, 2), right("b", 4_999, 3), left("a", 6_000, 1), left("b", 6_000, 1)])
+    assert run.output == [pair("a", 1, None), pair("b", 1, None)]
+    assert run.join.decode_states([run.store[b"a"]], pa.schema([])) == [None]
+    assert run.add([right("a", 5_000, 4), left("a", 6_000, 2)]) == [pair("a", 2, 4)]
+
+
+def test_deletion_is_forgotten_a_day_later_by_the_tables_time() -> None:
+    day, run = 24 * 3_600_000, JoinRun(join_of("left"))
+    run.add([right("a", 5, 7), right("a", 6, None), right("b", 7, None), left("x", 10 * day, 1)])
+    run.add([right("c", day + 5, 1)])
+    assert len([key for key in run.store if key.endswith((b"a", b"b"))]) == 4
+    run.add([right("c", day + 6, 2), right("b", 3, 8)])
+    assert [key for key in run.store if key.endswith(b"a")] == []
+    assert run.add([right("a", 3, 8), left("a", 9, 1), left("b", 9, 1)]) == [pair("a", 1, 8), pair("b", 1, None)]
+    run.add([right("c", 2 * day, 3)])
+    assert sorted(run.store) == [b"a", b"c"]
 
 
 def test_with_a_history_a_row_meets_what_was_there_at_its_time() -> None:
@@ -227,8 +232,9 @@ def test_in_time_same_as_the_model_wherever_batches_end(how: How, history: int |
 
 
 @pytest.mark.parametrize("how", ["inner", "left"])
-@pytest.mark.parametrize("history", [0])
-def test_same_as_the_model_wherever_batches_end(how: How, history: int) -> None:
+@pytest.mark.parametrize("remembered", [0, 7, 10_000])
+def test_same_as_the_model_wherever_batches_end(how: How, remembered: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deleted_keys, "REMEMBERED_MS", remembered)
     seed = random.SystemRandom().randrange(2**32)
     randomness = random.Random(seed)
     for _ in range(40):
@@ -240,7 +246,10 @@ def test_same_as_the_model_wherever_batches_end(how: How, history: int) -> None:
                 rows.append(right(key, time, randomness.choice([number, number, None])))
             else:
                 rows.append(left(randomness.choice([key, key, None]), time, number))
-        run = JoinRun(join_of(how, history))
+        run = JoinRun(join_of(how))
         for batch in random_cuts(randomness, rows):
             run.add(batch)
-        assert run.output == naive(rows, how, history), f"seed {seed}"
+        assert run.output == naive(rows, how, remembered), f"seed {seed}"
+        run.add([right("z", now + remembered + 1, 1)])
+        deleted = [key for key, state in run.store.items() if key[:1] == b"\xff" or decode_rows(state)[-1].gone]
+        assert deleted == [], f"seed {seed}"
