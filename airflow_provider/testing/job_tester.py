@@ -196,7 +196,8 @@ class JobTester:
         Returns:
             For aggregates a dict by name, with the types that the rows of `process` have: a DECIMAL is a ``Decimal``, a
             DATE a ``date``; with windows a list of them, of the windows that are open, in their order, each with its
-            ``window``. For `process` its own value.
+            ``window``, whose bounds are datetimes; one outside of the years 1 to 9999 is its text, as in the output.
+            For `process` its own value.
 
         Raises:
             ConfigurationError: the key is neither text nor bytes, or there is no such store.
