@@ -33,6 +33,7 @@ __all__ = [
     "over_keys",
     "over_until",
     "place_by_side",
+    "time_of_deleted",
     "times_before",
 ]
 
@@ -60,6 +61,11 @@ def group_of_deleted(key: bytes) -> bytes:
     return key[len(_BEGINS[0]) + PREFIX_BYTES :]
 
 
+def time_of_deleted(key: bytes) -> int:
+    """When it was."""
+    return time_of(key[len(_BEGINS[0]) :])
+
+
 def over_keys(kept: StoreRange, side: int, until_ms: int) -> set[bytes]:
     """The list's deletions up to a time, which is included.
 
@@ -83,7 +89,7 @@ def listed(deleted: Iterable[bytes], versions: Mapping[bytes, Sequence[KeptRow]]
     for key in deleted:
         side = LEFT if key.startswith(_PREFIXES[LEFT]) else RIGHT
         of_side = [version for version in versions[group_of_deleted(key)] if version.side == side]
-        is_last = bool(of_side) and of_side[-1].gone and of_side[-1].time == time_of(key[len(_PREFIXES[side]) :])
+        is_last = bool(of_side) and of_side[-1].gone and of_side[-1].time == time_of_deleted(key)
         found[key] = _THERE if is_last else None
     return found
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import bisect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -40,10 +38,9 @@ from airflow_provider.streaming.operations.operation import Changes
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime, joined_time, side_watermarks
 from airflow_provider.streaming.operations.timed_rows import StoreRange, TimedRows
 from airflow_provider.streaming.operations.type_name import type_name
+from airflow_provider.streaming.operations.version_chunks import chunk_keys, versions_of, whole_state
 
 __all__ = ["StreamTableJoin"]
-
-_TIME: Final = itemgetter(0)
 
 Change = tuple[bytes, bytes | None]
 
@@ -105,7 +102,7 @@ class StreamTableJoin:
             operation="join",
             # What waits, and what is to be forgotten, lies beside the table's rows.
             join=f"{'all of ' if self.broadcast else ''}a table's rows for a stream"
-            + (", each until its history is over" if self.in_time else ""),
+            + (", each until its history is over, in chunks" if self.in_time else ""),
             columns={name: type_name(schema.field(name).type) for name in kept},
         )
 
@@ -147,29 +144,20 @@ class StreamTableJoin:
 
         None where there is none: the key was deleted.
         """
-        kept = [decode_rows(state) for state in states]
         if not self.in_time:
+            kept = [decode_rows(state) for state in states]
             return [None if versions[-1].gone else python_row(versions[-1].row) for versions in kept]
         return [
-            [{"from_ms": v.time, "row": None if v.gone else python_row(v.row)} for v in versions] for versions in kept
+            [{"from_ms": v.time, "row": None if v.gone else python_row(v.row)} for v in versions_of(state)]
+            for state in states
         ]
 
-    def with_version(self, versions: list[KeptRow], new: KeptRow, mark_ms: int = NO_WATERMARK) -> list[KeptRow]:
-        """What is kept of a key after another row of the table.
-
-        Args:
-            versions: what was kept, by time, each time once.
-            new: the row.
-            mark_ms: the stream's watermark.
-        """
-        at = bisect.bisect_left(versions, new.time, key=_TIME)
-        same = at < len(versions) and versions[at].time == new.time
-        after = [*versions[:at], new, *versions[at + same :]]
-        # What was there when the history begins is a part of it.
-        begin = mark_ms if self.history_ms is None else after[-1].time - self.history_ms
-        first = bisect.bisect_right(after, begin, key=_TIME) - 1
-        # A deletion is known like a row: an older one may come.
-        return after[max(first, 0) :]
+    def whole_state(self, key: bytes, state: bytes, read: Callable[[Sequence[bytes]], Sequence[bytes | None]]) -> bytes:
+        """See `ChunkedOperation`: with a history or a grace, all versions."""
+        if not self.in_time:
+            return state
+        keys = chunk_keys(key, state)
+        return whole_state(key, {key: state, **dict(zip(keys, read(keys), strict=True))})
 
 
 class StreamTableRows:
@@ -257,8 +245,10 @@ class StreamTableRows:
             versions = kept[key]
             if flags & RIGHT:
                 versions = self._known(versions, place)
-                kept[key] = operation.with_version(versions, KeptRow(time, flags, row))
-                changed.add(key)
+                if not versions or time >= versions[-1].time:
+                    # A deletion is known like a row: an older one may come.
+                    kept[key] = [KeptRow(time, flags, row)]
+                    changed.add(key)
                 continue
             if versions and not versions[-1].gone and not flags & UNKEYED:
                 output[place] = (key, both(row, versions[-1].row))

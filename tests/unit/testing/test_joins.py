@@ -117,7 +117,9 @@ def test_what_waits_stays_when_the_grace_changes() -> None:
         tester.restart(job=enriched("left", history="1 hour"))
         tester.pipe_inputs([customer("bob", "AT", 1_000)])
         assert [value["id"] for value in values(tester)] == ["o2", "o3"]
-        with pytest.raises(ConfigurationError, match="until its history is over became a table's rows for a stream"):
+        with pytest.raises(
+            ConfigurationError, match="until its history is over, in chunks became a table's rows for a stream"
+        ):
             tester.restart(job=enriched("left"))
 
 
@@ -135,6 +137,24 @@ def test_older_record_does_not_bring_a_deleted_key_back() -> None:
 
         assert [(value["id"], value["country"]) for value in values(tester)] == [("o1", None), ("o2", "DE")]
         assert list(tester.states()) == ["ann", "bob"]
+
+
+@pytest.mark.parametrize("given", [{"grace": "5 minutes"}, {"history": "520 weeks"}], ids=str)
+def test_no_number_of_versions_of_a_key_stops_a_task(given: dict[str, str]) -> None:
+    with JobTester(enriched("left", **given)) as tester:
+        tester.pipe_input(order(1, "ann", at=-1_000))
+        for first in range(0, 1_500, 500):
+            rows = [customer("ann", f"{at}" + "x" * 1_000, at * 60_000) for at in range(first, first + 500)]
+            tester.pipe_inputs(rows)
+        tester.restart("empty")
+        tester.pipe_inputs([order(2, "ann", at=100 * 60_000 + 1), order(3, "ann", at=110 * 60_000)])
+        tester.promote_standby()
+        tester.pipe_input(order(4, "bob", at=120 * 60_000))
+
+        found = {value["id"]: (value["country"] or "").rstrip("x") for value in values(tester)}
+        assert {number: found[number] for number in ("o1", "o2", "o3")} == {"o1": "", "o2": "100", "o3": "110"}
+        assert len(tester.state("ann")) == 1_500
+        assert tester.state("ann") == tester.states()["ann"]
 
 
 def test_row_too_large_for_a_join_is_left_out_alone() -> None:

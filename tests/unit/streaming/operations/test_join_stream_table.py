@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections import defaultdict
 from typing import Any, Literal
@@ -7,10 +8,11 @@ from typing import Any, Literal
 import pyarrow as pa
 import pytest
 
-from airflow_provider.streaming.operations import deleted_keys
+from airflow_provider.streaming.operations import deleted_keys, version_chunks
 from airflow_provider.streaming.operations.join_rows import JoinedColumns
 from airflow_provider.streaming.operations.join_state import decode_rows
 from airflow_provider.streaming.operations.join_stream_table import StreamTableJoin
+from airflow_provider.streaming.operations.row_chunks import CHUNK_BYTES
 from tests.unit.streaming.operations.join_run import Given, JoinRun, left, random_cuts, right
 
 How = Literal["inner", "left"]
@@ -210,14 +212,54 @@ def test_deleted_key_is_forgotten_when_its_history_is_over(history: int | None, 
     assert [key for key in run.store if b"k" in key] == []
 
 
+def test_versions_of_a_hot_key_lie_in_chunks_of_bounded_size() -> None:
+    run = JoinRun(join_of("left", None, 10))
+    for first in range(0, 20_000, 1_000):
+        run.add([right("a", first + at, at) for at in range(0, 1_000, 2)])
+    assert max(map(len, run.store.values())) < 18 * 1024
+    versions = run.join.whole_state(b"a", run.store[b"a"], lambda keys: [run.store.get(key) for key in keys])
+    assert [found["from_ms"] for found in run.join.decode_states([versions], pa.schema([]))[0]] == [
+        *range(0, 20_000, 2)
+    ]
+    # What comes behind the newest touches the chunks of its time alone.
+    run.read_bytes = run.written_bytes = 0
+    run.add([right("a", 5_001, 7)])
+    run.add([left("a", 5_001, 1), left("a", 9_001, 2), left("x", 9_015, 3)])
+    assert run.output == [pair("a", 1, 7), pair("a", 2, 0)]
+    assert max(run.read_bytes, run.written_bytes) < 80 * 1024
+    run.add([right("a", 30_000, 1), left("x", 50_000, 3)])
+    run.add([right("a", 50_001, 1)])
+    assert len([key for key in run.store if key[:2] == b"\xffv"]) == 0
+
+
+def test_deletion_that_is_over_drops_all_chunks_of_its_key() -> None:
+    run = JoinRun(join_of("left", 100_000, None))
+    run.add([right("a", at, at) for at in range(5_000)])
+    run.add([right("a", 5_000, None)])
+    assert len(run.store) > 10
+    run.add([right("z", 105_000, 1)])
+    assert list(run.store) == [b"z"]
+
+
+def test_history_in_values_of_another_layout_is_refused() -> None:
+    schema = pa.schema([("k", pa.string()), ("l", pa.int64()), ("r", pa.int64())])
+    now = join_of(history=10).signature("k", pa.string(), schema)
+    before = dataclasses.replace(now, join="a table's rows for a stream, each until its history is over")
+    assert len(before.changes_to(now)) == 1
+
+
 @pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("chunk_bytes", [1, 120, CHUNK_BYTES])
 @pytest.mark.parametrize(
     ("history", "grace"), [(1, None), (15, None), (None, 1), (None, 20), (30, 20), (5, 5)], ids=str
 )
-def test_in_time_same_as_the_model_wherever_batches_end(how: How, history: int | None, grace: int | None) -> None:
+def test_in_time_same_as_the_model_wherever_batches_end(
+    how: How, history: int | None, grace: int | None, chunk_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(version_chunks, "CHUNK_BYTES", chunk_bytes)
     seed = random.SystemRandom().randrange(2**32)
     randomness = random.Random(seed)
-    for _ in range(30):
+    for _ in range(15):
         now, rows = [1_000, randomness.choice([1_000, 1_020])], list[Given]()
         for number in range(randomness.choice([5, 60])):
             side = randomness.choice([0, 1])
