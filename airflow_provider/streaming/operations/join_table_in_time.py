@@ -36,6 +36,7 @@ from airflow_provider.streaming.operations.timed_rows import StoreRange
 from airflow_provider.streaming.operations.version_chunks import (
     VersionChunks,
     group_of_chunk,
+    has_chunks,
     is_chunk_key,
     needed_chunks,
     versions_of,
@@ -152,6 +153,9 @@ class TableRowsInTime:
 
     def _chunks(self, read: dict[bytes, bytes | None]) -> set[bytes]:
         """The keys of the chunks where versions are looked for, added or dropped."""
+        groups = [group for group in self._groups if has_chunks(read[group])]
+        if not groups:
+            return set()
         times, added = defaultdict[bytes, list[int]](list), dict[bytes, int]()
         for key, flags, time, _, _ in zip(*self._columns, strict=True):
             if flags & RIGHT:
@@ -162,7 +166,7 @@ class TableRowsInTime:
         over, history = self._forgotten_until(len(self._marks)), self._operation.history_ms
         gone = {group_of(key) for key in self._deleted if time_of_deleted(key) <= over}
         found = set[bytes]()
-        for group in self._groups:
+        for group in groups:
             begin = None
             if group in added:
                 newest = max([added[group], *(row.time for row in versions_of(read[group])[-1:])])

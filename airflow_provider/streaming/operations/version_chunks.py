@@ -35,6 +35,7 @@ __all__ = [
     "VersionChunks",
     "chunk_keys",
     "group_of_chunk",
+    "has_chunks",
     "is_chunk_key",
     "needed_chunks",
     "versions_of",
@@ -43,6 +44,7 @@ __all__ = [
 
 _CHUNK: Final = BESIDE_GROUPS + b"v"
 _COUNT: Final = struct.Struct("<I")
+_NO_OTHERS: Final = _COUNT.pack(0)
 _TIME: Final = itemgetter(0)
 
 
@@ -54,6 +56,11 @@ def is_chunk_key(key: bytes) -> bool:
 def group_of_chunk(key: bytes) -> bytes:
     """The key whose versions are in a chunk."""
     return key[len(_CHUNK) + PREFIX_BYTES :]
+
+
+def has_chunks(state: bytes | None) -> bool:
+    """Whether a key's value says that there are others."""
+    return state is not None and not state.startswith(_NO_OTHERS)
 
 
 def chunk_keys(group: bytes, state: bytes | None) -> list[bytes]:
