@@ -270,6 +270,7 @@ class IntervalRows:
         self._after_ms: int = self._columns[3][-1]
         self._seen_ms: int = rows.column(_SEEN_MS)[0].as_py()
         self._over = dict[bytes, bytes]()
+        self._has_chunks = False
         self._of_partners, own = self._needed()
         self.keys: list[bytes] = sorted(self._of_partners | own)
 
@@ -301,6 +302,9 @@ class IntervalRows:
 
     def further_keys(self, old: Sequence[bytes | None]) -> list[bytes]:
         """See `FurtherReader`: the full chunks of possible partners. Those beside a row that comes are not read."""
+        if self._has_chunks:
+            return []
+        self._has_chunks = True
         found = zip(self.keys, old, strict=True)
         more = [further_keys(key, state) for key, state in found if state is not None and key in self._of_partners]
         self.keys += itertools.chain.from_iterable(more)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from airflow_provider.changelog.signature import StoreSignature
 from airflow_provider.streaming.operations.function_error import FunctionError
@@ -12,7 +12,7 @@ from airflow_provider.streaming.operations.function_error import FunctionError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Changes", "GroupedRows", "Operation"]
+__all__ = ["Changes", "ChunkedOperation", "GroupedRows", "Operation"]
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,20 @@ class GroupedRows(Protocol):
 
         Raises:
             FunctionError: the user's function raised, and `tolerant` is false; nothing has been written.
+        """
+
+
+@runtime_checkable
+class ChunkedOperation(Protocol):
+    """An operation that keeps what belongs to a key under other keys of the store, too."""
+
+    def whole_state(self, key: bytes, state: bytes, read: Callable[[Sequence[bytes]], Sequence[bytes | None]]) -> bytes:
+        """A value for `Operation.decode_states` that has all of it.
+
+        Args:
+            key: of the store.
+            state: its value.
+            read: gives the values of keys.
         """
 
 

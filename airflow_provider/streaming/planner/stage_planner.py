@@ -190,11 +190,11 @@ class _Planner:
                 )
         operation = join.operation
         # Rows bring their times with them.
-        timed: EventTime | None = None
+        delay_ms = 0
         if isinstance(operation, IntervalJoin):
-            timed = EventTime(EVENT_MS, max(operation.delays_ms))
-        elif isinstance(operation, StreamTableJoin) and operation.in_time:
-            timed = EventTime(EVENT_MS, operation.grace_ms or 0)
+            delay_ms = max(operation.delays_ms)
+        elif isinstance(operation, StreamTableJoin):
+            delay_ms = operation.grace_ms or 0
         self.stages.append(
             StagePlan(
                 number=len(self.stages),
@@ -204,7 +204,7 @@ class _Planner:
                 key=join.on,
                 trust_partitioning=True,
                 operation=operation,
-                event_time=timed,
+                event_time=EventTime(EVENT_MS, delay_ms),
                 store=name,
                 output_topic=topic,
                 feeds=feeds,

@@ -96,7 +96,7 @@ def digest_changes(
     """
     if not changes.state:
         return {}
-    if not isinstance(operation, TimedOperation):
+    if not isinstance(operation, (TimedOperation, PlacingOperation)):
         return {0: digest_change(keys, old, changes.state)}
     before, state = dict(zip(keys, old, strict=True)), changes.state
 
@@ -105,4 +105,6 @@ def digest_changes(
         # A key that was not looked up cannot be there.
         return digest_change([key for key, _ in part], [before.get(key) for key, _ in part], part)
 
+    if not isinstance(operation, TimedOperation):
+        return {0: digest(0, len(state))}
     return digests_by_segment(operation.segments, [key for key, _ in state], digest)

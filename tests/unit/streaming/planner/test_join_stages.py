@@ -55,7 +55,7 @@ def test_both_sides_write_into_the_topic_that_the_join_reads() -> None:
     assert (customers.output_topic, customers.table, customers.null_keys) == ("app-out-repartition", True, "refuse")
     assert (joined.source_topic, joined.internal, joined.store) == ("app-out-repartition", True, "out")
     assert isinstance(joined.operation, StreamTableJoin)
-    assert (joined.output_topic, joined.feeds, joined.event_time) == ("out", False, None)
+    assert (joined.output_topic, joined.feeds, joined.event_time) == ("out", False, EventTime(EVENT_MS, 0))
 
 
 def test_two_streams_bring_their_times_with_them() -> None:
