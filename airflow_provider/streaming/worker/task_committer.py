@@ -12,10 +12,11 @@ from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.failpoint import FailPoint, FailPoints
 from airflow_provider.launch.instance_settings import InstanceSettings
-from airflow_provider.state.digest import DIGEST_MASK
+from airflow_provider.state.digest import DIGEST_MASK, sum_of_digests
 from airflow_provider.state.position import Position
 from airflow_provider.state.running_digest import RunningDigest
 from airflow_provider.state.time_segments import TimeSegments
+from airflow_provider.state.time_spans import MAX_SPANS, TimeSpans
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.batch_result import BatchResult
 from airflow_provider.streaming.worker.kafka_clients import TaskProducer
@@ -120,7 +121,7 @@ class TaskCommitter:
         to = self._replica.position_after_commit(offset, len(state) + 1, record.committed_at_ms)
         expired = self._newly_expired(record, last)
         self._replica.store.write({self._replica.name: state}, before.moved(changelog, to, record.to_bytes()), expired)
-        self._digest.add(result.digest_change, result.expired_before_ms)
+        self._digest.add(result.digest_change, result.expired_before_ms, self._spans(record))
         self._failpoints.hit(FailPoint.STORE_DONE)
         self._replica.set_end(offset)
         if expired:
@@ -134,19 +135,28 @@ class TaskCommitter:
         self._digest.resume(None)
 
     def _known_digests(self, last: CommitRecord) -> Mapping[int, int] | None:
-        name, segments = self._replica.name, self._segments
-        if segments is None:
+        name, spans = self._replica.name, self._spans(last)
+        if spans is None:
             known = last.digests.get(name)
             return None if known is None else {0: int(known, 16)}
-        of_segments = last.segment_digests.get(name)
-        return None if of_segments is None else of_segments.digests_of(segments)
+        of_spans = last.segment_digests.get(name)
+        return None if of_spans is None else of_spans.digests_of(spans)
 
-    def _segment_offsets(self, result: BatchResult, last: CommitRecord | None) -> dict[str, int]:
-        """Before which offset of the changelog there is nothing of a segment, for each that is left."""
-        name, first = self._replica.name, result.expired_before_ms
-        known = {} if last is None else last.segment_offsets.get(name, {})
-        found = {str(segment): self._replica.offset for segment in result.digest_change} | dict(known)
-        return {segment: offset for segment, offset in found.items() if first is None or int(segment) >= first}
+    def _spans(self, record: CommitRecord | None) -> TimeSpans | None:
+        """Which segments are dropped together after a commit; None where keys begin with no time."""
+        segments = self._segments
+        if segments is None:
+            return None
+        return TimeSpans(segments.length_ms) if record is None else record.time_spans(self._replica.name, segments)
+
+    def _segment_offsets(self, spans: TimeSpans, result: BatchResult, last: CommitRecord | None) -> dict[str, int]:
+        """Before which offset of the changelog there is nothing of a span, for each that is left."""
+        first = result.expired_before_ms
+        known = {} if last is None else last.segment_offsets.get(self._replica.name, {})
+        found = dict.fromkeys(result.digest_change, self._replica.offset)
+        found |= {int(segment): offset for segment, offset in known.items()}
+        left = {segment: offset for segment, offset in found.items() if first is None or segment >= first}
+        return {str(at): offset for at, offset in sorted(spans.fold(left, min).items())}
 
     def _delete_expired(self, record: CommitRecord) -> None:
         """Have the brokers delete what the log begins with: all of it is of segments that are gone.
@@ -178,7 +188,10 @@ class TaskCommitter:
             if topic is not None:
                 outputs[topic] = outputs.get(topic, 0) + number
         source, name = job.input.topic, self._replica.name
-        digests, segments = self._digest.after(result.digest_change, result.expired_before_ms), self._segments
+        digests, spans = self._digest.after(result.digest_change, result.expired_before_ms), self._spans(last)
+        if spans is not None:
+            spans = spans.after({*result.digest_change, *(digests or ())}, result.expired_before_ms, MAX_SPANS)
+            digests = None if digests is None else spans.fold(digests, sum_of_digests)
         return CommitRecord(
             application_id=job.application_id,
             task=self._task_id,
@@ -197,8 +210,9 @@ class TaskCommitter:
             side_watermarks_ms=result.time.side_watermarks_ms,
             late=(last.late if last else 0) + result.late,
             expired_before_ms={} if result.expired_before_ms is None else {name: result.expired_before_ms},
-            segment_offsets={} if segments is None else {name: self._segment_offsets(result, last)},
-            segment_digests={} if digests is None or segments is None else {name: SegmentDigests.of(segments, digests)},
+            segment_offsets={} if spans is None else {name: self._segment_offsets(spans, result, last)},
+            segment_digests={} if digests is None or spans is None else {name: SegmentDigests.of(spans, digests)},
+            segment_spans={} if spans is None else {name: {str(at): first for at, first in spans.firsts.items()}},
             signature={} if self._signature is None else {name: self._signature},
             outputs=outputs,
         )
