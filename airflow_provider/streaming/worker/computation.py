@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,9 +18,6 @@ from airflow_provider.streaming.operations.timed_rows import TimedOperation
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 
 __all__ = ["TooLargeError", "compute"]
-
-_OVERHEAD_BYTES: Final = 100
-"""Bytes that Kafka adds to the only record of a batch, at the most, rounded up."""
 
 
 class TooLargeError(FunctionError):
@@ -83,7 +79,7 @@ def _excesses(
 ) -> dict[bytes, str]:
     if topic is None:
         return {}
-    limit = job.record_limit(topic) - _OVERHEAD_BYTES
+    limit = job.pair_limit(topic)
     # Every row of every batch comes by here.
     large = [(key, value) for key, value in pairs if value is not None and len(key) + len(value) > limit]
     return {key: _excess(what, topic, limit, key, value) for key, value in large}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from airflow_provider.changelog.commit_record import CommitRecord, SegmentDigests, SourcePosition
+from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord, SegmentDigests, SourcePosition
 from airflow_provider.changelog.consumer_group import ConsumerGroup
 from airflow_provider.changelog.replica import Replica
 from airflow_provider.changelog.signature import StoreSignature
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.errors import ConfigurationError
 from airflow_provider.failpoint import FailPoint, FailPoints
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.digest import DIGEST_MASK, sum_of_digests
@@ -102,6 +103,7 @@ class TaskCommitter:
 
         Raises:
             RuntimeError: it has no producer.
+            ConfigurationError: the commit record is larger than the changelog takes; nothing was written.
             StoreCorruptedError: the scan for the digest found a part of the store that cannot be read; nothing was
                 written.
             StatefulStreamsError: what `TaskProducer.commit` and `Store.write` raise.
@@ -110,6 +112,7 @@ class TaskCommitter:
             raise RuntimeError(f"Task {self._task_id} has no producer: fence() comes before commit().")
         job, changelog, state = self._job, self._replica.changelog, result.changes.state
         record = self._next_record(result, last, generation)
+        self._check_size(record)
         letters = {str(job.error_policy.topic): result.dead_letters} if result.dead_letters else {}
         outputs = {job.sink_topic: result.changes.output} if job.sink_topic else {}
         # 4. one transaction in Kafka
@@ -133,6 +136,16 @@ class TaskCommitter:
             self._writer.close()
             self._writer = None
         self._digest.resume(None)
+
+    def _check_size(self, record: CommitRecord) -> None:
+        changelog, size = self._replica.changelog, len(COMMIT_KEY) + len(record.to_bytes())
+        limit = self._job.pair_limit(changelog)
+        if size > limit:
+            raise ConfigurationError(
+                f"The commit record of task {self._task_id} is {size:,} bytes, and {changelog!r} takes {limit:,} at "
+                "the most. Nothing was written, and no record of the input is to blame: it grows with the job's "
+                "columns, aggregates and filters. Raise max.message.bytes of that topic and deploy again."
+            )
 
     def _known_digests(self, last: CommitRecord) -> Mapping[int, int] | None:
         name, spans = self._replica.name, self._spans(last)
