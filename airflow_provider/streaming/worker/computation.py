@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,8 +20,6 @@ from airflow_provider.streaming.planner.stage_spec import StageSpec
 
 __all__ = ["TooLargeError", "compute"]
 
-_OVERHEAD_BYTES: Final = 100
-"""Bytes that Kafka adds to the only record of a batch, at the most, rounded up."""
 _BESIDE_ROW_BYTES: Final = 50
 """Bytes that the store of a join adds to a row and its key, rounded up; of many chunks it says eight more for each."""
 
@@ -76,7 +73,7 @@ def _too_large_alone(job: StageSpec, operation: Operation, rows: pa.Table) -> li
     """The rows of a join that the changelog does not take by themselves, whatever lies beside them."""
     if isinstance(operation, SessionAggregation) or job.changelog is None:
         return []
-    limit = job.record_limit(job.changelog) - _OVERHEAD_BYTES
+    limit = job.pair_limit(job.changelog)
     sizes = pc.add(pc.binary_length(rows.column(ROW)), pc.binary_length(rows.column("__key")))
     kept = [(at, size.as_py() + _BESIDE_ROW_BYTES) for at, size in enumerate(sizes)]
     changelog = job.changelog
@@ -102,7 +99,7 @@ def _excesses(
 ) -> dict[bytes, str]:
     if topic is None:
         return {}
-    limit = job.record_limit(topic) - _OVERHEAD_BYTES
+    limit = job.pair_limit(topic)
     # Every row of every batch comes by here.
     large = [(key, value) for key, value in pairs if value is not None and len(key) + len(value) > limit]
     return {key: _excess(what, topic, limit, len(key) + len(value)) for key, value in large}

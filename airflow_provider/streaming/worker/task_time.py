@@ -73,13 +73,16 @@ def expired_before_ms(operation: Operation, time: StreamTime, last: CommitRecord
     Args:
         operation: of the job.
         time: of the task after the batch.
-        last: the task's last commit: what is gone stays gone.
+        last: the task's last commit: what is gone stays gone, and what is dropped together is dropped when all of it is
+            over.
         store: its name.
     """
     before = None if last is None else last.expired_before_ms.get(store)
     if not isinstance(operation, TimedOperation) or time.watermark_ms is None:
         return before
     now = operation.expired_before_ms(time.watermark_ms)
+    if last is not None:
+        now = last.time_spans(store, operation.segments).whole_before(now)
     return now if before is None else max(before, now)
 
 
