@@ -8,9 +8,9 @@ from typing import Final
 
 import msgspec
 
-from airflow_provider.changelog.signature import StoreSignature
 from airflow_provider.common.empty_state import EMPTY_STATE
 from airflow_provider.common.json_codec import from_json, to_json
+from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import TopicMismatchError
 from airflow_provider.state.position import RESERVED_PREFIX

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
 
 __all__ = ["JobDescription", "JobTopic", "StageDescription", "TopicKind"]
@@ -62,6 +63,8 @@ class StageDescription:
         store: the name of its store; None for none.
         output: the topic that it writes; None for none.
         partitions: of its source, as many as it has tasks; None while that is not known.
+        signature: what its state means, and what it reads over an internal topic, as far as that is known without
+            Spark: without types; None where an earlier version of this package described it.
     """
 
     number: int
@@ -73,6 +76,7 @@ class StageDescription:
     store: str | None = None
     output: str | None = None
     partitions: int | None = None
+    signature: StoreSignature | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider.changelog.signature import StoreSignature
+from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.streaming.event_time import EVENT_MS
 from airflow_provider.streaming.operations.deleted_keys import (
     deleted_key,
@@ -37,7 +37,7 @@ from airflow_provider.streaming.operations.join_table_in_time import MARK_MS, TA
 from airflow_provider.streaming.operations.operation import Changes
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime, joined_time, side_watermarks
 from airflow_provider.streaming.operations.timed_rows import StoreRange, TimedRows
-from airflow_provider.streaming.operations.type_name import type_name
+from airflow_provider.streaming.operations.type_name import type_name, type_names
 from airflow_provider.streaming.operations.version_chunks import chunk_keys, versions_of, whole_state
 
 __all__ = ["StreamTableJoin"]
@@ -87,7 +87,7 @@ class StreamTableJoin:
         """Reads the records' values."""
         return JoinRows()
 
-    def signature(self, key_name: str, key_type: pa.DataType, schema: pa.Schema) -> StoreSignature:
+    def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
         """See `Operation.signature`; `how` and the stream's columns may change, because nothing is kept of them.
 
         Args:
@@ -103,7 +103,7 @@ class StreamTableJoin:
             # What waits, and what is to be forgotten, lies beside the table's rows.
             join=f"{'all of ' if self.broadcast else ''}a table's rows for a stream"
             + (", each until its history is over, in chunks" if self.in_time else ""),
-            columns={name: type_name(schema.field(name).type) for name in kept},
+            columns=type_names(schema, kept),
         )
 
     def going_on(self, signature: StoreSignature) -> StreamTableJoin:

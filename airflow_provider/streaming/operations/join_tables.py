@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_provider.changelog.signature import StoreSignature
+from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.streaming.event_time import EVENT_MS
 from airflow_provider.streaming.operations.deleted_keys import (
     deleted_key,
@@ -24,7 +24,7 @@ from airflow_provider.streaming.operations.join_state import KeptRow, decode_row
 from airflow_provider.streaming.operations.operation import Changes
 from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.operations.timed_rows import StoreRange, TimedRows
-from airflow_provider.streaming.operations.type_name import type_name
+from airflow_provider.streaming.operations.type_name import type_name, type_names
 
 __all__ = ["TableTableJoin"]
 
@@ -54,7 +54,7 @@ class TableTableJoin:
         """Reads the records' values."""
         return JoinRows()
 
-    def signature(self, key_name: str, key_type: pa.DataType, schema: pa.Schema) -> StoreSignature:
+    def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
         """See `Operation.signature`.
 
         Args:
@@ -68,7 +68,7 @@ class TableTableJoin:
             operation="join",
             # What was not emitted under another `how` would be missing in the result.
             join=f"{self.how} join of two tables",
-            columns={name: type_name(schema.field(name).type) for name in self.columns},
+            columns=type_names(schema, self.columns),
         )
 
     def going_on(self, signature: StoreSignature) -> TableTableJoin:

@@ -231,6 +231,10 @@ def _side_stage(
     number: int, name: str, source: _Source, join: Join, side: int, branch: Stream | Table, at: int, topic: str
 ) -> StagePlan:
     joined, is_table = join.operation.joined, isinstance(branch, Table)
+    event_time = branch.event_time or EventTime(RECORD_TIME, 0)
+    time = None
+    if is_table and not source["internal"]:
+        time = "that of the record" if event_time.of_record else f"event_time={event_time.column!r}"
     others = joined.right if side else joined.left
     return StagePlan(
         number=number,
@@ -239,8 +243,8 @@ def _side_stage(
         steps=branch.steps,
         key=join.on,
         trust_partitioning=True,
-        operation=JoinSide(side=side, on=join.on, others=others, table=is_table),
-        event_time=branch.event_time or EventTime(RECORD_TIME, 0),
+        operation=JoinSide(side=side, on=join.on, others=others, table=is_table, time=time),
+        event_time=event_time,
         store=None,
         output_topic=topic,
         output_partitions=join.partitions,

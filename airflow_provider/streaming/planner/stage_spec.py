@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 import pyarrow as pa
 
 from airflow_provider.changelog.restore_settings import RestoreSettings
-from airflow_provider.changelog.signature import StoreSignature
+from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.topic_spec import MAX_MESSAGE_BYTES
 from airflow_provider.snapshot.settings import SnapshotSettings

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord, SegmentDigests, SourcePosition
 from airflow_provider.changelog.consumer_group import ConsumerGroup
 from airflow_provider.changelog.replica import Replica
-from airflow_provider.changelog.signature import StoreSignature
 from airflow_provider.common.clock import now_ms
+from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.failpoint import FailPoint, FailPoints

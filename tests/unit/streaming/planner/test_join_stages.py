@@ -51,7 +51,9 @@ def test_both_sides_write_into_the_topic_that_the_join_reads() -> None:
         feeds=True,
         null_keys="drop",
     )
-    assert customers.operation == JoinSide(side=RIGHT, on="customer", others=("country",), table=True)
+    assert customers.operation == JoinSide(
+        side=RIGHT, on="customer", others=("country",), table=True, time="that of the record"
+    )
     assert (customers.output_topic, customers.table, customers.null_keys) == ("app-out-repartition", True, "refuse")
     assert (joined.source_topic, joined.internal, joined.store) == ("app-out-repartition", True, "out")
     assert isinstance(joined.operation, StreamTableJoin)
