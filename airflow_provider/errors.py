@@ -22,6 +22,7 @@ Each message says what was found, what was needed and what to do next. Catch the
     │   ├── DecodeError
     │   ├── ProcessError            the user's function raised
     │   └── RecordTooLargeError     state, output or dead letter is larger than its topic takes
+    ├── StepError                   an expression of a step cannot be computed for a record: correct it (try_cast, ...)
     ├── WorkerError                 a Python worker died, or was ended, again and again in the same batch
     ├── AssignmentError             no valid assignment exists, or what was asked contradicts the newest one
     ├── InstanceError               an instance did not start, ended uncleanly, does not answer, or is not fit
@@ -51,6 +52,7 @@ __all__ = [
     "SnapshotError",
     "StateError",
     "StatefulStreamsError",
+    "StepError",
     "StoreCorruptedError",
     "StoreDivergedError",
     "StoreLockedError",
@@ -195,6 +197,12 @@ class ProcessError(RecordError):
 
 class RecordTooLargeError(RecordError):
     """What this record makes of its key's state, its output or its dead letter is larger than the topic takes."""
+
+
+class StepError(StatefulStreamsError):
+    """Spark cannot compute an expression of a step for a record's values; steps are outside of ``on_error``."""
+
+    error_class = ErrorClass.JOB
 
 
 class WorkerError(StatefulStreamsError):

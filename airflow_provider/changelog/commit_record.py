@@ -8,12 +8,14 @@ from typing import Final
 
 import msgspec
 
-from airflow_provider.changelog.signature import StoreSignature
+from airflow_provider.common.empty_state import EMPTY_STATE
 from airflow_provider.common.json_codec import from_json, to_json
+from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import TopicMismatchError
 from airflow_provider.state.position import RESERVED_PREFIX
 from airflow_provider.state.time_segments import TimeSegments
+from airflow_provider.state.time_spans import TimeSpans
 
 __all__ = [
     "COMMIT_FORMAT",
@@ -47,24 +49,25 @@ class SourcePosition:
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentDigests:
-    """The digests of a store's segments, of which its own is the sum: what expires is subtracted without being read.
+    """The digests of a store's spans, of which its own is the sum: what expires is subtracted without being read.
 
     Args:
-        length_ms: of each segment.
-        digests: by the segment's start, epoch ms, 16 hexadecimal digits.
+        length_ms: of the longest span; of each where none is of several segments. A version that knows segments alone
+            takes others for cut otherwise, and reads the store.
+        digests: by the start of the span's last segment, epoch ms, 16 hexadecimal digits.
     """
 
     length_ms: int
     digests: Mapping[str, str]
 
     @classmethod
-    def of(cls, segments: TimeSegments, digests: Mapping[int, int]) -> SegmentDigests:
-        """Of digests by the start of their segments."""
-        return cls(length_ms=segments.length_ms, digests={str(at): f"{it:016x}" for at, it in sorted(digests.items())})
+    def of(cls, spans: TimeSpans, digests: Mapping[int, int]) -> SegmentDigests:
+        """Of digests by the start of the last segment of their spans."""
+        return cls(length_ms=spans.longest_ms, digests={str(at): f"{it:016x}" for at, it in sorted(digests.items())})
 
-    def digests_of(self, segments: TimeSegments) -> dict[int, int] | None:
+    def digests_of(self, spans: TimeSpans) -> dict[int, int] | None:
         """The inverse; None where the segments are cut otherwise now."""
-        if self.length_ms != segments.length_ms:
+        if self.length_ms != spans.longest_ms:
             return None
         return {int(at): int(it, 16) for at, it in self.digests.items()}
 
@@ -102,9 +105,10 @@ class CommitRecord:
             beginning.
         expired_before_ms: by store whose keys begin with a time (`state.time_segments`): it holds no earlier one, and
             what the changelog holds of earlier ones is not restored.
-        segment_offsets: by such a store and the start of each of its segments, an offset of its changelog before which
-            there is nothing of the segment.
-        segment_digests: by such a store, the digests of its segments; missing as in `digests`.
+        segment_offsets: by such a store and the start of the last segment of each of its spans (`state.time_spans`), an
+            offset of its changelog before which there is nothing of the span.
+        segment_digests: by such a store, the digests of its spans; missing as in `digests`.
+        segment_spans: by such a store, of its spans of several segments: by the start of the last, that of the first.
         outputs: by topic, the records that the task's transactions wrote into the job's sink and dead-letter topic,
             this one's among them, since its commits count them; None where this commit does not count them.
         format: of these fields.
@@ -129,6 +133,7 @@ class CommitRecord:
     expired_before_ms: Mapping[str, int] = field(default_factory=dict)
     segment_offsets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     segment_digests: Mapping[str, SegmentDigests] = field(default_factory=dict)
+    segment_spans: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     signature: Mapping[str, StoreSignature] = field(default_factory=dict)
     outputs: Mapping[str, int] | None = None
     format: int = COMMIT_FORMAT
@@ -137,6 +142,18 @@ class CommitRecord:
         """Offset of the next input record of a topic; None where nothing of it was processed."""
         source = self.sources.get(topic)
         return None if source is None else source.offset
+
+    def time_spans(self, store: str, segments: TimeSegments) -> TimeSpans:
+        """Which segments of a store are dropped together from this commit on.
+
+        Args:
+            store: its name.
+            segments: of its keys.
+        """
+        digests = self.segment_digests.get(store)
+        lasts = {*self.segment_offsets.get(store, ()), *(() if digests is None else digests.digests)}
+        firsts = {int(last): first for last, first in self.segment_spans.get(store, {}).items()}
+        return TimeSpans.of(segments.length_ms, map(int, lasts), firsts)
 
     def check_source(self, topic: str, topic_id: str | None) -> None:
         """Refuse to go on with a source that was created again under its name.
@@ -156,8 +173,8 @@ class CommitRecord:
         raise TopicMismatchError(
             f"Task {self.task} of {self.application_id!r} has processed {topic!r} with the id {found.topic_id} up to "
             f"offset {found.offset}, and the topic of that name has the id {topic_id}: it was deleted and created "
-            "again, so that offset would skip records. Restore the earlier topic, or deploy the job with another store "
-            "name (options(store=...)) or application id, which begins with an empty state at the new topic's start."
+            "again, so that offset would skip records. Restore the earlier topic, or deploy the job so that it "
+            f"begins with an empty state at the new topic's start, with {EMPTY_STATE}."
         )
 
     def to_bytes(self) -> bytes:
@@ -194,8 +211,9 @@ class CommitRecord:
         if (record.application_id, record.task) != (application_id, task):
             raise TopicMismatchError(
                 f"{where} holds a commit of application {record.application_id!r}, task {record.task}, expected task "
-                f"{task} of {application_id!r}: it is not a changelog of this task. Use another application id or "
-                "store name."
+                f"{task} of {application_id!r}: it is not a changelog of this task. If the job's sinks were "
+                "reordered, or one was put before others, put its sinks back into the order that they had; else use "
+                "another application id or store name."
             )
         return record
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from airflow_provider.common.store_signature import WAYS_OUT
 from airflow_provider.control.job_description import JobDescription, StageDescription, TopicKind
 from airflow_provider.errors import ConfigurationError
 
@@ -11,11 +12,11 @@ __all__ = ["refuse_change", "refuse_other_stages"]
 
 
 def refuse_change(before: JobDescription | None, now: JobDescription) -> None:
-    """Refuse a version of a job that would take what one stage left for another's.
+    """Refuse a version of a job that would take what one stage left for another's, or that would misread it.
 
-    What each task's state means is compared when the task is opened, by the signature in its last commit. Here it is
-    compared which stage is which: its number is in the tasks' names, in their folders and in the topics with their
-    positions.
+    Compared is which stage is which: its number is in the tasks' names, in their folders and in the topics with their
+    positions. Then, as far as it is known without Spark, what the state of each means, and what is on the way between
+    two of them. The rest of that is compared when a task is opened, by the signature in its last commit.
 
     Args:
         before: as the job was described last; None where it never was.
@@ -23,8 +24,8 @@ def refuse_change(before: JobDescription | None, now: JobDescription) -> None:
 
     Raises:
         ConfigurationError: a stage has another number, takes the number of one that was removed and that left its
-            positions, or has another number of partitions between it and the stage before it. It says what was changed
-            and what the ways out are.
+            positions, or has another number of partitions between it and the stage before it; or it means something
+            else by its state. It says what was changed and what the ways out are.
     """
     if before is None:
         return
@@ -36,20 +37,22 @@ def refuse_change(before: JobDescription | None, now: JobDescription) -> None:
             "new ones behind them; or deploy this version under a new application id; or reset the application, "
             "which begins again with nothing."
         )
+    _refuse_other_meaning(before, now)
 
 
 def refuse_other_stages(kept: JobDescription | None, now: JobDescription) -> None:
-    """Refuse to run a job that has other stages than the one that the application is known by.
+    """Refuse to run a job that has other stages than the one that the application is known by, or misreads its state.
 
     Its tasks are those of the job on record: those of a stage more would not be assigned, and those of one less could
-    not be run.
+    not be run. And a task that has no commit yet could not refuse by itself what its stage would misread.
 
     Args:
         kept: as the job is on record; None where it never was described.
         now: the job that is to run.
 
     Raises:
-        ConfigurationError: they differ in their stages, or in the stores of these.
+        ConfigurationError: they differ in their stages, or in the stores of these; or in what these mean, as far as
+            `refuse_change` says it.
     """
     if kept is None:
         return
@@ -62,6 +65,28 @@ def refuse_other_stages(kept: JobDescription | None, now: JobDescription) -> Non
             "restarted; or 'stateful-streams topics repair JOB.py --apply', then 'run' and 'assign'). Instances of "
             "versions with other stages do not run side by side."
         )
+    _refuse_other_meaning(kept, now)
+
+
+def _refuse_other_meaning(before: JobDescription, now: JobDescription) -> None:
+    known = {stage.number: stage for stage in before.stages}
+    changes = [
+        f"stage {stage.number} ({stage.name}): {change}"
+        for stage in now.stages
+        if (was := known.get(stage.number)) is not None and _named(was) == _named(stage)
+        for change in _changes(was, stage)
+    ]
+    if changes:
+        raise ConfigurationError(
+            f"The state of {now.application_id!r} was written by another version of the job, and this one would "
+            f"misread it: {'; '.join(changes)}. Nothing was changed. {WAYS_OUT}"
+        )
+
+
+def _changes(before: StageDescription, now: StageDescription) -> list[str]:
+    if before.signature is None or now.signature is None:
+        return []
+    return before.signature.changes_to(now.signature)
 
 
 def _named(stage: StageDescription) -> str:

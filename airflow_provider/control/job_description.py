@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import changelog_topic
 
@@ -63,6 +64,8 @@ class StageDescription:
         store: the name of its store; None for none.
         output: the topic that it writes; None for none.
         partitions: of its source, as many as it has tasks; None while that is not known.
+        signature: what its state means, and what it reads over an internal topic, as far as that is known without
+            Spark: without types; None where an earlier version of this package described it.
     """
 
     number: int
@@ -74,6 +77,7 @@ class StageDescription:
     store: str | None = None
     output: str | None = None
     partitions: int | None = None
+    signature: StoreSignature | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ def description_text(job: JobDescription) -> str:
     """Lines for people: a paragraph for each stage, a table of the topics, and what an earlier version left."""
     lines = [job.application_id, ""]
     for stage in job.stages:
-        tasks = "" if stage.partitions is None else f", {stage.partitions} tasks"
+        tasks = "" if stage.partitions is None else f", {stage.partitions} task{'' if stage.partitions == 1 else 's'}"
         lines += [f"stage {stage.number}: {stage.name}{tasks}", f"  reads   {stage.source}"]
         lines += [f"  step    {step}" for step in stage.steps]
         lines += [f"  key     {stage.key}", f"  does    {stage.operation}"]

@@ -13,6 +13,7 @@ __all__ = [
     "assignment_topic",
     "changelog_topic",
     "check_name",
+    "check_topic",
     "commits_topic",
     "history_topic",
     "metrics_topic",
@@ -28,6 +29,7 @@ NAME_PATTERN: Final = "[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 """Regular expression of an application's, an instance's or a store's whole name."""
 
 _NAME: Final = re.compile(NAME_PATTERN)
+_TOPIC: Final = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}")
 
 
 def check_name(what: str, name: str) -> str:
@@ -42,6 +44,23 @@ def check_name(what: str, name: str) -> str:
             "beginning with a letter or digit."
         )
     return name
+
+
+def check_topic(method: str, topic: str) -> None:
+    """Refuse what no topic of Kafka can be named.
+
+    Args:
+        method: that names it, for the error.
+        topic: its name.
+
+    Raises:
+        ConfigurationError: it is empty, ``.``, ``..``, too long, or has another character.
+    """
+    if not _TOPIC.fullmatch(topic):
+        raise ConfigurationError(
+            f"{method} names the topic {topic!r}, which Kafka cannot have: use 1 to 249 letters, digits, '.', '_' or "
+            "'-', and not '.' or '..' alone."
+        )
 
 
 def changelog_topic(application_id: str, store: str) -> str:

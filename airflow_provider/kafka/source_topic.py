@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from airflow_provider.common.empty_state import EMPTY_STATE
 from airflow_provider.errors import TopicMismatchError
 from airflow_provider.kafka.topic_spec import TopicSpec
 
@@ -44,9 +45,9 @@ def missing_source(partitions: int | None) -> str:
     return (
         f"It is the job's source. If it never existed, create it with {partitions} partitions, or correct its name. If "
         "it was deleted, find out who did it: what was not read of it is lost, and committed positions mean nothing in "
-        f"another topic of that name. Create it again with {partitions} partitions, and deploy the job with another "
-        "store name (options(store=...)) or application id, which begins empty at its start: with the old one, tasks "
-        "that have processed something fail with TopicMismatchError."
+        f"another topic of that name. Create it again with {partitions} partitions, and deploy the job so that it "
+        f"begins empty at its start, with {EMPTY_STATE}. With the old one, tasks that have processed something fail "
+        "with TopicMismatchError."
     )
 
 

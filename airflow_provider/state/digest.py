@@ -16,7 +16,7 @@ from xxhash import xxh3_64_intdigest as _hash
 
 from airflow_provider.state.time_segments import TimeSegments
 
-__all__ = ["DIGEST_MASK", "digest_change", "digest_of", "digests_by_segment"]
+__all__ = ["DIGEST_MASK", "digest_change", "digest_of", "digests_by_segment", "sum_of_digests"]
 
 DIGEST_MASK: Final = 2**64 - 1
 
@@ -24,6 +24,11 @@ DIGEST_MASK: Final = 2**64 - 1
 def digest_of(keys: Iterable[bytes], values: Iterable[bytes]) -> int:
     """The digest of some pairs; those of disjoint parts of a store add up to the store's, modulo 2^64."""
     return sum(map(_hash, values, map(_hash, keys))) & DIGEST_MASK
+
+
+def sum_of_digests(one: int, other: int) -> int:
+    """The digest of two disjoint parts of a store."""
+    return (one + other) & DIGEST_MASK
 
 
 def digest_change(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from airflow_provider.state.digest import DIGEST_MASK
+from airflow_provider.state.digest import sum_of_digests
 from airflow_provider.state.digest_scan import DigestScan
+from airflow_provider.state.time_spans import TimeSpans
 
 __all__ = ["RunningDigest"]
 
 Digests = Mapping[int, int]
-"""By the start of the segment (`state.time_segments`); a store whose keys begin with no time has one, at 0."""
+"""By the start of the segment (`state.time_segments`), or of the last one of a span (`state.time_spans`); a store whose
+keys begin with no time has one, at 0."""
 
 
 class RunningDigest:
@@ -42,7 +44,7 @@ class RunningDigest:
 
         Args:
             change: what is added.
-            expired_before: the segments that start earlier are dropped; None for none.
+            expired_before: the segments that start earlier are dropped, and no span is cut; None for none.
 
         Raises:
             StoreCorruptedError: the scan found a part of the store that cannot be read.
@@ -54,14 +56,27 @@ class RunningDigest:
             return None
         return _left(_sum(_sum(self._base, self._changes), change), _later(self._expired_before, expired_before))
 
-    def add(self, change: Digests, expired_before: int | None = None) -> None:
-        """The change was made."""
+    def add(self, change: Digests, expired_before: int | None = None, spans: TimeSpans | None = None) -> None:
+        """The change was made.
+
+        Args:
+            change: as in `after`.
+            expired_before: as in `after`.
+            spans: for which digests are kept from now on; None for those of each segment.
+        """
         self._expired_before = _later(self._expired_before, expired_before)
-        self._changes = _left(_sum(self._changes, change), self._expired_before)
+        changes = _left(_sum(self._changes, change), self._expired_before)
+        if self._base is not None:
+            self._base, changes = _folded(_left(_sum(self._base, changes), self._expired_before), spans), {}
+        self._changes = _folded(changes, spans)
 
 
 def _sum(one: Digests, other: Digests) -> Digests:
-    return {segment: (one.get(segment, 0) + other.get(segment, 0)) & DIGEST_MASK for segment in {**one, **other}}
+    return {segment: sum_of_digests(one.get(segment, 0), other.get(segment, 0)) for segment in {**one, **other}}
+
+
+def _folded(digests: Digests, spans: TimeSpans | None) -> Digests:
+    return digests if spans is None else spans.fold(digests, sum_of_digests)
 
 
 def _left(digests: Digests, expired_before: int | None) -> Digests:

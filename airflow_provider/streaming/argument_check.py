@@ -4,10 +4,28 @@ from __future__ import annotations
 
 import math
 from numbers import Integral, Real
+from typing import Final
 
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["check_kind", "check_number"]
+__all__ = ["check_kind", "check_number", "given_text"]
+
+_MAX_CHARS: Final = 80
+"""Of what was given, in an error: a stream or a job would fill pages."""
+
+
+def given_text(value: object) -> str:
+    """What was given, in few words, for an error.
+
+    Args:
+        value: anything.
+    """
+    text = repr(value)
+    if len(text) <= _MAX_CHARS:
+        return text
+    if isinstance(value, (list, tuple, set, dict)):
+        return f"a {type(value).__name__} of {len(value)}"
+    return text[:_MAX_CHARS] + "..." if isinstance(value, (str, bytes)) else f"a {type(value).__name__}"
 
 
 def check_kind(where: str, value: object, kinds: type | tuple[type, ...], expected: str) -> None:
@@ -23,7 +41,7 @@ def check_kind(where: str, value: object, kinds: type | tuple[type, ...], expect
         ConfigurationError: it is of none of them.
     """
     if not isinstance(value, kinds):
-        raise ConfigurationError(f"{where}{value!r}: give {expected}.")
+        raise ConfigurationError(f"{where}{given_text(value)}: give {expected}.")
 
 
 def check_number(where: str, value: object, unit: str, *, whole: bool = False, none: str = "") -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming.event_time import EventTime
+from airflow_provider.streaming.event_time import MAKE_TIME, EventTime
 from airflow_provider.streaming.operations.aggregate import Aggregate, Aggregation
 from airflow_provider.streaming.operations.aggregate_function import Function
 from airflow_provider.streaming.operations.drop_duplicates import DropDuplicates
@@ -124,7 +124,7 @@ def check_event_time(columns: Columns, column: str, where: str) -> None:
     if kind is not None and kind.name not in ("TIMESTAMP", "BIGINT"):
         raise ConfigurationError(
             f"{where} names the column {column!r} of type {kind.text}: an event time is a TIMESTAMP, or milliseconds "
-            "since 1970 as a BIGINT. Make one of it with with_column()."
+            f"since 1970 as a BIGINT. {MAKE_TIME}"
         )
 
 

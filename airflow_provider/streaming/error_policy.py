@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.kafka.names import check_topic
 
 __all__ = ["ErrorPolicy", "OnError"]
 
@@ -30,7 +31,7 @@ class ErrorPolicy:
         topic: the dead-letter topic; needed with `OnError.DEAD_LETTER`, and only there.
 
     Raises:
-        ConfigurationError: a topic is missing, or named where none is written.
+        ConfigurationError: a topic is missing, is no topic's name, or is named where none is written.
     """
 
     on_error: OnError = OnError.FAIL
@@ -43,6 +44,8 @@ class ErrorPolicy:
                 f"on_error({self.on_error.value!r}) got the topic {self.topic!r}: name a topic with 'dead_letter', and "
                 "none with the others."
             )
+        if self.topic is not None:
+            check_topic("on_error()", self.topic)
 
     @property
     def tolerant(self) -> bool:

@@ -13,7 +13,7 @@ from airflow_provider.control.job_description import JobDescription
 from airflow_provider.control.job_mermaid import mermaid
 from airflow_provider.control.job_text import description_text
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.kafka.names import check_name
+from airflow_provider.kafka.names import check_name, check_topic
 from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming.argument_check import check_kind, check_number
@@ -24,6 +24,7 @@ from airflow_provider.streaming.function_check import process_operation
 from airflow_provider.streaming.kafka_option_check import kafka_options
 from airflow_provider.streaming.language.grouped import AGGREGATES
 from airflow_provider.streaming.language.operation_in_time import operation_in_time
+from airflow_provider.streaming.language.row_expression import refuse_other_rows_needed
 from airflow_provider.streaming.language.selection import refuse_generator
 from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.operations.aggregate import Aggregate, Aggregation
@@ -34,6 +35,7 @@ from airflow_provider.streaming.operations.windowed_aggregate import Emit
 from airflow_provider.streaming.planner.describe import describe_stages
 from airflow_provider.streaming.planner.stage_plan import StagePlan
 from airflow_provider.streaming.planner.stage_planner import plan_stages
+from airflow_provider.streaming.planner.union_check import check_unions
 from airflow_provider.streaming.schema_check import check_schema
 from airflow_provider.streaming.steps import Filter, Step, WithColumn
 from airflow_provider.streaming.time_check import check_emit, check_time
@@ -129,6 +131,8 @@ class StatefulJob:
             ("source", "schema", self.schema),
         ):
             check_kind(f"{method}() got {what}=", topic, (str, type(None)), "one text")
+            if topic is not None and what == "topic":
+                check_topic(f"{method}()", topic)
         check_kind("options() got rocksdb=", self.rocksdb, RocksDBOptions, "RocksDBOptions(...)")
         check_kind("options() got restore=", self.restore, RestoreSettings, "RestoreSettings(...)")
         bound = "source() got max_offsets_per_trigger"
@@ -196,6 +200,7 @@ class StatefulJob:
         """
         self._refuse_sinks("filter")
         refuse_generator("filter()", condition)
+        refuse_other_rows_needed("filter()", condition)
         return dataclasses.replace(self, steps=(*self.steps, Filter(condition, name)))
 
     def with_column(self, name: str, expression: str | Column) -> StatefulJob:
@@ -207,6 +212,7 @@ class StatefulJob:
         """
         self._refuse_sinks("with_column")
         refuse_generator("with_column()", expression)
+        refuse_other_rows_needed("with_column()", expression)
         return dataclasses.replace(self, steps=(*self.steps, WithColumn(name, expression)))
 
     def group_by(self, key: str, *others: Window | SessionWindow, trust_partitioning: bool = False) -> StatefulJob:
@@ -383,7 +389,8 @@ class StatefulJob:
             rocksdb: the stores' settings.
             kafka: further options of Spark's Kafka source, such as ``kafka.max.poll.records``; not those that say from
                 which cluster, which records, from where on and with which isolation it reads.
-            store: the store's name; default ``state``.
+            store: the store's name; default ``state``. Only of a job that is built step by step: a job of sinks names
+                each store with ``name=`` of its aggregate, function or join.
             transaction_timeout_ms: after which brokers abort what a dead owner left open; default 60,000.
             restore: how a restore may use the machine: memory, parallelism, fetch sizes, rate.
             call_timeout_s: how long a micro-batch may keep a Python worker; then the worker is ended, and the task
@@ -395,8 +402,15 @@ class StatefulJob:
             max_offsets_per_trigger: how many records a micro-batch may hold, over its partitions, as `source` has it.
 
         Raises:
-            ConfigurationError: the store's name cannot name a topic, or a timeout is not above 0.
+            ConfigurationError: the store's name cannot name a topic, or the job is built from its sinks; or a timeout
+                is not above 0.
         """
+        if store is not None and self.sinks:
+            raise ConfigurationError(
+                f"options() got store={store!r} for job {self.application_id!r}, which is built from its sinks, each "
+                "with a store of its own: name that with name= of its aggregate(), process(), drop_duplicates() or "
+                "join()."
+            )
         given = {
             "rocksdb": rocksdb,
             "kafka_options": None if kafka is None else kafka_options(kafka),
@@ -485,12 +499,13 @@ class StatefulJob:
 
         Raises:
             ConfigurationError: a part is missing; the schema has a column twice, or a type that Spark does not have; a
-                column that the job names does not exist or has a type that cannot be used there; or two topics that it
-                names are one, or one is the application's own.
+                column that the job names does not exist or has a type that cannot be used there; streams of a union
+                have a column of two types; or two topics that it names are one, or one is the application's own.
         """
         stages = self.stages
         if self.sinks:
-            return self  # each of its parts was checked when it was made
+            check_unions(stages)
+            return self  # each of its other parts was checked when it was made
         check_topics(self.application_id, stages, self.error_policy.topic, source="source()")
         (stage,) = stages
         check_schema(stage.schema)
@@ -527,6 +542,11 @@ def _check_grouping(key: object, others: Sequence[object], trust_partitioning: o
         raise ConfigurationError(
             f"group_by() got trust_partitioning={trust_partitioning!r}: give True or False. True turns off the check "
             "that all records of a group are in one partition."
+        )
+    if isinstance(key, (Window, SessionWindow)) and not others:
+        raise ConfigurationError(
+            f"group_by() got {key.text} and no column: give the column that is the records' key before it, such as "
+            'group_by("customer", window("at", "1 hour")).'
         )
     windows = [other for other in others if isinstance(other, (Window, SessionWindow))]
     if len(others) > 1 or len(windows) < len(others) or not isinstance(key, str):

@@ -15,7 +15,25 @@ from airflow_provider.kafka.names import (
 )
 from airflow_provider.streaming.planner.stage_plan import StagePlan
 
-__all__ = ["check_topics"]
+__all__ = ["check_sinks", "check_topics"]
+
+
+def check_sinks(application_id: str, topics: Sequence[str]) -> None:
+    """Refuse two sinks of one topic, before what follows from it: that their stores would have one name, too.
+
+    Args:
+        application_id: of the job.
+        topics: of its sinks.
+
+    Raises:
+        ConfigurationError: two are one.
+    """
+    for at, topic in enumerate(topics):
+        if topic in topics[:at]:
+            raise ConfigurationError(
+                f"Two sinks of job {application_id!r} name the same topic {topic!r}: readers could not tell the "
+                "records of one branch from those of the other. Name two topics."
+            )
 
 
 def check_topics(
@@ -74,11 +92,6 @@ def _own(application_id: str, stages: Sequence[StagePlan]) -> dict[str, str]:
 
 
 def _same(application_id: str, one: str, other: str, topic: str) -> str:
-    if one == other:
-        return (
-            f"Two sinks of job {application_id!r} name the same topic {topic!r}: readers could not tell the records of "
-            "one branch from those of the other. Name two topics."
-        )
     why = (
         "readers of the output could not tell it from the records that were left out"
         if one == "sink()"

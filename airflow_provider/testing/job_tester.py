@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import tempfile
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +20,7 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.duration import duration_ms
 from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.operations.join_state import BESIDE_GROUPS
+from airflow_provider.streaming.operations.operation import ChunkedOperation
 from airflow_provider.streaming.operations.timed_rows import TimedOperation
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage, compile_job
 from airflow_provider.streaming.planner.stage_topics import changelog_of, partitions_read, source_topics
@@ -196,7 +197,8 @@ class JobTester:
         Returns:
             For aggregates a dict by name, with the types that the rows of `process` have: a DECIMAL is a ``Decimal``, a
             DATE a ``date``; with windows a list of them, of the windows that are open, in their order, each with its
-            ``window``. For `process` its own value.
+            ``window``, whose bounds are datetimes; one outside of the years 1 to 9999 is its text, as in the output.
+            For `process` its own value.
 
         Raises:
             ConfigurationError: the key is neither text nor bytes, or there is no such store.
@@ -209,7 +211,7 @@ class JobTester:
                 return [state for group, _, state in self._open_windows(store) if group == wanted.decode()] or None
             (stored,) = task.get_many([wanted])
             if stored is not None:
-                return self._decoded(task, [stored])[0]
+                return self._decoded(task, {wanted: stored})[0]
         return None
 
     def states(self, store: str | None = None) -> dict[str, Any]:
@@ -229,8 +231,9 @@ class JobTester:
         found: dict[bytes, Any] = {}
         for task in tasks:
             stored = {key: value for key, value in task.items() if not key.startswith(BESIDE_GROUPS)}
-            found.update(zip(stored, self._decoded(task, list(stored.values())), strict=True))
-        return {key.decode(): found[key] for key in sorted(found)}
+            found.update(zip(stored, self._decoded(task, stored), strict=True))
+        # A table remembers keys that it has not any more.
+        return {key.decode(): found[key] for key in sorted(found) if found[key] is not None}
 
     def dead_letters(self) -> list[DeadLetter]:
         """All records that went to the dead-letter topic, oldest first."""
@@ -412,8 +415,11 @@ class JobTester:
             found += task.operation.read_states(list(task.items()), self._rows[task.id.stage].schema, time)
         return found
 
-    def _decoded(self, task: Task, stored: list[bytes]) -> list[Any]:
-        return task.operation.decode_states(stored, self._rows[task.id.stage].schema) if stored else []
+    def _decoded(self, task: Task, stored: Mapping[bytes, bytes]) -> list[Any]:
+        operation, states = task.operation, list(stored.values())
+        if isinstance(operation, ChunkedOperation):
+            states = [operation.whole_state(key, state, task.get_many) for key, state in stored.items()]
+        return operation.decode_states(states, self._rows[task.id.stage].schema) if states else []
 
 
 def _one_of(method: str, what: str, given: str | None, known: Sequence[str]) -> str:

@@ -20,6 +20,7 @@ TYPED = [getattr(errors, name) for name in errors.__all__ if name != "ErrorClass
         ("ConfigurationError", ErrorClass.JOB),
         ("TopicMissingError", ErrorClass.JOB),
         ("InputLostError", ErrorClass.JOB),
+        ("StepError", ErrorClass.JOB),
         ("AnalysisException", ErrorClass.JOB),
         ("SyntaxError", ErrorClass.JOB),
         ("ModuleNotFoundError", ErrorClass.JOB),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_provider.error_decision import class_of_kind, stops_a_running_task
-from airflow_provider.errors import ErrorClass
+from airflow_provider.errors import ErrorClass, StepError
 from airflow_provider.streaming.driver.spark_error import Cause
 
 __all__ = ["QueryFailure"]
@@ -36,11 +36,15 @@ class QueryFailure:
     def given_up(self) -> bool:
         """Whether the task fails: at once where every try meets the same, else after some of its own.
 
+        What a step cannot compute may be another task's record, until the query reads one alone.
+
         Brokers that do not answer are waited for without a limit: nothing else could be done without them.
         """
         match class_of_kind(self.cause.kind):
             case ErrorClass.TRANSIENT | ErrorClass.OWNER:
                 return False
+            case ErrorClass.JOB if self.cause.kind == StepError.__name__:
+                return self.alone
             case ErrorClass.JOB:
                 return stops_a_running_task(self.cause.kind)
             case ErrorClass.RECORD:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.driver.source_query import rows_of_source
+from airflow_provider.streaming.driver.step_refusal import said_by_spark
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage
 from airflow_provider.streaming.planner.row_types import RowTypes
 
@@ -65,10 +66,9 @@ def _types(stage: CompiledStage, spark: SparkSession) -> RowTypes:
         with _errors_said_once():
             columns = to_arrow_schema(rows_of_source(raw, source).schema, timezone="UTC")
     except PySparkException as error:
-        why = str(error).strip().splitlines()[0]
         raise ConfigurationError(
-            f"Spark refuses the steps of job {source.application_id!r}: {why} Correct source(), the steps, group_by() "
-            "or the operation."
+            f"Spark refuses the columns of job {source.application_id!r} for the rows of {source.topic!r}: "
+            f"{said_by_spark(error)} Correct the schema, group_by() or the operation."
         ) from error
     key_type = columns.field(len(columns) - 1).type if stage.key_type is None else stage.key_type
     return RowTypes(key_type, _first_of_each(columns))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Final, Protocol
 
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.errors import StepError
 from airflow_provider.streaming.driver.lost_input import LostInput
 from airflow_provider.streaming.driver.query_failure import QueryFailure
 from airflow_provider.streaming.driver.slot_decisions import query_must_end, tasks_to_query
@@ -183,13 +184,19 @@ class SlotQueries:
                 before = failures.get(task)
                 tries = 1 if before is None else before.tries + 1
                 failures[task] = QueryFailure(
-                    cause=cause,
+                    cause=self._of_task(cause, task),
                     generation=plans[task].generation,
                     replay=plans[task].replay,
                     tries=tries,
                     alone=len(tasks) == 1,
                 )
         self._failures = failures
+
+    def _of_task(self, cause: Cause, task: TaskId) -> Cause:
+        """With the partition whose record it was, which Spark does not say."""
+        if cause.kind != StepError.__name__:
+            return cause
+        return Cause(cause.kind, f"{self._topic_of(task)}[{task.partition}]: {cause.message}")
 
 
 def _listed(tasks: Collection[TaskId]) -> str:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.streaming.event_time import EVENT_MS
+from airflow_provider.streaming.driver.step_refusal import step_refusal
+from airflow_provider.streaming.event_time import EVENT_MS, MAKE_TIME
 from airflow_provider.streaming.planner.source_spec import SourceSpec
 from airflow_provider.streaming.steps import CompositeKey, Filter, Select, Selected, Step
 
@@ -210,7 +211,11 @@ def rows_of_source(raw: DataFrame, source: SourceSpec) -> DataFrame:
     partitions one after the other, because each Spark task costs more than a small micro-batch's work.
 
     Where the worker decodes, the records come out as they are.
+
+    Raises:
+        ConfigurationError: Spark refuses a step.
     """
+    from pyspark.errors import PySparkException
     from pyspark.sql import functions as F
 
     # The worker decides of every value whether it is JSON: Spark takes more than is.
@@ -243,7 +248,10 @@ def rows_of_source(raw: DataFrame, source: SourceSpec) -> DataFrame:
     own = ("_source", *carried, "__corrupt", "__filtered")
     number = 0
     for step in source.steps:
-        rows = _after(rows, step, own, number, once=not source.keeps_records)
+        try:
+            rows = _after(rows, step, own, number, once=not source.keeps_records)
+        except PySparkException as error:
+            raise step_refusal(source.application_id, source.topic, step, error) from error
         number += isinstance(step, (Filter, Select)) and step.name is not None
     return rows.select(
         F.col("_source.partition").alias("__partition"),
@@ -353,7 +361,7 @@ def _event_ms(rows: DataFrame, name: str) -> Column:
         return F.unix_millis(F.col(name))
     raise ConfigurationError(
         f"source(event_time={name!r}) names a column of type {kind.simpleString()}: an event time is a TIMESTAMP, or "
-        "milliseconds since 1970 as a BIGINT. Make one of it with with_column()."
+        f"milliseconds since 1970 as a BIGINT. {MAKE_TIME}"
     )
 
 

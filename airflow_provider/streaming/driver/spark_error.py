@@ -9,6 +9,7 @@ from typing import Final
 from confluent_kafka import KafkaError
 
 from airflow_provider.common.error_text import bounded, error_text
+from airflow_provider.errors import StepError
 from airflow_provider.kafka.broker_error import refusal
 
 __all__ = ["Cause", "cause_in", "cause_of"]
@@ -27,6 +28,10 @@ _REFUSALS: Final = {
 }
 """By the class of the Java client, the brokers' code."""
 _UNNAMED: Final = "StreamingQueryException"
+_OF_DATA: Final = re.compile(r"\[(?!KAFKA)[A-Z_.0-9]+\] .*?SQLSTATE: (?:22(?!000)\w{3}|P0001)", re.S)
+"""What Spark says of an expression that cannot be computed for a value: class 22 of SQL's states, data exceptions, and
+what ``raise_error()`` makes. Input that is lost has 22000.
+"""
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,16 @@ def cause_in(text: str) -> Cause:
 
 
 def _advised(kind: str, message: str) -> Cause:
-    """What the brokers refuse Spark's own client is the same error, with the same advice, as what they refuse ours."""
+    """The same error, with the same advice, whoever met it: what brokers refuse, and what a step cannot compute."""
+    if (of_data := _OF_DATA.match(message)) is not None:
+        return Cause(
+            StepError.__name__,
+            bounded(
+                "A step's expression cannot be computed for a record, and on_error() is not asked for steps: use what "
+                "gives null instead, such as try_to_timestamp(), try_cast(), try_divide() or CASE WHEN; a filter() "
+                f"before it does not keep it from being computed. Spark says: {of_data[0]}"
+            ),
+        )
     code = _REFUSALS.get(kind)
     refused = None if code is None else refusal(KafkaError(code, message), "What Spark asks of the brokers")
     return Cause(kind, message) if refused is None else Cause(type(refused).__name__, str(refused))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_name
-from airflow_provider.streaming.argument_check import check_kind, check_number
+from airflow_provider.streaming.argument_check import check_kind, check_number, given_text
 from airflow_provider.streaming.column_check import (
     Columns,
     check_event_time,
@@ -18,6 +18,7 @@ from airflow_provider.streaming.column_check import (
     written_columns,
 )
 from airflow_provider.streaming.function_check import process_operation
+from airflow_provider.streaming.language.missing_time import refuse_missing_time
 from airflow_provider.streaming.language.operation_in_time import operation_in_time
 from airflow_provider.streaming.language.result import Result
 from airflow_provider.streaming.operations.aggregate import Aggregate, Aggregation
@@ -75,11 +76,18 @@ class GroupedStream:
         """See `Stream.group_by`; the method's name is for errors."""
         names = [name for name in by if isinstance(name, str)]
         windows = [one for one in by if isinstance(one, (Window, SessionWindow))]
-        if not names or len(windows) > 1 or len(names) + len(windows) != len(by):
-            given = ", ".join(map(repr, by)) or "nothing"
+        windowed = method == "group_by()"
+        if not names and windowed and len(windows) == len(by) == 1:
             raise ConfigurationError(
-                f"{method} got {given}: give names of columns, and one window(...) or session_window(...) at the "
-                "most. What is to be computed becomes a column with with_column() or select() first."
+                f"{method} got {windows[0].text} and no column: state is kept by a key. For windows over all records "
+                'make one that is the same for each, with_column("all", "\'all\'"), and name it before the window.'
+            )
+        if not names or len(windows) > int(windowed) or len(names) + len(windows) != len(by):
+            given = ", ".join(one.text if isinstance(one, (Window, SessionWindow)) else given_text(one) for one in by)
+            at_most = ", and one window(...) or session_window(...) at the most" if windowed else ""
+            raise ConfigurationError(
+                f"{method} got {given or 'nothing'}: give names of columns{at_most}. What is to be computed becomes a "
+                "column with with_column() or select() first."
             )
         if len({name.lower() for name in names}) != len(names):
             raise ConfigurationError(f"{method} got {', '.join(map(repr, names))}: give each column once.")
@@ -92,6 +100,7 @@ class GroupedStream:
             if windows and stream.event_time is not None:
                 check_event_time(columns, stream.event_time.column, "stream(event_time=...)")
         if windows:
+            refuse_missing_time(f"{method} with {windows[0].text}", stream)
             check_window(windows[0], stream.event_time)
         if stream.is_union and trust_partitioning is True:
             raise ConfigurationError(
@@ -196,6 +205,7 @@ class GroupedStream:
 
     def drop_duplicates(self, *, within: str, name: str | None = None) -> Result:
         """See `Stream.drop_duplicates`."""
+        refuse_missing_time("drop_duplicates()", self.stream)
         columns = written_columns("drop_duplicates()", self.stream.schema, self.stream.steps)
         operation = dataclasses.replace(DropDuplicates.of(within), columns=columns)
         return self._result("drop_duplicates", operation, name)

@@ -7,6 +7,7 @@ from typing import Final
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.column_check import RECORD
+from airflow_provider.streaming.language.row_expression import refuse_other_rows_needed
 from airflow_provider.streaming.language.sql_text import call_of, calls_in, is_column, split_alias
 from airflow_provider.streaming.steps import Select, Selected
 
@@ -75,6 +76,7 @@ def _selected(expression: object) -> Selected:
     if expression.strip() == "*":
         return Selected("*", ())
     text, names = split_alias(expression)
+    refuse_other_rows_needed("select()", text)
     call = call_of(text)
     if call is not None and call[0] in GENERATORS:
         return _generator(expression, *call, names)

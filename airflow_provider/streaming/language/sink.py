@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from airflow_provider.kafka.names import check_topic
 from airflow_provider.streaming.argument_check import check_kind
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class Sink:
         of: what is written.
 
     Raises:
-        ConfigurationError: the topic is no text.
+        ConfigurationError: the topic is no text, or no topic's name.
     """
 
     topic: str
@@ -33,3 +34,4 @@ class Sink:
     def __post_init__(self) -> None:
         """Check the topic."""
         check_kind("sink() got topic=", self.topic, str, "one text")
+        check_topic("sink()", self.topic)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-__all__ = ["call_of", "calls_in", "is_column", "split_alias"]
+__all__ = ["call_of", "calls_in", "has_over", "is_column", "split_alias", "words_in"]
 
 _QUOTES: Final = "'\"`"
 _OPENING, _CLOSING = "([{", ")]}"
@@ -46,10 +46,25 @@ def call_of(text: str) -> tuple[str, str] | None:
 
 def calls_in(text: str) -> frozenset[str]:
     """The names of all functions that an expression calls, in lower case; what stands in quotes is no call."""
+    return frozenset(name.lower() for name in re.findall(r"([A-Za-z_]\w*)\s*\(", _outside(text)))
+
+
+def has_over(text: str) -> bool:
+    """Whether an expression has an ``OVER (...)`` behind a call; a column or a function of that name is none."""
+    return re.search(r"(?:\)|\bnulls)\s*\bover\s*\(", _outside(text), re.I) is not None
+
+
+def words_in(text: str) -> frozenset[str]:
+    """The words of an expression, in lower case, without those that stand in quotes."""
+    return frozenset(word.lower() for word in re.findall(r"[A-Za-z_]\w*", _outside(text)))
+
+
+def _outside(text: str) -> str:
+    """An expression with spaces for what stands in quotes."""
     outside = [" "] * len(text)
     for at, _ in _depths(text):
         outside[at] = text[at]
-    return frozenset(name.lower() for name in re.findall(r"([A-Za-z_]\w*)\s*\(", "".join(outside)))
+    return "".join(outside)
 
 
 def _plain(name: str) -> str:

@@ -7,13 +7,15 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming.argument_check import check_kind
+from airflow_provider.kafka.names import check_topic
+from airflow_provider.streaming.argument_check import check_kind, given_text
 from airflow_provider.streaming.column_check import RECORD, Columns, columns_after, find_column
-from airflow_provider.streaming.event_time import EventTime, event_time_of
+from airflow_provider.streaming.event_time import EventTime, event_time_after, event_time_of
 from airflow_provider.streaming.language.grouped import GroupedStream
 from airflow_provider.streaming.language.join import Join, check_join_names
 from airflow_provider.streaming.language.keyed_rows import KeyedRows
 from airflow_provider.streaming.language.result import Result
+from airflow_provider.streaming.language.row_expression import refuse_other_rows_needed
 from airflow_provider.streaming.language.selection import refuse_generator, selection
 from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.language.sql_text import is_column
@@ -47,7 +49,7 @@ class Stream:
         schema: of the JSON value, in Spark DDL; None leaves the value as it is: ``key`` and ``value``, both BINARY.
         key: the column whose text is the records' key; None where there is none, or where it is not known.
         steps: narrow steps, in order.
-        event_time: of its rows; None where none is read.
+        declared_time: its event time, as `stream` was told of it; None where none is read.
         origin: the join that its rows come from; None for a topic.
         others: streams that are united with it, each with its own steps.
     """
@@ -57,9 +59,14 @@ class Stream:
     schema: str | None = None
     key: str | None = None
     steps: tuple[Step, ...] = ()
-    event_time: EventTime | None = None
+    declared_time: EventTime | None = None
     origin: Join | None = None
     others: tuple[Stream, ...] = ()
+
+    @property
+    def event_time(self) -> EventTime | None:
+        """Of its rows, in the column that holds it after the steps; None where none is read."""
+        return None if self.declared_time is None else event_time_after(self.declared_time, self.steps)
 
     @property
     def columns(self) -> Columns | None:
@@ -86,6 +93,8 @@ class Stream:
         One of the expressions may be ``explode(...)`` of an array or a map: then a row comes of each element. A
         record of which nothing comes, because there is no element, is counted. ``explode_outer(...)`` makes a row of
         nulls of it.
+
+        What is the records' key or their event time stays that under another name: ``"at AS sent_at"``.
 
         Args:
             expressions: Spark SQL, each with ``AS`` and the name of its column, unless it is a column itself; ``*``
@@ -114,10 +123,11 @@ class Stream:
             name: of the count, in the commit record. Filters of one name are counted together.
 
         Raises:
-            ConfigurationError: the name is no text, or the condition makes several rows of one.
+            ConfigurationError: the name is no text, or the condition makes several rows of one, or needs others.
         """
         check_kind("filter() got name=", name, str, 'one text, such as name="empty"')
         refuse_generator("filter()", condition)
+        refuse_other_rows_needed("filter()", condition)
         return self._with(Filter(condition, name), self.key)
 
     def with_column(self, name: str, expression: str | Column) -> Stream:
@@ -128,10 +138,12 @@ class Stream:
             expression: Spark SQL, or a Column.
 
         Raises:
-            ConfigurationError: the name is no text or that of the record, or the expression makes several rows of one.
+            ConfigurationError: the name is no text or that of the record, or the expression makes several rows of
+                one, or needs others.
         """
         check_kind("with_column() got name=", name, str, 'one text, such as "half"')
         refuse_generator("with_column()", expression)
+        refuse_other_rows_needed("with_column()", expression)
         if name.lower() == RECORD:
             raise ConfigurationError(
                 f"with_column() names the column {name!r}, which holds the record's topic, partition, offset, "
@@ -153,7 +165,7 @@ class Stream:
             ConfigurationError: one is no stream, or has other columns or another event time.
         """
         if not others or not all(isinstance(other, Stream) for other in others):
-            given = ", ".join(map(repr, others)) or "nothing"
+            given = ", ".join(map(given_text, others)) or "nothing"
             raise ConfigurationError(f"union() got {given}: give streams, such as web.union(shop).")
         for other in others:
             refuse_other_rows(self, other)
@@ -217,7 +229,7 @@ class Stream:
             join.text,
             # A row with a null key comes out of a left join, too, and its record's key is empty.
             key=join.on if how == "inner" else None,
-            event_time=None if time is None or time.of_record else time,
+            declared_time=None if time is None or time.of_record else time,
             origin=dataclasses.replace(join, name=name, partitions=partitions),
         )
 
@@ -318,8 +330,8 @@ def stream(
             it rows are brought together through an internal topic before they are grouped. Default none; ``key``
             where there is no schema.
         event_time: the column that says when a record happened, as it is after the steps: a TIMESTAMP, or a BIGINT in
-            milliseconds since 1970. Default the record's own timestamp, ``_source.timestamp``, where `watermark` is
-            given.
+            milliseconds since 1970; `Stream.select` may give it another name. Default the record's own
+            timestamp, ``_source.timestamp``, where `watermark` is given.
         watermark: for how long records are waited for that come late, such as ``"10 minutes"`` or ``"0 seconds"``: a
             window is closed once the task has seen an event time that is so much later than the window's end. Windows
             need it; None reads no event time.
@@ -328,10 +340,11 @@ def stream(
             never: time moves by records alone.
 
     Raises:
-        ConfigurationError: an argument is no text, the schema has a column twice or a type that Spark does not have,
-            there is no such column, `watermark` is missing, or a duration is none.
+        ConfigurationError: an argument is no text or no topic's name, the schema has a column twice or a type that
+            Spark does not have, there is no such column, `watermark` is missing, or a duration is none.
     """
     check_kind("stream() got topic=", topic, str, "one text")
+    check_topic("stream()", topic)
     for what, given in (("schema", schema), ("key", key)):
         check_kind(f"stream() got {what}=", given, (str, type(None)), "one text")
     check_schema(schema, where="stream()")
@@ -342,7 +355,7 @@ def stream(
         topic,
         schema=schema,
         key="key" if schema is None and key is None else key,
-        event_time=event_time_of("stream()", event_time, watermark, idle_timeout),
+        declared_time=event_time_of("stream()", event_time, watermark, idle_timeout),
     )
 
 

@@ -9,6 +9,7 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.column_check import check_event_time
 from airflow_provider.streaming.duration import duration_ms
 from airflow_provider.streaming.language.join import Join, check_how, joined_columns
+from airflow_provider.streaming.language.missing_time import refuse_missing_time
 from airflow_provider.streaming.language.table import Table, check_table_key
 from airflow_provider.streaming.operations.join_interval import IntervalJoin
 from airflow_provider.streaming.operations.join_rows import How
@@ -141,6 +142,7 @@ def refuse_other_rows(first: Stream, other: Stream) -> None:
 
 
 def _delay_ms(side: Stream) -> int:
+    refuse_missing_time("join() of two streams", side)
     for branch in side.branches:
         if branch.event_time is None:
             raise ConfigurationError(

@@ -6,6 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.kafka.names import check_topic
 from airflow_provider.streaming.argument_check import check_kind
 from airflow_provider.streaming.column_check import Columns, check_event_time, columns_after, find_column
 from airflow_provider.streaming.event_time import RECORD_TIME, EventTime
@@ -118,9 +119,14 @@ class Table:
                 AttributeError: it is anything else.
             """
             if name in ("select", "filter", "with_column", "group_by", "aggregate", "process", "union"):
+                if self.origin is not None:
+                    raise ConfigurationError(
+                        f"{name}() was called on the joined tables {self.topic!r}, whose rows have no steps yet: call "
+                        "sink(topic) on them, and read that topic in another job, with stream() for steps."
+                    )
                 raise ConfigurationError(
                     f"{name}() was called on a table, which has no steps: name the columns that are wanted in its "
-                    "schema, and compute with them behind join()."
+                    "schema, and compute with them in the stream that comes of joining a stream with it."
                 )
             raise AttributeError(name)
 
@@ -144,11 +150,12 @@ def table(topic: str, schema: str, key: str, event_time: str | None = None, *, b
             tasks, and in the order, that their partitions give them, however many have one key.
 
     Raises:
-        ConfigurationError: an argument is no text, the schema has a column twice or a type that Spark does not have,
-            or there is no such column.
+        ConfigurationError: an argument is no text or no topic's name, the schema has a column twice or a type that
+            Spark does not have, or there is no such column.
     """
     for what, given in (("topic", topic), ("schema", schema), ("key", key)):
         check_kind(f"table() got {what}=", given, str, "one text")
+    check_topic("table()", topic)
     check_kind("table() got event_time=", event_time, (str, type(None)), "the name of a column")
     check_kind("table() got broadcast=", broadcast, bool, "True or False")
     check_schema(schema, where="table()")

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider.changelog.signature import KeptAggregate, StoreSignature
+from airflow_provider.common.store_signature import KeptAggregate, StoreSignature
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.operations.accumulator import (
     Accumulator,
@@ -93,9 +93,9 @@ class Aggregation:
         """The input columns that it reads."""
         return tuple(dict.fromkeys(a.column for a in self.aggregates if a.column is not None))
 
-    def signature(self, key_name: str, key_type: pa.DataType, schema: pa.Schema) -> StoreSignature:
+    def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
         """See `Operation.signature`."""
-        kept = tuple(self._kept(schema))
+        kept = self._untyped if schema is None else tuple(self._kept(schema))
         return StoreSignature(
             key=key_name,
             key_type=type_name(key_type),
@@ -108,6 +108,21 @@ class Aggregation:
     def going_on(self, signature: StoreSignature) -> Aggregation:
         """See `Operation.going_on`: aggregates are found again by their names."""
         return dataclasses.replace(self, stored=signature)
+
+    @property
+    def _untyped(self) -> tuple[KeptAggregate, ...]:
+        """The aggregates, while the types of their columns are not known."""
+        return tuple(
+            KeptAggregate(
+                name=aggregate.name,
+                function=aggregate.function.value,
+                column=aggregate.column,
+                type="",
+                kinds=(),
+                ignorenulls=aggregate.ignorenulls,
+            )
+            for aggregate in self.aggregates
+        )
 
     def _kept(self, schema: pa.Schema) -> Iterator[KeptAggregate]:
         left = iter(self._accumulators(schema))

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from airflow_provider.changelog.signature import StoreSignature
+from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.state.time_segments import TimeSegments, time_prefix
 from airflow_provider.streaming.duration import duration_ms, duration_text
@@ -92,14 +92,14 @@ class DropDuplicates:
         assert self.event_time is not None
         return self.event_time
 
-    def signature(self, key_name: str, key_type: pa.DataType, schema: pa.Schema) -> StoreSignature:
+    def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
         """See `Operation.signature`.
 
         Raises:
             ConfigurationError: a column has a type that does not come back from JSON as it was.
         """
-        for name in self.columns:
-            if json_type(kind := schema.field(name).type) is None:
+        for name, kind in [] if schema is None else [(name, schema.field(name).type) for name in self.columns]:
+            if json_type(kind) is None:
                 raise ConfigurationError(
                     f"drop_duplicates() writes all columns, and {name!r} of type {type_name(kind)} cannot be written: "
                     f"make a text of it, such as with_column({name!r}, 'to_json({name})'), of bytes 'base64({name})'."

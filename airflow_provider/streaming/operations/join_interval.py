@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from airflow_provider.changelog.signature import StoreSignature
+from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.state.time_segments import TimeSegments, time_prefix
 from airflow_provider.streaming.duration import duration_text
 from airflow_provider.streaming.event_time import EVENT_MS
@@ -40,7 +40,7 @@ from airflow_provider.streaming.operations.row_chunks import (
 )
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime, joined_watermarks
 from airflow_provider.streaming.operations.timed_rows import StoreRange, TimedRows, late_records
-from airflow_provider.streaming.operations.type_name import type_name
+from airflow_provider.streaming.operations.type_name import type_name, type_names
 
 __all__ = ["IntervalJoin"]
 
@@ -103,7 +103,7 @@ class IntervalJoin:
         """The sides whose rows come out without a partner, too."""
         return {"inner": (), "left": (LEFT,), "outer": (LEFT, RIGHT)}[self.how]
 
-    def signature(self, key_name: str, key_type: pa.DataType, schema: pa.Schema) -> StoreSignature:
+    def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
         """See `Operation.signature`.
 
         Args:
@@ -118,7 +118,7 @@ class IntervalJoin:
             operation="join",
             # An inner join does not note which rows have had a partner, and another interval keeps other rows.
             join=f"{self.how} join of two streams, the right one from {before} before to {after} after the left one",
-            columns={name: type_name(schema.field(name).type) for name in self.columns},
+            columns=type_names(schema, self.columns),
             segment_ms=self.segments.length_ms,
         )
 
@@ -270,6 +270,7 @@ class IntervalRows:
         self._after_ms: int = self._columns[3][-1]
         self._seen_ms: int = rows.column(_SEEN_MS)[0].as_py()
         self._over = dict[bytes, bytes]()
+        self._has_chunks = False
         self._of_partners, own = self._needed()
         self.keys: list[bytes] = sorted(self._of_partners | own)
 
@@ -301,6 +302,9 @@ class IntervalRows:
 
     def further_keys(self, old: Sequence[bytes | None]) -> list[bytes]:
         """See `FurtherReader`: the full chunks of possible partners. Those beside a row that comes are not read."""
+        if self._has_chunks:
+            return []
+        self._has_chunks = True
         found = zip(self.keys, old, strict=True)
         more = [further_keys(key, state) for key, state in found if state is not None and key in self._of_partners]
         self.keys += itertools.chain.from_iterable(more)

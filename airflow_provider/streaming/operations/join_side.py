@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider.changelog.signature import StoreSignature
+from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.event_time import EVENT_MS
 from airflow_provider.streaming.operations.join_rows import GONE, UNKEYED, JoinRows, rows_of_columns
@@ -33,28 +33,30 @@ class JoinSide:
         on: the column that is joined on.
         others: the other columns that go on.
         table: whether the rows are those of a table, among them deletions.
+        time: of a table, what its rows' times are, in words; None where they come from another join.
     """
 
     side: int
     on: str
     others: tuple[str, ...]
     table: bool = False
+    time: str | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The input columns that it reads, that of the key with its own type among them."""
         return (self.on, *self.others)
 
-    def signature(self, key_name: str, key_type: pa.DataType, schema: pa.Schema) -> StoreSignature:
+    def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
         """See `Operation.signature`; there is no state, but records under another key would mix with those on the way.
 
         Raises:
             ConfigurationError: a column has a type that does not come back from JSON as it was.
         """
-        for name in self.columns:
-            if json_type(schema.field(name).type) is None:
+        for name, kind in [] if schema is None else [(name, schema.field(name).type) for name in self.columns]:
+            if json_type(kind) is None:
                 raise ConfigurationError(
-                    f"The column {name!r} of type {type_name(schema.field(name).type)} cannot go through a join: make "
+                    f"The column {name!r} of type {type_name(kind)} cannot go through a join: make "
                     "plain columns of its parts, or a text with to_json(...), in a select() before join()."
                 )
         return StoreSignature(key=key_name, key_type=type_name(key_type), operation="repartition")

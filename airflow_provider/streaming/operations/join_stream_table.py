@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-import bisect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider.changelog.signature import StoreSignature
+from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.streaming.event_time import EVENT_MS
+from airflow_provider.streaming.operations.deleted_keys import (
+    deleted_key,
+    group_of_deleted,
+    listed,
+    over_keys,
+    over_until,
+    place_by_side,
+    times_before,
+)
 from airflow_provider.streaming.operations.join_rows import (
     FLAGS,
+    GONE,
     LEFT,
     RIGHT,
     ROW,
@@ -28,12 +36,11 @@ from airflow_provider.streaming.operations.join_state import KeptRow, decode_row
 from airflow_provider.streaming.operations.join_table_in_time import MARK_MS, TABLE_MS, TableRowsInTime, group_of
 from airflow_provider.streaming.operations.operation import Changes
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime, joined_time, side_watermarks
-from airflow_provider.streaming.operations.timed_rows import TimedRows
-from airflow_provider.streaming.operations.type_name import type_name
+from airflow_provider.streaming.operations.timed_rows import StoreRange, TimedRows
+from airflow_provider.streaming.operations.type_name import type_name, type_names
+from airflow_provider.streaming.operations.version_chunks import chunk_keys, versions_of, whole_state
 
 __all__ = ["StreamTableJoin"]
-
-_TIME: Final = itemgetter(0)
 
 Change = tuple[bytes, bytes | None]
 
@@ -80,7 +87,7 @@ class StreamTableJoin:
         """Reads the records' values."""
         return JoinRows()
 
-    def signature(self, key_name: str, key_type: pa.DataType, schema: pa.Schema) -> StoreSignature:
+    def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
         """See `Operation.signature`; `how` and the stream's columns may change, because nothing is kept of them.
 
         Args:
@@ -95,8 +102,8 @@ class StreamTableJoin:
             operation="join",
             # What waits, and what is to be forgotten, lies beside the table's rows.
             join=f"{'all of ' if self.broadcast else ''}a table's rows for a stream"
-            + (", each until its history is over" if self.in_time else ""),
-            columns={name: type_name(schema.field(name).type) for name in kept},
+            + (", each until its history is over, in chunks" if self.in_time else ""),
+            columns=type_names(schema, kept),
         )
 
     def going_on(self, signature: StoreSignature) -> StreamTableJoin:
@@ -105,6 +112,8 @@ class StreamTableJoin:
 
     def place(self, rows: pa.Table, before: StreamTime) -> TimedRows:
         """See `PlacingOperation`: the stream alone moves the watermark, and the table has a time of its own."""
+        if not self.in_time:
+            return place_by_side(rows, before)
         event_ms = rows.column(EVENT_MS).to_numpy()
         sides = (rows.column(FLAGS).to_numpy() & RIGHT).astype(np.int64)
         of_sides = side_watermarks(event_ms, sides, (self.grace_ms or 0, 0), before)
@@ -131,35 +140,28 @@ class StreamTableJoin:
         return [group_of(key) for key in keys]
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
-        """See `Operation.decode_states`: the table's newest row; with a history all that are kept, and from when on."""
-        kept = [decode_rows(state) for state in states]
+        """See `Operation.decode_states`: the table's newest row; with a history all that are kept, and from when on.
+
+        None where there is none: the key was deleted.
+        """
         if not self.in_time:
-            return [python_row(versions[-1].row) for versions in kept]
+            kept = [decode_rows(state) for state in states]
+            return [None if versions[-1].gone else python_row(versions[-1].row) for versions in kept]
         return [
-            [{"from_ms": v.time, "row": None if v.gone else python_row(v.row)} for v in versions] for versions in kept
+            [{"from_ms": v.time, "row": None if v.gone else python_row(v.row)} for v in versions_of(state)]
+            for state in states
         ]
 
-    def with_version(self, versions: list[KeptRow], new: KeptRow, mark_ms: int = NO_WATERMARK) -> list[KeptRow]:
-        """What is kept of a key after another row of the table.
-
-        Args:
-            versions: what was kept, by time, each time once.
-            new: the row.
-            mark_ms: the stream's watermark.
-        """
-        at = bisect.bisect_left(versions, new.time, key=_TIME)
-        same = at < len(versions) and versions[at].time == new.time
-        after = [*versions[:at], new, *versions[at + same :]]
-        # What was there when the history begins is a part of it.
-        begin = mark_ms if self.history_ms is None else after[-1].time - self.history_ms
-        first = bisect.bisect_right(after, begin, key=_TIME) - 1
-        left = after[max(first, 0) :]
-        # In time a deletion is known for as long as a row would be: an older one may come.
-        return [] if not self.in_time and all(version.gone for version in left) else left
+    def whole_state(self, key: bytes, state: bytes, read: Callable[[Sequence[bytes]], Sequence[bytes | None]]) -> bytes:
+        """See `ChunkedOperation`: with a history or a grace, all versions."""
+        if not self.in_time:
+            return state
+        keys = chunk_keys(key, state)
+        return whole_state(key, {key: state, **dict(zip(keys, read(keys), strict=True))})
 
 
 class StreamTableRows:
-    """See `GroupedRows`."""
+    """See `GroupedRows`, `RangeReader` and `FurtherReader`."""
 
     def __init__(self, operation: StreamTableJoin, rows: pa.Table) -> None:
         self._operation = operation
@@ -167,15 +169,30 @@ class StreamTableRows:
         coded = self._rows.column("__key").combine_chunks().dictionary_encode()
         self._distinct: list[bytes] = coded.dictionary.to_pylist()
         self._places = coded.indices.to_numpy()
+        flags = self._rows.column(FLAGS).to_numpy()
+        self._of_table = (flags & RIGHT) != 0
+        self._table_ms = times_before(rows, RIGHT) if self._of_table.any() else []
+        gone = self._rows.take(np.flatnonzero(flags & GONE))
+        pairs = zip(gone.column(EVENT_MS).to_pylist(), gone.column("__key").to_pylist(), strict=True)
+        self._deleted = {deleted_key(RIGHT, time, key) for time, key in pairs}
         # In the order of the store's keys: its reads and its memtable's inserts go through the blocks once.
-        self.keys: list[bytes] = sorted(self._distinct)
+        self.keys: list[bytes] = sorted([*self._distinct, *self._deleted])
+
+    def read(self, kept: StoreRange) -> None:
+        """See `RangeReader`: the deletions that are over after the batch."""
+        if self._table_ms:
+            self._deleted |= over_keys(kept, RIGHT, over_until(self._table_ms[-1]))
+
+    def further_keys(self, old: Sequence[bytes | None]) -> list[bytes]:
+        """See `FurtherReader`: of what `read` found, with the keys that were deleted."""
+        self.keys += sorted((self._deleted | set(map(group_of_deleted, self._deleted))) - set(self.keys))
+        return self.keys[len(old) :]
 
     def apply(self, old: Sequence[bytes | None], tolerant: bool = False) -> Changes:
         """See `GroupedRows.apply`; the output is in the order of the topic."""
         before = dict(zip(self.keys, old, strict=True))
-        of_table = (self._rows.column(FLAGS).to_numpy() & RIGHT) != 0
         changing = np.zeros(len(self._distinct), dtype=bool)
-        changing[self._places[of_table]] = True
+        changing[self._places[self._of_table]] = True
         # Where no row of the table comes among them, all rows of a key meet the same one.
         in_turn = changing[self._places]
         output = self._together(np.flatnonzero(~in_turn), before)
@@ -196,7 +213,7 @@ class StreamTableRows:
         beside: list[bytes | None] = [None] * len(self._distinct)
         for code in np.unique(codes).tolist():
             versions = decode_rows(before[self._distinct[code]])
-            if versions:
+            if versions and not versions[-1].gone:
                 beside[code] = joined.beside(versions[-1].row)
         rights = pa.array(beside, pa.binary()).take(pa.array(codes))
         unkeyed = (rows.column(FLAGS).to_numpy() & UNKEYED) != 0
@@ -221,18 +238,30 @@ class StreamTableRows:
         both, one = operation.joined.both, operation.joined.one
         is_left = operation.how == "left"
         columns = [rows.column(name).to_pylist() for name in ("__key", FLAGS, EVENT_MS, ROW)]
-        kept = {key: decode_rows(before[key]) for key in set(columns[0])}
-        changed = dict[bytes, list[KeptRow]]()
+        changed = set(map(group_of_deleted, self._deleted))
+        kept = {key: decode_rows(before[key]) for key in changed.union(columns[0])}
         output = dict[int, Change]()
         for place, key, flags, time, row in zip(at.tolist(), *columns, strict=True):
             versions = kept[key]
             if flags & RIGHT:
-                changed[key] = kept[key] = operation.with_version(versions, KeptRow(time, flags, row))
+                versions = self._known(versions, place)
+                if not versions or time >= versions[-1].time:
+                    # A deletion is known like a row: an older one may come.
+                    kept[key] = [KeptRow(time, flags, row)]
+                    changed.add(key)
                 continue
-            if versions and not flags & UNKEYED:
+            if versions and not versions[-1].gone and not flags & UNKEYED:
                 output[place] = (key, both(row, versions[-1].row))
                 continue
             if is_left:
                 output[place] = (key, one(LEFT, row))
-        state = [(key, encode_rows(changed[key])) for key in self.keys if key in changed]
-        return [pair for pair in state if pair[1] != before[pair[0]]], output
+        kept |= {key: self._known(kept[key], -1) for key in changed}
+        new = {key: encode_rows(kept[key]) for key in changed} | listed(self._deleted, kept)
+        # In the order of the keys, as the digest needs them.
+        return [(key, new[key]) for key in self.keys if key in new and new[key] != before[key]], output
+
+    def _known(self, versions: list[KeptRow], at: int) -> list[KeptRow]:
+        """What is known of a key before a row of the batch, or with -1 after the last."""
+        if versions and versions[-1].gone and versions[-1].time <= over_until(self._table_ms[at]):
+            return []
+        return versions

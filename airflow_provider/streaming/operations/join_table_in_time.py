@@ -1,30 +1,46 @@
 """A batch of a stream with a table whose earlier rows are kept, because rows of the stream meet that of their time.
 
-Beside what is kept of each key, two kinds of keys lie in the store, which begin with a byte that no text has::
+Beside what is kept of each key (`operations.version_chunks`), and the list of deleted ones (`operations.deleted_keys`),
+which are forgotten when their history is over, keys lie in the store that begin with a byte that no text has::
 
     ff 62 time offset    a row of the stream that waits: u32 the length of its key, the key, the row
-    ff 64 time key       that the key was deleted at that time, and is to be forgotten when its history is over
 
-The times and offsets are 8 bytes, big-endian, so both are read by the range, in the order of their times.
+The times and offsets are 8 bytes, big-endian, so they are read by the range, in the order of their times.
 """
 
 from __future__ import annotations
 
 import bisect
 import struct
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from airflow_provider.state.time_segments import PREFIX_BYTES, time_of, time_prefix
+from airflow_provider.state.time_segments import time_of, time_prefix
 from airflow_provider.streaming.event_time import EVENT_MS
+from airflow_provider.streaming.operations.deleted_keys import (
+    deleted_key,
+    group_of_deleted,
+    is_deleted_key,
+    listed,
+    over_keys,
+    time_of_deleted,
+)
 from airflow_provider.streaming.operations.join_rows import FLAGS, GONE, LEFT, RIGHT, ROW, UNKEYED
-from airflow_provider.streaming.operations.join_state import BESIDE_GROUPS, KeptRow, decode_rows, encode_rows
+from airflow_provider.streaming.operations.join_state import BESIDE_GROUPS, KeptRow
 from airflow_provider.streaming.operations.operation import Changes
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK
 from airflow_provider.streaming.operations.timed_rows import StoreRange
+from airflow_provider.streaming.operations.version_chunks import (
+    VersionChunks,
+    group_of_chunk,
+    has_chunks,
+    is_chunk_key,
+    needed_chunks,
+    versions_of,
+)
 
 if TYPE_CHECKING:
     from airflow_provider.streaming.operations.join_stream_table import StreamTableJoin
@@ -37,11 +53,8 @@ TABLE_MS: Final = "__table_ms"
 """The column with the table's time at each row."""
 
 _WAITING: Final = BESIDE_GROUPS + b"b"
-_DELETED: Final = BESIDE_GROUPS + b"d"
 _LENGTH: Final = struct.Struct("<I")
 _OFFSET: Final = struct.Struct(">Q")
-_TIME: Final = itemgetter(0)
-_THERE: Final = b"\x01"
 
 
 class _Waiting(NamedTuple):
@@ -69,8 +82,10 @@ class _Waiting(NamedTuple):
 
 def group_of(key: bytes) -> bytes:
     """The group that a key of the store is of; nothing for a row that waits."""
-    if key.startswith(_DELETED):
-        return key[len(_DELETED) + PREFIX_BYTES :]
+    if is_deleted_key(key):
+        return group_of_deleted(key)
+    if is_chunk_key(key):
+        return group_of_chunk(key)
     return b"" if key.startswith(_WAITING) else key
 
 
@@ -88,12 +103,12 @@ class TableRowsInTime:
         self._old_waiting = list[_Waiting]()
         self._new_waiting = list[_Waiting]()
         self._deleted = set[bytes]()
-        needed = set[bytes]()
+        self._groups = needed = set[bytes]()
         for at, (key, flags, time, row, offset) in enumerate(zip(*self._columns, strict=True)):
             if flags & RIGHT:
                 needed.add(key)
                 if flags & GONE:
-                    self._deleted.add(_DELETED + time_prefix(time) + key)
+                    self._deleted.add(deleted_key(RIGHT, time, key))
             elif not flags & UNKEYED:
                 waiting = _Waiting(time, offset, key, row)
                 if self._let(waiting, at):
@@ -124,46 +139,75 @@ class TableRowsInTime:
         self._old_waiting = [_Waiting.of(key, value) for key, value in kept(_WAITING, end)]
         for waiting in self._old_waiting:
             self._let(waiting, 0)
-        over = self._forgotten_until(len(self._marks))
-        self._deleted.update(key for key, _ in kept(_DELETED, _DELETED + time_prefix(over + 1)))
+        self._deleted |= over_keys(kept, RIGHT, self._forgotten_until(len(self._marks)))
 
     def further_keys(self, old: Sequence[bytes | None]) -> list[bytes]:
-        """See `FurtherReader`: of what `read` found, with the groups that it is of."""
+        """See `FurtherReader`: of what `read` found, with the groups that it is of; then the chunks of all groups."""
         known = set(self.keys)
-        needed = {row.key for row in self._old_waiting} | {row.group for row in self._old_waiting} | self._deleted
-        needed |= {group_of(key) for key in self._deleted}
+        self._groups |= {row.group for row in self._old_waiting} | {group_of(key) for key in self._deleted}
+        needed = {row.key for row in self._old_waiting} | self._deleted | self._groups
+        if needed <= known:
+            needed = self._chunks(dict(zip(self.keys, old, strict=True)))
         self.keys += sorted(needed - known)
         return self.keys[len(old) :]
+
+    def _chunks(self, read: dict[bytes, bytes | None]) -> set[bytes]:
+        """The keys of the chunks where versions are looked for, added or dropped."""
+        groups = [group for group in self._groups if has_chunks(read[group])]
+        if not groups:
+            return set()
+        times, added = defaultdict[bytes, list[int]](list), dict[bytes, int]()
+        for key, flags, time, _, _ in zip(*self._columns, strict=True):
+            if flags & RIGHT:
+                times[key].append(time)
+                added[key] = max(time, added.get(key, time))
+        for waiting in (waiting for due in self._due.values() for waiting in due):
+            times[waiting.group].append(waiting.time)
+        over, history = self._forgotten_until(len(self._marks)), self._operation.history_ms
+        gone = {group_of(key) for key in self._deleted if time_of_deleted(key) <= over}
+        found = set[bytes]()
+        for group in groups:
+            begin = None
+            if group in added:
+                newest = max([added[group], *(row.time for row in versions_of(read[group])[-1:])])
+                begin = self._marks[-1] if history is None else newest - history
+            found.update(needed_chunks(group, read[group], times[group], begin, group in gone))
+        return found
 
     def apply(self, old: Sequence[bytes | None], tolerant: bool = False) -> Changes:
         """See `GroupedRows.apply`: row after row, in the order of the topic."""
         operation = self._operation
         before = dict(zip(self.keys, old, strict=True))
-        kept = {key: decode_rows(state) for key, state in before.items() if state and not _is_beside(key)}
+        kept = {group: VersionChunks(group, before) for group in self._groups}
         changed = set[bytes]()
         output = list[tuple[bytes, bytes | None]]()
         for at, (key, flags, time, row, _) in enumerate(zip(*self._columns, strict=True)):
             if flags & RIGHT:
-                versions = self._known(kept.get(key, []), at)
-                kept[key] = operation.with_version(versions, KeptRow(time, flags, row), self._marks[at])
+                versions = self._known(kept[key], at)
+                versions.add(KeptRow(time, flags, row))
+                newest = versions.last
+                assert newest is not None
+                history = operation.history_ms
+                # What was there when the history begins is a part of it.
+                versions.drop_before(self._marks[at] if history is None else newest.time - history)
                 changed.add(key)
             elif flags & UNKEYED and operation.how == "left":
                 output.append((key, operation.joined.one(LEFT, row)))
             for waiting in sorted(self._due.get(at, ())):
-                output += self._joined(waiting, self._known(kept.get(waiting.group, []), at))
+                output += self._joined(waiting, self._known(kept[waiting.group], at))
         new = dict[bytes, bytes | None]()
         end = len(self._marks)
+        last = dict[bytes, list[KeptRow]]()
         for group in changed | {group_of(key) for key in self._deleted}:
-            kept[group] = self._known(kept.get(group, []), end)
-            new[group] = encode_rows(kept[group])
-        for key in self._deleted:
-            versions = kept[group_of(key)]
-            is_last = bool(versions) and versions[-1].gone and versions[-1].time == time_of(key[len(_DELETED) :])
-            new[key] = _THERE if is_last else None
+            versions = self._known(kept[group], end)
+            new |= versions.changes()
+            last[group] = [] if versions.last is None else [versions.last]
+        new |= listed(self._deleted, last)
         new |= {row.key: None for row in self._old_waiting}
         new |= {row.key: row.value for row in self._new_waiting}
         # In the order of the keys, as the digest needs them.
-        state = [(key, new[key]) for key in self.keys if key in new and new[key] != before[key]]
+        keys = [*self.keys, *sorted(new.keys() - before.keys())]
+        state = [(key, new[key]) for key in keys if key in new and new[key] != before.get(key)]
         return Changes(state, output)
 
     def _forgotten_until(self, at: int) -> int:
@@ -176,23 +220,20 @@ class TableRowsInTime:
         history = self._operation.history_ms
         return max(self._marks[at - 1] if history is None else self._table_ms[at - 1] - history, NO_WATERMARK)
 
-    def _known(self, versions: list[KeptRow], at: int) -> list[KeptRow]:
+    def _known(self, versions: VersionChunks, at: int) -> VersionChunks:
         """What is known of a key before a row of the batch."""
-        if versions and versions[-1].gone and versions[-1].time <= self._forgotten_until(at):
-            return []
+        last = versions.last
+        if last is not None and last.gone and last.time <= self._forgotten_until(at):
+            versions.clear()
         return versions
 
-    def _joined(self, waiting: _Waiting, versions: list[KeptRow]) -> Iterator[tuple[bytes, bytes]]:
+    def _joined(self, waiting: _Waiting, versions: VersionChunks) -> Iterator[tuple[bytes, bytes]]:
         operation = self._operation
-        found = bisect.bisect_right(versions, waiting.time, key=_TIME) - 1
-        if found >= 0 and not versions[found].gone:
-            yield waiting.group, operation.joined.both(waiting.row, versions[found].row)
+        found = versions.at(waiting.time)
+        if found is not None and not found.gone:
+            yield waiting.group, operation.joined.both(waiting.row, found.row)
         elif operation.how == "left":
             yield waiting.group, operation.joined.one(LEFT, waiting.row)
-
-
-def _is_beside(key: bytes) -> bool:
-    return key.startswith(BESIDE_GROUPS)
 
 
 def _after(prefix: bytes) -> bytes:

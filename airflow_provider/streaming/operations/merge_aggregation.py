@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_provider.changelog.signature import StoreSignature
+from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.streaming.operations.accumulator import Accumulator, Kind
 from airflow_provider.streaming.operations.aggregate import Aggregate, Aggregation, GroupedAggregation
 from airflow_provider.streaming.operations.aggregate_function import Function
@@ -55,7 +55,7 @@ class MergeAggregation:
         """Reads the records' values."""
         return self._aggregation.partial_rows(self._known)
 
-    def signature(self, key_name: str, key_type: pa.DataType, schema: pa.Schema) -> StoreSignature:
+    def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
         """See `Operation.signature`: the same as without combining, so that a job can begin to, or cease.
 
         Args:

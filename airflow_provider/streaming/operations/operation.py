@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from airflow_provider.changelog.signature import StoreSignature
+from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.streaming.operations.function_error import FunctionError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Changes", "GroupedRows", "Operation"]
+__all__ = ["Changes", "ChunkedOperation", "GroupedRows", "Operation"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,20 @@ class GroupedRows(Protocol):
         """
 
 
+@runtime_checkable
+class ChunkedOperation(Protocol):
+    """An operation that keeps what belongs to a key under other keys of the store, too."""
+
+    def whole_state(self, key: bytes, state: bytes, read: Callable[[Sequence[bytes]], Sequence[bytes | None]]) -> bytes:
+        """A value for `Operation.decode_states` that has all of it.
+
+        Args:
+            key: of the store.
+            state: its value.
+            read: gives the values of keys.
+        """
+
+
 class Operation(Protocol):
     """A keyed stateful operation. Pickled to the workers; pure, so that a repeated batch computes the same."""
 
@@ -61,13 +75,14 @@ class Operation(Protocol):
     def columns(self) -> tuple[str, ...]:
         """The input columns that it reads, besides the key."""
 
-    def signature(self, key_name: str, key_type: pa.DataType, schema: pa.Schema) -> StoreSignature:
+    def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
         """What the state means that it writes into an empty store.
 
         Args:
             key_name: the key column's name.
-            key_type: its type before it became text.
-            schema: of the rows that `group` gets, with `columns` at least.
+            key_type: its type before it became text; None while it is not known.
+            schema: of the rows that `group` gets, with `columns` at least; None while the types are not known, which
+                are left out then.
 
         Raises:
             ConfigurationError: a column has a type that the operation cannot keep.

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from airflow_provider.changelog.signature import StoreSignature
+from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.operations.aggregate import Aggregate, Aggregation, GroupedAggregation
 from airflow_provider.streaming.operations.aggregate_function import Function
@@ -48,7 +48,7 @@ class PartialAggregation:
         """The input columns that it reads."""
         return self._aggregation.columns
 
-    def signature(self, key_name: str, key_type: pa.DataType, schema: pa.Schema) -> StoreSignature:
+    def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
         """See `Operation.signature`; there is no state, but records under another key would mix with those on the way.
 
         Which aggregates a record holds it says by itself (`operations.partial_rows`).

@@ -2,12 +2,14 @@
 
 The value of such a record, little-endian::
 
-    u8             1, the format
-    u8             how many aggregates: n
-    (u32, u8) x n  CRC-32 of what the aggregate is; bit 0: whether it has two accumulators, bits 1, 2: which are texts
-    ...            the accumulators, as `operations.row_codec` writes them, of layout 1
+    u8                  2, the format
+    u8                  how many aggregates: n
+    (u32, u32, u8) x n  CRC-32 of the aggregate's name; CRC-32 of what it is; bit 0: whether it has two accumulators,
+                        bits 1, 2: which are texts
+    ...                 the accumulators, as `operations.row_codec` writes them, of layout 1
 
 So a record says by itself what is in it: where a job gets another aggregate, those on the way still have the old ones.
+One that has a name of the job's for something else was written by a version that the job cannot follow.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from airflow_provider.changelog.signature import KeptAggregate
+from airflow_provider.common.store_signature import KeptAggregate
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.operations.accumulator import Accumulator, Kind, to_array
 from airflow_provider.streaming.operations.aggregate_function import Function
@@ -31,11 +33,15 @@ from airflow_provider.streaming.operations.row_codec import Column, RowCodec
 
 __all__ = ["PartialRows"]
 
-_FORMAT: Final = 1
-_ENTRY: Final = struct.Struct("<IB")
+_FORMAT: Final = 2
+_ENTRY: Final = struct.Struct("<IIB")
 _TEXTS: Final = (Kind.TEXT.value, Kind.DECIMAL.value)
 
 _STRANGE: Final = "it is no record of an earlier stage: another program writes into this topic, or it was damaged"
+_OTHER: Final = (
+    "it holds the aggregate {!r} as another version of the job computed it: let that version process what it wrote, or "
+    "give the changed aggregate another name"
+)
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,8 @@ class PartialRows:
     def decode(self, values: pa.ChunkedArray) -> Decoded:
         """The accumulators as columns, under `names`; an aggregate that a value lacks is as of no rows.
 
+        A value that has an aggregate's name for another meaning is bad, like one of another program.
+
         Args:
             values: binary.
         """
@@ -81,6 +89,9 @@ class PartialRows:
             by_head.setdefault(head, []).append(at)
         columns = self._empty(len(rows))
         for head, places in by_head.items():
+            if (other := self._meant_otherwise(head)) is not None:
+                bad |= dict.fromkeys(places, _OTHER.format(other))
+                continue
             try:
                 self._fill(columns, head, places, [row[len(head) :] for at in places if (row := rows[at]) is not None])
             except (ValueError, IndexError, struct.error, ConfigurationError):
@@ -99,16 +110,24 @@ class PartialRows:
 
     def _of_another_version(self, head: bytes, rows: list[bytes]) -> list[Column | None]:
         """By accumulator, what the rows hold of it; None where they lack its aggregate."""
-        if len(head) < 2 or head[0] != _FORMAT or len(head) != 2 + _ENTRY.size * head[1]:
+        if not _is_head(head):
             raise ValueError(_STRANGE)
         entries = list(_ENTRY.iter_unpack(head[2:]))
-        texts = tuple(bool(code & bit) for _, code in entries for bit in ((2, 4) if code & 1 else (2,)))
+        texts = tuple(bool(code & bit) for *_, code in entries for bit in ((2, 4) if code & 1 else (2,)))
         left = iter(RowCodec(texts).decode(rows))
-        by_entry = {entry: [next(left) for _ in range(1 + (entry[1] & 1))] for entry in entries}
+        by_entry = {entry: [next(left) for _ in range(1 + (entry[2] & 1))] for entry in entries}
         found: list[Column | None] = []
         for aggregate in self.aggregates:
             found += by_entry.get(_entry(aggregate), [None] * len(aggregate.kinds))
         return found
+
+    def _meant_otherwise(self, head: bytes) -> str | None:
+        """The name of an aggregate that rows of a head hold, and that means something else in it; None for none."""
+        if head == self._head or not _is_head(head):
+            return None
+        entries = {entry[0]: entry for entry in _ENTRY.iter_unpack(head[2:])}
+        own = ((aggregate.name, _entry(aggregate)) for aggregate in self.aggregates)
+        return next((name for name, entry in own if entries.get(entry[0], entry) != entry), None)
 
     def _empty(self, size: int) -> list[Column]:
         return [
@@ -133,12 +152,16 @@ class PartialRows:
         return {"aggregates": self.aggregates, "accumulators": self.accumulators}
 
 
-def _entry(aggregate: KeptAggregate) -> tuple[int, int]:
+def _is_head(head: bytes) -> bool:
+    return len(head) >= 2 and head[0] == _FORMAT and len(head) == 2 + _ENTRY.size * head[1]
+
+
+def _entry(aggregate: KeptAggregate) -> tuple[int, int, int]:
     what = repr((aggregate.name, aggregate.function, aggregate.column, aggregate.type, aggregate.kinds))
     code = len(aggregate.kinds) - 1
     for number, kind in enumerate(aggregate.kinds):
         code |= (kind in _TEXTS) << (number + 1)
-    return zlib.crc32(what.encode()), code
+    return zlib.crc32(aggregate.name.encode()), zlib.crc32(what.encode()), code
 
 
 def _put(column: Column, places: list[int], part: Column) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_provider.changelog.signature import StoreSignature
+from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.operations.json_rows import json_rows
 from airflow_provider.streaming.operations.json_type import json_type
@@ -28,16 +28,16 @@ class Repartition:
 
     columns: tuple[str, ...]
 
-    def signature(self, key_name: str, key_type: pa.DataType, schema: pa.Schema) -> StoreSignature:
+    def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
         """See `Operation.signature`; there is no state, but records under another key would mix with those on the way.
 
         Raises:
             ConfigurationError: a column has a type that does not come back from JSON as it was.
         """
-        for name in self.columns:
-            if json_type(schema.field(name).type) is None:
+        for name, kind in [] if schema is None else [(name, schema.field(name).type) for name in self.columns]:
+            if json_type(kind) is None:
                 raise ConfigurationError(
-                    f"The column {name!r} of type {type_name(schema.field(name).type)} cannot be repartitioned by "
+                    f"The column {name!r} of type {type_name(kind)} cannot be repartitioned by "
                     f"{key_name!r}: make plain columns of its parts, or a text with to_json(...), before group_by()."
                 )
         return StoreSignature(key=key_name, key_type=type_name(key_type), operation="repartition")

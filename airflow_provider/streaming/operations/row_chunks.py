@@ -149,11 +149,13 @@ class ChunkedRows:
             return
         rows, size, full = list[OpenRow](), 0, list[list[OpenRow]]()
         for row in first.rows:
-            if size >= CHUNK_BYTES:
+            bytes_ = HEAD_BYTES + len(row.row)
+            # A large row lies alone: with others it might not fit into the changelog.
+            if rows and size + bytes_ > CHUNK_BYTES:
                 full.append(rows)
                 rows, size = [], 0
             rows.append(row)
-            size += HEAD_BYTES + len(row.row)
+            size += bytes_
         for number, of_chunk in enumerate(full, self._count + 1):
             yield chunk_key(*self._key, number), _encoded(0, of_chunk)
         yield chunk_key(*self._key), _encoded(self._count + len(full), rows)

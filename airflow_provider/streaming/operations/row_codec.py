@@ -2,7 +2,7 @@
 
 One row, little-endian::
 
-    u8   the number of the layout, which says what the accumulators are (`changelog.signature`)
+    u8   the number of the layout, which says what the accumulators are (`common.store_signature`)
     u8   x n   1 where the accumulator has a value, 0 where it is null
     i64  x n   the value: an integer, a double's bits, or the length in bytes of a text
     ...        the texts, UTF-8, in the order of their accumulators

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from airflow_provider.changelog.signature import KeptAggregate, StoreSignature
+from airflow_provider.common.store_signature import KeptAggregate, StoreSignature
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.operations.accumulator import Kind
 from airflow_provider.streaming.operations.aggregate_function import Function

@@ -132,6 +132,8 @@ class FurtherReader(Protocol):
     def further_keys(self, old: Sequence[bytes | None]) -> Sequence[bytes]:
         """Those keys, which come behind the others in `GroupedRows.keys` from then on; after `RangeReader.read`.
 
+        It is asked again with their values, until there are no more.
+
         Args:
             old: the values of the keys so far.
         """

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pyarrow as pa
 
-__all__ = ["type_name"]
+__all__ = ["type_name", "type_names"]
 
 
-def type_name(kind: pa.DataType) -> str:
+def type_name(kind: pa.DataType | None) -> str:
     """In Spark's words; integers of any size are one, because they are kept and written alike.
 
     Args:
-        kind: of a column, in Arrow's words.
+        kind: of a column, in Arrow's words; None, while it is not known, has no name.
     """
+    if kind is None:
+        return ""
     if pa.types.is_integer(kind):
         return "bigint"
     if pa.types.is_timestamp(kind):
@@ -30,3 +34,8 @@ def type_name(kind: pa.DataType) -> str:
         pa.binary(): "binary",
     }
     return names.get(kind, str(kind))
+
+
+def type_names(schema: pa.Schema | None, columns: Iterable[str]) -> dict[str, str]:
+    """The types of some columns by name; none while the types are not known."""
+    return {} if schema is None else {name: type_name(schema.field(name).type) for name in columns}

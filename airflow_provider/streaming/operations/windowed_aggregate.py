@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 import pyarrow as pa
 
-from airflow_provider.changelog.signature import StoreSignature
+from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.state.time_segments import TimeSegments, time_of, time_prefix
 from airflow_provider.streaming.event_time import EVENT_MS
 from airflow_provider.streaming.operations.aggregate import Aggregation
@@ -55,10 +55,10 @@ class WindowedAggregation(Aggregation):
     delay_ms: int
     emit: Emit = "update"
 
-    def signature(self, key_name: str, key_type: pa.DataType, schema: pa.Schema) -> StoreSignature:
+    def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
         """See `Operation.signature`."""
         plain = super().signature(key_name, key_type, schema)
-        return dataclasses.replace(plain, window=self.windows.text, segment_ms=self.segments.length_ms)
+        return dataclasses.replace(plain, window=self.windows.text, segment_ms=self.segments.length_ms, emit=self.emit)
 
     @property
     def segments(self) -> TimeSegments:

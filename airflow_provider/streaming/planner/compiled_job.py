@@ -10,6 +10,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.job import StatefulJob
@@ -23,6 +24,7 @@ from airflow_provider.streaming.operations.misread_values import MisreadValues
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.schema_misfit import SchemaMisfit
 from airflow_provider.streaming.operations.type_name import type_name
+from airflow_provider.streaming.planner.internal_rows import reading, writing
 from airflow_provider.streaming.planner.row_types import RowTypes
 from airflow_provider.streaming.planner.source_spec import SourceSpec
 from airflow_provider.streaming.planner.stage_plan import StagePlan
@@ -133,7 +135,7 @@ class CompiledJob:
         for later in job.stages:
             if later.source.from_stage and later.source.topic == stage.spec.sink_topic:
                 job = _fed(job, job.stage(later.number), stage, types)
-        return job
+        return _with_internal_rows(job)
 
     def replaced(self, changed: CompiledStage) -> CompiledJob:
         """The same, with another version of one of its stages."""
@@ -273,6 +275,30 @@ def _fed(job: CompiledJob, stage: CompiledStage, writer: CompiledStage, types: R
     )
     spec = dataclasses.replace(stage.spec, input=input_)
     return job.replaced(dataclasses.replace(stage, source=source, spec=spec, key_type=types.key if keyed else None))
+
+
+def _with_internal_rows(job: CompiledJob) -> CompiledJob:
+    """With what goes over internal topics in the signatures of the stages on both sides, as far as it is known."""
+    # What is behind a stage is signed first.
+    for number in reversed([stage.number for stage in job.stages]):
+        reader = job.stage(number)
+        signature, topic = reader.spec.store.signature, reader.source.topic
+        if signature is None or not reader.source.from_stage:
+            continue
+        writers = [stage for stage in job.stages if stage.spec.sink_topic == topic]
+        sources = {writer.source.topic: writer.spec.operation for writer in writers}
+        signature = reading(signature, reader.spec.operation, reader.spec.input.columns, sources)
+        job = job.replaced(_with_signature(reader, signature))
+        for writer in writers:
+            own = writer.spec.store.signature
+            if own is not None:
+                job = job.replaced(_with_signature(writer, writing(own, topic, signature)))
+    return job
+
+
+def _with_signature(stage: CompiledStage, signature: StoreSignature) -> CompiledStage:
+    store = dataclasses.replace(stage.spec.store, signature=signature)
+    return dataclasses.replace(stage, spec=dataclasses.replace(stage.spec, store=store))
 
 
 def _joining(job: CompiledJob, stage: CompiledStage, operation: JoinOperation) -> CompiledJob:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.control.job_description import JobDescription, JobTopic, StageDescription, TopicKind
 from airflow_provider.kafka.names import changelog_topic, commits_topic
 from airflow_provider.streaming.language.operation_text import operation_text, step_text
+from airflow_provider.streaming.planner.internal_rows import reading
 from airflow_provider.streaming.planner.stage_plan import StagePlan
 
 __all__ = ["describe_stages"]
@@ -80,8 +82,19 @@ def describe_stages(application_id: str, stages: Sequence[StagePlan], dead_lette
                 store=stage.store,
                 output=stage.output_topic,
                 partitions=topics[stage.source_topic].partitions,
+                signature=_signature(stage, stages),
             )
             for stage in stages
         ),
         topics=tuple(sorted(topics.values(), key=lambda topic: (kinds.index(topic.kind), topic.stage))),
     )
+
+
+def _signature(stage: StagePlan, stages: Sequence[StagePlan]) -> StoreSignature:
+    """As a worker has it in its commits, without what only Spark knows."""
+    signature = stage.operation.signature(stage.key, None, None)
+    if not stage.internal:
+        return signature
+    writers = [other for other in stages if other.output_topic == stage.source_topic]
+    sources = {writer.source_topic: writer.operation for writer in writers}
+    return reading(signature, stage.operation, None, sources)

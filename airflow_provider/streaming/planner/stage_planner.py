@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -22,6 +22,7 @@ from airflow_provider.streaming.operations.join_side import JoinSide
 from airflow_provider.streaming.operations.join_stream_table import StreamTableJoin
 from airflow_provider.streaming.operations.repartition import Repartition
 from airflow_provider.streaming.planner.stage_plan import NullKeys, Spread, StagePlan
+from airflow_provider.streaming.topic_check import check_sinks
 
 __all__ = ["plan_stages"]
 
@@ -39,12 +40,17 @@ def plan_stages(application_id: str, sinks: Sequence[Sink]) -> tuple[StagePlan, 
         sinks: at least one.
 
     Raises:
-        ConfigurationError: two branches have one name, or a sink's topic cannot be the name of a store.
+        ConfigurationError: two sinks have one topic, two branches have one name, or a sink's topic cannot be the name
+            of a store.
     """
+    check_sinks(application_id, [sink.topic for sink in sinks])
     planner = _Planner(application_id)
+    sink_of = dict[int, str]()
     for sink in sinks:
         planner.add_sink(sink)
-    _refuse_one_name(planner.stages)
+        for stage in planner.stages[len(sink_of) :]:
+            sink_of[stage.number] = sink.topic
+    _refuse_one_name(planner.stages, sink_of)
     return tuple(planner.stages)
 
 
@@ -184,11 +190,11 @@ class _Planner:
                 )
         operation = join.operation
         # Rows bring their times with them.
-        timed: EventTime | None = None
+        delay_ms = 0
         if isinstance(operation, IntervalJoin):
-            timed = EventTime(EVENT_MS, max(operation.delays_ms))
-        elif isinstance(operation, StreamTableJoin) and operation.in_time:
-            timed = EventTime(EVENT_MS, operation.grace_ms or 0)
+            delay_ms = max(operation.delays_ms)
+        elif isinstance(operation, StreamTableJoin):
+            delay_ms = operation.grace_ms or 0
         self.stages.append(
             StagePlan(
                 number=len(self.stages),
@@ -198,7 +204,7 @@ class _Planner:
                 key=join.on,
                 trust_partitioning=True,
                 operation=operation,
-                event_time=timed,
+                event_time=EventTime(EVENT_MS, delay_ms),
                 store=name,
                 output_topic=topic,
                 feeds=feeds,
@@ -225,6 +231,10 @@ def _side_stage(
     number: int, name: str, source: _Source, join: Join, side: int, branch: Stream | Table, at: int, topic: str
 ) -> StagePlan:
     joined, is_table = join.operation.joined, isinstance(branch, Table)
+    event_time = branch.event_time or EventTime(RECORD_TIME, 0)
+    time = None
+    if is_table and not source["internal"]:
+        time = "that of the record" if event_time.of_record else f"event_time={event_time.column!r}"
     others = joined.right if side else joined.left
     return StagePlan(
         number=number,
@@ -233,8 +243,8 @@ def _side_stage(
         steps=branch.steps,
         key=join.on,
         trust_partitioning=True,
-        operation=JoinSide(side=side, on=join.on, others=others, table=is_table),
-        event_time=branch.event_time or EventTime(RECORD_TIME, 0),
+        operation=JoinSide(side=side, on=join.on, others=others, table=is_table, time=time),
+        event_time=event_time,
         store=None,
         output_topic=topic,
         output_partitions=join.partitions,
@@ -274,12 +284,13 @@ def _store_name(given: str | None, topic: str, method: str) -> str:
         raise ConfigurationError(f"{error} It would name the store, too: name that with {method}(name=...).") from None
 
 
-def _refuse_one_name(stages: Sequence[StagePlan]) -> None:
+def _refuse_one_name(stages: Sequence[StagePlan], sink_of: Mapping[int, str]) -> None:
     by_name = dict[str, StagePlan]()
-    for stage in stages:
+    # Stores first, whose names the user gave; those of the stages before them follow from these.
+    for stage in sorted(stages, key=lambda stage: stage.store is None):
         other = by_name.setdefault(stage.name, stage)
         if other is not stage:
             raise ConfigurationError(
-                f"The sinks {other.output_topic!r} and {stage.output_topic!r} are of branches of one name, "
+                f"The sinks {sink_of[other.number]!r} and {sink_of[stage.number]!r} are of branches of one name, "
                 f"{stage.name!r}: each keeps a store of its own. Give aggregate(), process() or join() another name=."
             )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import pyarrow as pa
 
 from airflow_provider.changelog.restore_settings import RestoreSettings
-from airflow_provider.changelog.signature import StoreSignature
+from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.topic_spec import MAX_MESSAGE_BYTES
 from airflow_provider.snapshot.settings import SnapshotSettings
@@ -29,6 +29,9 @@ __all__ = ["Decoder", "InputSpec", "StageSpec", "StoreSpec", "stage_of"]
 S = TypeVar("S")
 
 Decoder = JsonDecoder | PartialRows | JoinRows
+
+_OVERHEAD_BYTES: Final = 100
+"""Bytes that Kafka adds to the only record of a batch, at the most, rounded up."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,6 +149,10 @@ class StageSpec:
     def record_limit(self, topic: str) -> int:
         """The largest record batch that a topic takes, in bytes; Kafka's default where it is not known."""
         return self.max_message_bytes.get(topic, MAX_MESSAGE_BYTES)
+
+    def pair_limit(self, topic: str) -> int:
+        """How many bytes a record's key and value may have together, so that a topic takes it alone in its batch."""
+        return self.record_limit(topic) - _OVERHEAD_BYTES
 
 
 def stage_of(application_id: str, stages: Mapping[int, S], number: int) -> S:

@@ -162,7 +162,8 @@ def _attempt(task: Task, rows: pa.Table) -> tuple[_Computed, list[Failure]]:
     if isinstance(grouped, RangeReader):
         grouped.read(task.range)
     if isinstance(grouped, FurtherReader):
-        old = [*old, *task.get_many(grouped.further_keys(old))]
+        while further := grouped.further_keys(old):
+            old = [*old, *task.get_many(further)]
         keys = grouped.keys
     try:
         changes = compute(job, task.operation, placed.rows, grouped, old)

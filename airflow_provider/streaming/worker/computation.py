@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from airflow_provider.streaming.operations.drop_duplicates import DropDuplicates
 from airflow_provider.streaming.operations.function_error import FunctionError
 from airflow_provider.streaming.operations.join_interval import IntervalJoin
+from airflow_provider.streaming.operations.join_rows import ROW
 from airflow_provider.streaming.operations.join_stream_table import StreamTableJoin
 from airflow_provider.streaming.operations.operation import Changes, GroupedRows, Operation
 from airflow_provider.streaming.operations.session_aggregate import SessionAggregation
@@ -20,8 +21,8 @@ from airflow_provider.streaming.planner.stage_spec import StageSpec
 
 __all__ = ["TooLargeError", "compute"]
 
-_OVERHEAD_BYTES: Final = 100
-"""Bytes that Kafka adds to the only record of a batch, at the most, rounded up."""
+_BESIDE_ROW_BYTES: Final = 50
+"""Bytes that the store of a join adds to a row and its key, rounded up; of many chunks it says eight more for each."""
 
 
 class TooLargeError(FunctionError):
@@ -44,8 +45,8 @@ def compute(
 
     Raises:
         FunctionError: the user's function raised, and the job's policy is to fail.
-        TooLargeError: state or output is too large, and the job's policy is to fail, or it is that of a session or of
-            two joined streams.
+        TooLargeError: state or output is too large, and the job's policy is to fail, or it is made of several rows in
+            a session, in a join of two streams, or in one with a table's rows of their time.
     """
     changes = grouped.apply(old, job.error_policy.tolerant)
     if isinstance(operation, DropDuplicates):
@@ -53,6 +54,11 @@ def compute(
     if large := _too_large(job, changes):
         if isinstance(operation, (SessionAggregation, IntervalJoin)) or _in_time(operation):
             assert isinstance(operation, (SessionAggregation, IntervalJoin, StreamTableJoin))
+            if alone := _too_large_alone(job, operation, rows):
+                if not job.error_policy.tolerant:
+                    raise alone[0]
+                # The rest is computed without them.
+                return Changes([], [], alone)
             # It is made of many rows, and none of them alone can be left out.
             known = set(rows.column("__key").to_pylist())
             raise _first_too_large(
@@ -62,6 +68,17 @@ def compute(
             raise _first_too_large(rows, large)
         changes = _row_by_row(job, operation, rows, dict(zip(grouped.keys, old, strict=True)), changes, large)
     return changes
+
+
+def _too_large_alone(job: StageSpec, operation: Operation, rows: pa.Table) -> list[FunctionError]:
+    """The rows of a join that the changelog does not take by themselves, whatever lies beside them."""
+    if isinstance(operation, SessionAggregation) or job.changelog is None:
+        return []
+    limit = job.pair_limit(job.changelog)
+    sizes = pc.add(pc.binary_length(rows.column(ROW)), pc.binary_length(rows.column("__key")))
+    kept = [(at, size.as_py() + _BESIDE_ROW_BYTES) for at, size in enumerate(sizes)]
+    changelog = job.changelog
+    return [_error(rows, at, _excess("state", changelog, limit, size)) for at, size in kept if size > limit]
 
 
 def _in_time(operation: Operation) -> bool:
@@ -83,15 +100,15 @@ def _excesses(
 ) -> dict[bytes, str]:
     if topic is None:
         return {}
-    limit = job.record_limit(topic) - _OVERHEAD_BYTES
+    limit = job.pair_limit(topic)
     # Every row of every batch comes by here.
     large = [(key, value) for key, value in pairs if value is not None and len(key) + len(value) > limit]
-    return {key: _excess(what, topic, limit, key, value) for key, value in large}
+    return {key: _excess(what, topic, limit, len(key) + len(value)) for key, value in large}
 
 
-def _excess(what: str, topic: str, limit: int, key: bytes, value: bytes) -> str:
+def _excess(what: str, topic: str, limit: int, size: int) -> str:
     return (
-        f"its {what} is {len(key) + len(value):,} bytes, and {topic!r} takes {limit:,} at the most: raise "
+        f"its {what} is {size:,} bytes, and {topic!r} takes {limit:,} at the most: raise "
         "max.message.bytes of that topic and deploy again, or let the job keep less"
     )
 
@@ -163,16 +180,17 @@ def _row_by_row(
         offsets = set(of_key.column("__offset").to_pylist())
         text = key.decode("utf-8", "replace")
         failed = [error for error in failed if error.offset not in offsets or error.key != text]
-        now = before = old.get(key)  # none is read where no state is kept
+        now = dict[bytes, bytes | None]()
         for at in range(of_key.num_rows):
             row = of_key.slice(at, 1)
-            one = operation.group(job.input.key_name, row).apply([now], tolerant=True)
+            grouped = operation.group(job.input.key_name, row)
+            # A table's row has a key of the list of deletions beside its own.
+            one = grouped.apply([now.get(of, old.get(of)) for of in grouped.keys], tolerant=True)
             reason = _too_large(job, one).get(key)
             failed += one.failed if reason is None else [_error(row, 0, reason)]
             if reason is None and not one.failed:
                 output += one.output
-                now = one.state[0][1] if one.state else now
-        if now != before:
-            state[key] = now
+                now.update(one.state)
+        state |= {of: value for of, value in now.items() if value != old.get(of)}
     ordered = [(key, state[key]) for key in old if key in state]
     return Changes(ordered, output, sorted(failed, key=lambda error: error.offset))

@@ -23,6 +23,10 @@ _TRUST: Final = (
     "Or pass trust_partitioning=True to group_by(), if all records of a group are in one partition all the same"
 )
 
+_NO_FILTER: Final = (
+    "a table has no filter, and on_error('skip') or on_error('dead_letter', ...) leaves such records out; or "
+)
+
 
 def validate_rows(
     topic: str,
@@ -121,13 +125,14 @@ def _error(
         source_key = row["__source_key"]
         text = source_key.decode("utf-8", "replace") if isinstance(source_key, bytes) else None
         return DecodeError(topic, partition, offset, text, f"{row['__corrupt']}: correct the schema or the producer")
+    remedy = _NO_FILTER if table else "filter such records out, or "
     if key is None and not null_keys:
-        reason = f"the key column {key_name!r} is null: filter such records out, or let the producer fill it"
+        reason = f"the key column {key_name!r} is null: {remedy}let the producer fill it"
         if row["__source_key"] is not None:
             reason = (
                 f"the value has no {key_name!r}, or null there, and the record's key, "
-                f"{_shown(row['__source_key'])}, is not read in its place: filter such records out, or let the "
-                "producer write the key into the value, too"
+                f"{_shown(row['__source_key'])}, is not read in its place: {remedy}let the producer write the "
+                "key into the value, too"
             )
         return RecordError(topic, partition, offset, None, reason)
     text = key.decode("utf-8", "replace") if isinstance(key, bytes) else None
@@ -138,7 +143,7 @@ def _error(
     elif EVENT_MS in row and not (isinstance(at := row[EVENT_MS], int) and _FIRST_MS <= at < _END_MS):
         found = "is null" if at is None else f"is {at} ms since 1970, which is no time of the years 1 to 9999"
         reason = (
-            f"the event time {found}: filter such records out, or let the producer fill the column that "
+            f"the event time {found}: {remedy}let the producer fill the column that "
             "source(event_time=...) names; a BIGINT holds milliseconds"
         )
     elif table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from airflow_provider.changelog.commit_record import CommitRecord
-from airflow_provider.changelog.signature import StoreSignature
+from airflow_provider.common.store_signature import WAYS_OUT, StoreSignature
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 
@@ -39,8 +39,6 @@ def continued_signature(job: StageSpec, last: CommitRecord | None) -> StoreSigna
     if changes:
         raise ConfigurationError(
             f"The state of task {last.task} was written by another version of the job, and this one would misread it: "
-            f"{'; '.join(changes)}. Nothing was processed. Undo the change; or give a changed aggregate another name, "
-            "under which it starts empty; or begin again with empty state, under another store name "
-            "(options(store=...)) or another application id."
+            f"{'; '.join(changes)}. Nothing was processed. {WAYS_OUT}"
         )
     return now if before is None or now is None else before.continued_by(now)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from airflow_provider.changelog.commit_record import CommitRecord, SegmentDigests, SourcePosition
+from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord, SegmentDigests, SourcePosition
 from airflow_provider.changelog.consumer_group import ConsumerGroup
 from airflow_provider.changelog.replica import Replica
-from airflow_provider.changelog.signature import StoreSignature
 from airflow_provider.common.clock import now_ms
+from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.errors import ConfigurationError
 from airflow_provider.failpoint import FailPoint, FailPoints
 from airflow_provider.launch.instance_settings import InstanceSettings
-from airflow_provider.state.digest import DIGEST_MASK
+from airflow_provider.state.digest import DIGEST_MASK, sum_of_digests
 from airflow_provider.state.position import Position
 from airflow_provider.state.running_digest import RunningDigest
 from airflow_provider.state.time_segments import TimeSegments
+from airflow_provider.state.time_spans import MAX_SPANS, TimeSpans
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.batch_result import BatchResult
 from airflow_provider.streaming.worker.kafka_clients import TaskProducer
@@ -101,6 +103,7 @@ class TaskCommitter:
 
         Raises:
             RuntimeError: it has no producer.
+            ConfigurationError: the commit record is larger than the changelog takes; nothing was written.
             StoreCorruptedError: the scan for the digest found a part of the store that cannot be read; nothing was
                 written.
             StatefulStreamsError: what `TaskProducer.commit` and `Store.write` raise.
@@ -109,6 +112,7 @@ class TaskCommitter:
             raise RuntimeError(f"Task {self._task_id} has no producer: fence() comes before commit().")
         job, changelog, state = self._job, self._replica.changelog, result.changes.state
         record = self._next_record(result, last, generation)
+        self._check_size(record)
         letters = {str(job.error_policy.topic): result.dead_letters} if result.dead_letters else {}
         outputs = {job.sink_topic: result.changes.output} if job.sink_topic else {}
         # 4. one transaction in Kafka
@@ -120,7 +124,7 @@ class TaskCommitter:
         to = self._replica.position_after_commit(offset, len(state) + 1, record.committed_at_ms)
         expired = self._newly_expired(record, last)
         self._replica.store.write({self._replica.name: state}, before.moved(changelog, to, record.to_bytes()), expired)
-        self._digest.add(result.digest_change, result.expired_before_ms)
+        self._digest.add(result.digest_change, result.expired_before_ms, self._spans(record))
         self._failpoints.hit(FailPoint.STORE_DONE)
         self._replica.set_end(offset)
         if expired:
@@ -133,20 +137,39 @@ class TaskCommitter:
             self._writer = None
         self._digest.resume(None)
 
+    def _check_size(self, record: CommitRecord) -> None:
+        changelog, size = self._replica.changelog, len(COMMIT_KEY) + len(record.to_bytes())
+        limit = self._job.pair_limit(changelog)
+        if size > limit:
+            raise ConfigurationError(
+                f"The commit record of task {self._task_id} is {size:,} bytes, and {changelog!r} takes {limit:,} at "
+                "the most. Nothing was written, and no record of the input is to blame: it grows with the job's "
+                "columns, aggregates and filters. Raise max.message.bytes of that topic and deploy again."
+            )
+
     def _known_digests(self, last: CommitRecord) -> Mapping[int, int] | None:
-        name, segments = self._replica.name, self._segments
-        if segments is None:
+        name, spans = self._replica.name, self._spans(last)
+        if spans is None:
             known = last.digests.get(name)
             return None if known is None else {0: int(known, 16)}
-        of_segments = last.segment_digests.get(name)
-        return None if of_segments is None else of_segments.digests_of(segments)
+        of_spans = last.segment_digests.get(name)
+        return None if of_spans is None else of_spans.digests_of(spans)
 
-    def _segment_offsets(self, result: BatchResult, last: CommitRecord | None) -> dict[str, int]:
-        """Before which offset of the changelog there is nothing of a segment, for each that is left."""
-        name, first = self._replica.name, result.expired_before_ms
-        known = {} if last is None else last.segment_offsets.get(name, {})
-        found = {str(segment): self._replica.offset for segment in result.digest_change} | dict(known)
-        return {segment: offset for segment, offset in found.items() if first is None or int(segment) >= first}
+    def _spans(self, record: CommitRecord | None) -> TimeSpans | None:
+        """Which segments are dropped together after a commit; None where keys begin with no time."""
+        segments = self._segments
+        if segments is None:
+            return None
+        return TimeSpans(segments.length_ms) if record is None else record.time_spans(self._replica.name, segments)
+
+    def _segment_offsets(self, spans: TimeSpans, result: BatchResult, last: CommitRecord | None) -> dict[str, int]:
+        """Before which offset of the changelog there is nothing of a span, for each that is left."""
+        first = result.expired_before_ms
+        known = {} if last is None else last.segment_offsets.get(self._replica.name, {})
+        found = dict.fromkeys(result.digest_change, self._replica.offset)
+        found |= {int(segment): offset for segment, offset in known.items()}
+        left = {segment: offset for segment, offset in found.items() if first is None or segment >= first}
+        return {str(at): offset for at, offset in sorted(spans.fold(left, min).items())}
 
     def _delete_expired(self, record: CommitRecord) -> None:
         """Have the brokers delete what the log begins with: all of it is of segments that are gone.
@@ -178,7 +201,10 @@ class TaskCommitter:
             if topic is not None:
                 outputs[topic] = outputs.get(topic, 0) + number
         source, name = job.input.topic, self._replica.name
-        digests, segments = self._digest.after(result.digest_change, result.expired_before_ms), self._segments
+        digests, spans = self._digest.after(result.digest_change, result.expired_before_ms), self._spans(last)
+        if spans is not None:
+            spans = spans.after({*result.digest_change, *(digests or ())}, result.expired_before_ms, MAX_SPANS)
+            digests = None if digests is None else spans.fold(digests, sum_of_digests)
         return CommitRecord(
             application_id=job.application_id,
             task=self._task_id,
@@ -197,8 +223,9 @@ class TaskCommitter:
             side_watermarks_ms=result.time.side_watermarks_ms,
             late=(last.late if last else 0) + result.late,
             expired_before_ms={} if result.expired_before_ms is None else {name: result.expired_before_ms},
-            segment_offsets={} if segments is None else {name: self._segment_offsets(result, last)},
-            segment_digests={} if digests is None or segments is None else {name: SegmentDigests.of(segments, digests)},
+            segment_offsets={} if spans is None else {name: self._segment_offsets(spans, result, last)},
+            segment_digests={} if digests is None or spans is None else {name: SegmentDigests.of(spans, digests)},
+            segment_spans={} if spans is None else {name: {str(at): first for at, first in spans.firsts.items()}},
             signature={} if self._signature is None else {name: self._signature},
             outputs=outputs,
         )

@@ -73,13 +73,16 @@ def expired_before_ms(operation: Operation, time: StreamTime, last: CommitRecord
     Args:
         operation: of the job.
         time: of the task after the batch.
-        last: the task's last commit: what is gone stays gone.
+        last: the task's last commit: what is gone stays gone, and what is dropped together is dropped when all of it is
+            over.
         store: its name.
     """
     before = None if last is None else last.expired_before_ms.get(store)
     if not isinstance(operation, TimedOperation) or time.watermark_ms is None:
         return before
     now = operation.expired_before_ms(time.watermark_ms)
+    if last is not None:
+        now = last.time_spans(store, operation.segments).whole_before(now)
     return now if before is None else max(before, now)
 
 
@@ -96,7 +99,7 @@ def digest_changes(
     """
     if not changes.state:
         return {}
-    if not isinstance(operation, TimedOperation):
+    if not isinstance(operation, (TimedOperation, PlacingOperation)):
         return {0: digest_change(keys, old, changes.state)}
     before, state = dict(zip(keys, old, strict=True)), changes.state
 
@@ -105,4 +108,6 @@ def digest_changes(
         # A key that was not looked up cannot be there.
         return digest_change([key for key, _ in part], [before.get(key) for key, _ in part], part)
 
+    if not isinstance(operation, TimedOperation):
+        return {0: digest(0, len(state))}
     return digests_by_segment(operation.segments, [key for key, _ in state], digest)

@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ import psutil
 from confluent_kafka import KafkaError, Message, Producer
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.assignment import Assignment
+from airflow_provider.control.assignment import Assignment, TaskAssignment
 from airflow_provider.control.command import Command, CommandKind
 from airflow_provider.control.publisher import AssignmentPublisher
 from airflow_provider.control.reader import ControlReader
@@ -240,9 +240,17 @@ class Accounts:
     def assign(self, *tasks: str) -> Assignment:
         """Publish ``"active standby"`` by task; nobody gets one that failed for good."""
         left = ["-" if number in self.failed_tasks else words for number, words in enumerate(tasks)]
-        wanted = assigned(*left).tasks
+        return self._publish(assigned(*left).tasks, tasks_of({0: self.num_tasks}))
+
+    def give(self, active: Mapping[TaskId, str], standby: Mapping[TaskId, str] | None = None) -> Assignment:
+        """Publish who is active and who is the standby of each task, of any stage."""
+        standbys = {task: (name,) for task, name in (standby or {}).items()}
+        wanted = {task: TaskAssignment(active=name, standbys=standbys.get(task, ())) for task, name in active.items()}
+        return self._publish(wanted, tuple(active))
+
+    def _publish(self, wanted: Mapping[TaskId, TaskAssignment], tasks: Sequence[TaskId]) -> Assignment:
         with AssignmentPublisher(self.connection, self.id) as publisher:
-            newest = publisher.view.assignment or Assignment.empty(self.id, tasks_of({0: self.num_tasks}))
+            newest = publisher.view.assignment or Assignment.empty(self.id, tasks)
             publisher.publish(newest.next(wanted, "the test says so"))
             assert publisher.view.assignment is not None
             return publisher.view.assignment

@@ -9,21 +9,17 @@ import json
 import random
 import runpy
 import signal
-import threading
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
-from airflow_provider.control.assignment import Assignment, TaskAssignment
 from airflow_provider.control.described_topics import create_described_topics
 from airflow_provider.control.job_description import TopicKind
-from airflow_provider.control.publisher import AssignmentPublisher
 from airflow_provider.control.status import InstanceState
 from airflow_provider.control.tasks import tasks_of
 from airflow_provider.control.writer import write_control
@@ -33,6 +29,7 @@ from airflow_provider.streaming import StatefulJob
 from tests.docs.commands import ROOT
 from tests.integration.examples import PARTITIONS, Example, Outcome, Sent, examples
 from tests.integration.streaming.accounts import Accounts
+from tests.integration.streaming.background import again_and_again
 from tests.integration.streaming.committed import commits, records_of
 
 _MANY = 5_000
@@ -63,28 +60,14 @@ class RunningExample(Accounts):
         self.sent += records
 
     def give_all(self, name: str) -> None:
-        tasks = tasks_of(self.described.num_partitions)
-        with AssignmentPublisher(self.connection, self.id) as publisher:
-            newest = publisher.view.assignment or Assignment.empty(self.id, tasks)
-            wanted = dict.fromkeys(tasks, TaskAssignment(active=name))
-            publisher.publish(newest.next(wanted, "the test says so"))
+        self.give(dict.fromkeys(tasks_of(self.described.num_partitions), name))
 
-    @contextmanager
-    def flowing(self) -> Iterator[None]:
+    def flowing(self) -> AbstractContextManager[None]:
         """Records are sent all the while, but no more than can be looked through again and again."""
-        stop = threading.Event()
-
-        def flow() -> None:
-            while not stop.wait(0.2 if len(self.sent) < _MANY else 2.0):
-                self.send(self.example.some(self.chance, 40))
-
-        with ThreadPoolExecutor(1) as pool:
-            sending = pool.submit(flow)
-            try:
-                yield
-            finally:
-                stop.set()
-            sending.result()
+        return again_and_again(
+            lambda: self.send(self.example.some(self.chance, 40)),
+            lambda: 0.2 if len(self.sent) < _MANY else 2.0,
+        )
 
     @property
     def wanted(self) -> Outcome:

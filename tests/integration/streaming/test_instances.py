@@ -7,10 +7,8 @@ failure everything is made again.
 from __future__ import annotations
 
 import signal
-import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.request import urlopen
@@ -24,6 +22,7 @@ from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.status import CertificateStatus, InstanceState, TaskState, TaskStatus
 from airflow_provider.state.store import Store
 from tests.integration.streaming.accounts import Accounts
+from tests.integration.streaming.background import again_and_again
 from tests.integration.streaming.committed import commits, ends_of, newest_by_key, records_of
 from tests.integration.streaming.shared_accounts import (
     CALL_TIMEOUT_S,
@@ -64,25 +63,15 @@ def failed_task(accounts: Accounts, number: int, deadline_s: float = 60.0) -> Ta
 @contextmanager
 def orders_flowing(accounts: Accounts) -> Iterator[None]:
     """Orders are written all the while, and the first of them are committed when the block begins."""
-    stop = threading.Event()
-
-    def flow() -> None:
-        while not stop.wait(0.05):
-            accounts.orders.write(200, LIVE)
 
     def committed() -> int:
         servers = accounts.connection.bootstrap_servers
         return sum(ends_of(servers, accounts.totals, "read_committed").values())
 
     before = committed()
-    with ThreadPoolExecutor(1) as pool:
-        written = pool.submit(flow)
-        try:
-            accounts.wait(lambda: committed() > before, "some orders to be processed")
-            yield
-        finally:
-            stop.set()
-        written.result()
+    with again_and_again(lambda: accounts.orders.write(200, LIVE), lambda: 0.05):
+        accounts.wait(lambda: committed() > before, "some orders to be processed")
+        yield
 
 
 def test_orders_count_once_whatever_instance_and_slot_they_meet(accounts: Accounts) -> None:

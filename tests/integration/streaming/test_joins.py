@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import random
 import signal
-import threading
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,14 +15,13 @@ import pytest
 from confluent_kafka import Producer
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.assignment import Assignment, TaskAssignment
 from airflow_provider.control.described_topics import create_described_topics
-from airflow_provider.control.publisher import AssignmentPublisher
 from airflow_provider.control.status import InstanceState
 from airflow_provider.control.writer import write_control
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
 from tests.integration.streaming.accounts import Accounts
+from tests.integration.streaming.background import again_and_again
 from tests.integration.streaming.committed import Record, commits, records_of
 from tests.integration.streaming.joins_job import PARTITIONS, WITHIN_MS, job_of
 
@@ -121,15 +118,6 @@ class Shop(Accounts):
         changelog = records_of(self.connection.bootstrap_servers, f"{self.topic_of(name)}-changelog", settled=False)
         return sum(commits(changelog, number)[-1]["processed"] for number in range(2) if commits(changelog, number))
 
-    def give(self, active: dict[TaskId, str], standby: dict[TaskId, str] | None = None) -> None:
-        wanted = {
-            task: TaskAssignment(active=name, standbys=tuple(filter(None, [(standby or {}).get(task)])))
-            for task, name in active.items()
-        }
-        with AssignmentPublisher(self.connection, self.id) as publisher:
-            newest = publisher.view.assignment or Assignment.empty(self.id, self.tasks)
-            publisher.publish(newest.next(wanted, "the test says so"))
-
     def _send(self, name: str, value: dict[str, object] | None, key: str | None) -> None:
         self._sender.produce(self.topic_of(name), None if value is None else json.dumps(value), key)
 
@@ -144,21 +132,8 @@ def shop(bootstrap_servers: str, application_id: str, tmp_path: Path) -> Iterato
     shop.close()
 
 
-@contextmanager
-def flowing(shop: Shop) -> Iterator[None]:
-    stop = threading.Event()
-
-    def flow() -> None:
-        while not stop.wait(0.1):
-            shop.write_some(50)
-
-    with ThreadPoolExecutor(1) as pool:
-        written = pool.submit(flow)
-        try:
-            yield
-        finally:
-            stop.set()
-        written.result()
+def flowing(shop: Shop) -> AbstractContextManager[None]:
+    return again_and_again(lambda: shop.write_some(50), lambda: 0.1)
 
 
 def test_joins_are_exact_though_worker_and_instance_are_killed_under_load(shop: Shop) -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import random
 import signal
-import threading
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -17,11 +15,9 @@ from confluent_kafka import Producer
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.application_tasks import application_tasks
-from airflow_provider.control.assignment import Assignment, TaskAssignment
 from airflow_provider.control.commit_topics import CommitTopics
 from airflow_provider.control.described_topics import create_described_topics
 from airflow_provider.control.drills.output_counter import count_outputs, take_cut
-from airflow_provider.control.publisher import AssignmentPublisher
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import InstanceState
 from airflow_provider.control.writer import write_control
@@ -29,6 +25,7 @@ from airflow_provider.kafka.names import repartition_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
 from tests.integration.streaming.accounts import Accounts
+from tests.integration.streaming.background import again_and_again
 from tests.integration.streaming.committed import commits, newest_by_key, records_of
 from tests.integration.streaming.words_job import PARTITIONS, job_of
 
@@ -64,16 +61,6 @@ class Words(Accounts):
         self.written += number
         assert self._sender.flush(30) == 0
 
-    def give(self, active: dict[TaskId, str], standby: dict[TaskId, str] | None = None) -> None:
-        """Publish who is active and who is the standby of each task."""
-        wanted = {
-            task: TaskAssignment(active=name, standbys=tuple(filter(None, [(standby or {}).get(task)])))
-            for task, name in active.items()
-        }
-        with AssignmentPublisher(self.connection, self.id) as publisher:
-            newest = publisher.view.assignment or Assignment.empty(self.id, TASKS)
-            publisher.publish(newest.next(wanted, "the test says so"))
-
     def counts(self) -> dict[str, int]:
         """The sink's last value of each word."""
         records = records_of(self.connection.bootstrap_servers, self.sink, settled=False)
@@ -92,22 +79,9 @@ def words(
     words.close()
 
 
-@contextmanager
-def lines_flowing(words: Words) -> Iterator[None]:
+def lines_flowing(words: Words) -> AbstractContextManager[None]:
     """Lines are written all the while."""
-    stop = threading.Event()
-
-    def flow() -> None:
-        while not stop.wait(0.05):
-            words.write_lines(100)
-
-    with ThreadPoolExecutor(1) as pool:
-        written = pool.submit(flow)
-        try:
-            yield
-        finally:
-            stop.set()
-        written.result()
+    return again_and_again(lambda: words.write_lines(100), lambda: 0.05)
 
 
 def test_words_count_once_though_worker_and_instance_are_killed_under_load(words: Words) -> None:

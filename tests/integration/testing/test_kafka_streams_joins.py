@@ -6,23 +6,16 @@ Kafka Streams runs in its own TopologyTestDriver: one partition, no broker.
 from __future__ import annotations
 
 import itertools
-import json
 import random
-import subprocess
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
-
-from airflow_provider.jars.ivy import Coordinate, resolve
-from airflow_provider.jars.java import find_java
 from airflow_provider.streaming import StatefulJob, stream, table
 from airflow_provider.testing import InputRecord, JobTester
+from tests.integration.testing.kafka_streams_answers import kafka_streams_answers
 
-PROGRAM: Final = Path(__file__).parent / "kafka_streams" / "Joins.java"
-TEST_DRIVER: Final = Coordinate("org.apache.kafka", "kafka-streams-test-utils", "4.3.1", transitive=True)
 BEGIN: Final = 1_000_000
 
 Row = tuple[int, str | None, int | None, int]
@@ -34,19 +27,9 @@ Joined = list[tuple[str | None, int | None, int | None]]
 
 def by_kafka_streams(cases: Sequence[Mapping[str, Any]], folder: Path) -> list[tuple[Joined, int]]:
     """Of each case, the rows in the order in which they came out, and how many records were dropped."""
-    java = find_java()
-    if not any(path.with_name("javac").is_file() for path in (java, java.resolve())):
-        pytest.skip("Kafka Streams' side is compiled: needs a JDK")
-    given, answers = folder / "cases.json", folder / "answers.json"
-    given.write_text(json.dumps(list(cases)))
-    jars = ":".join(map(str, resolve([TEST_DRIVER])))
-    done = subprocess.run(
-        [str(java), "-cp", jars, str(PROGRAM), str(given), str(answers)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
     return [
         ([(key, left, right) for key, left, right in answer["rows"]], answer["dropped"])
-        for answer in json.loads(answers.read_text())
+        for answer in kafka_streams_answers("Joins.java", cases, folder)
     ]
 
 

@@ -5,24 +5,17 @@ Kafka Streams runs in its own TopologyTestDriver: one partition, no broker.
 
 from __future__ import annotations
 
-import json
 import random
-import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
-
-from airflow_provider.jars.ivy import Coordinate, resolve
-from airflow_provider.jars.java import find_java
 from airflow_provider.streaming import StatefulJob, session_window, window
 from airflow_provider.streaming import functions as F
 from airflow_provider.testing import JobTester
+from tests.integration.testing.kafka_streams_answers import kafka_streams_answers
 
-PROGRAM: Final = Path(__file__).parent / "kafka_streams" / "Windows.java"
-TEST_DRIVER: Final = Coordinate("org.apache.kafka", "kafka-streams-test-utils", "4.3.1", transitive=True)
 BEGIN: Final = 1_000_000
 """Of random times, ms: Kafka Streams has no windows that begin before 1970."""
 
@@ -35,19 +28,10 @@ Closed = list[tuple[str, int, int, int, int]]
 
 def by_kafka_streams(cases: Sequence[Mapping[str, Any]], folder: Path) -> list[tuple[Closed, int]]:
     """Of each case, the windows in the order in which they closed, and how many records were dropped."""
-    java = find_java()
-    if not any(path.with_name("javac").is_file() for path in (java, java.resolve())):
-        pytest.skip("Kafka Streams' side is compiled: needs a JDK")
-    given, answers = folder / "cases.json", folder / "answers.json"
-    given.write_text(json.dumps([{"emit": "suppress", **case} for case in cases]))
-    jars = ":".join(map(str, resolve([TEST_DRIVER])))
-    # Its stores lie in Java's folder for temporary files, where another run's of the same name would be found.
-    command = [str(java), f"-Djava.io.tmpdir={folder}", "-cp", jars, str(PROGRAM), str(given), str(answers)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
+    suppressing = [{"emit": "suppress", **case} for case in cases]
     return [
         ([(key, start, end, n, total) for key, start, end, n, total in answer["windows"]], answer["dropped"])
-        for answer in json.loads(answers.read_text())
+        for answer in kafka_streams_answers("Windows.java", suppressing, folder)
     ]
 
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-# In a process of its own: a Spark context in the tests' process would be everybody's.
+from tests.integration.testing.script_results import script_results
+
 SCRIPT = """
 import dataclasses, json, sys
 import pyarrow as pa, pyarrow.compute as pc
@@ -111,18 +107,8 @@ json.dump(results, open(sys.argv[1], "w"), default=repr)
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    path = tmp_path_factory.mktemp("results") / "results.json"
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(path)],
-        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable},
-        cwd=Path(__file__).parents[3],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    read: dict[str, Any] = json.loads(path.read_text())
-    read["said"] = done.stderr.split("A query of the user's own")
+    read, said = script_results(SCRIPT, tmp_path_factory.mktemp("results"))
+    read["said"] = said.split("A query of the user's own")
     return read
 
 

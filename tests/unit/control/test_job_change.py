@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import pytest
 
+from airflow_provider.common.json_codec import from_json, to_json
 from airflow_provider.control.job_change import refuse_change, refuse_other_stages
 from airflow_provider.control.job_description import JobDescription
 from airflow_provider.control.job_text import description_text
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming import StatefulJob, stream, table
+from airflow_provider.streaming import StatefulJob, stream, table, window
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.operations.aggregate import Aggregate
+from airflow_provider.streaming.operations.windowed_aggregate import Emit
 
 COUNT = F.count().alias("n")
 ORDERS = stream("orders", schema="customer STRING, country STRING, amount DOUBLE", key="customer")
@@ -21,9 +26,10 @@ def per_customer(*more: Aggregate) -> Sink:
     return ORDERS.group_by("customer").aggregate(COUNT, *more, name="customers").sink("per-customer")
 
 
-def per_country(partitions: int | None = None, name: str = "countries") -> Sink:
+def per_country(*more: Aggregate, partitions: int | None = None, name: str = "countries", combine: bool = True) -> Sink:
     """A stage without a store, and one with."""
-    return ORDERS.group_by("country", partitions=partitions).aggregate(COUNT, name=name).sink("per-country")
+    grouped = ORDERS.group_by("country", partitions=partitions)
+    return grouped.aggregate(COUNT, *more, name=name, combine=combine).sink("per-country")
 
 
 def large(topic: str = "large") -> Sink:
@@ -51,9 +57,10 @@ JOIN = ORDERS.join(CUSTOMERS, on="customer").sink("with-city")
         pytest.param([per_customer()], [per_customer(), JOIN], id="join-added"),
         pytest.param([per_customer()], [per_customer(F.sum("amount").alias("spent"))], id="aggregate-added"),
         pytest.param([per_customer(), per_country()], [per_customer()], id="last-sink-removed"),
+        pytest.param([per_country()], [per_country(F.sum("amount").alias("spent"))], id="aggregate-added-to-what-goes"),
         pytest.param([large()], [large("larger")], id="sink-renamed"),
         pytest.param([per_country()], [per_country(name="lands")], id="store-renamed"),
-        pytest.param([per_country()], [per_country(4)], id="partitions-chosen-as-they-were-copied"),
+        pytest.param([per_country()], [per_country(partitions=4)], id="partitions-chosen-as-they-were-copied"),
     ],
 )
 def test_what_goes_on_is_taken(before: list[Sink], now: list[Sink]) -> None:
@@ -79,13 +86,16 @@ def test_what_goes_on_is_taken(before: list[Sink], now: list[Sink]) -> None:
             [per_customer()], [large(), per_customer()], r"stage 0 \(customers\) became stage 1", id="sink-put-before"
         ),
         pytest.param(
-            [per_country(2)],
-            [per_country(3)],
+            [per_country(partitions=2)],
+            [per_country(partitions=3)],
             "'app-countries-repartition' has 2 partitions and was to have 3 .*choose 2",
             id="other-partitions-chosen",
         ),
         pytest.param(
-            [per_country(2)], [per_country()], "has 2 partitions and was to have 4", id="copied-where-they-were-chosen"
+            [per_country(partitions=2)],
+            [per_country()],
+            "has 2 partitions and was to have 4",
+            id="copied-where-they-were-chosen",
         ),
         pytest.param(
             [large()],
@@ -98,6 +108,66 @@ def test_what_goes_on_is_taken(before: list[Sink], now: list[Sink]) -> None:
 def test_what_cannot_go_on_is_refused_with_the_ways_out(before: list[Sink], now: list[Sink], why: str) -> None:
     with pytest.raises(ConfigurationError, match=f"{why}.*add new ones behind them; or .* id; or reset"):
         refuse_change(described(*before), described(*now))
+
+
+def in_time(emit: Emit = "update", every: str = "1 hour") -> Sink:
+    timed = stream("orders", schema="customer STRING, at TIMESTAMP", event_time="at", watermark="0 seconds")
+    return timed.group_by("customer", window("at", every)).aggregate(COUNT, name="hours", emit=emit).sink("hours")
+
+
+def with_city(**time_or_place: Any) -> Sink:
+    cities = table("customers", schema="customer STRING, city STRING, at TIMESTAMP", key="customer", **time_or_place)
+    return ORDERS.join(cities, on="customer", name="cities").sink("with-city")
+
+
+SPENT = F.sum("amount").alias("spent")
+MISREAD = {
+    "aggregate": (
+        per_country(SPENT),
+        per_country(F.max("amount").alias("spent")),
+        r"stage 1 \(countries\): the aggregate 'spent': sum\(amount\) became max\(amount\)",
+    ),
+    "combine": (per_country(), per_country(combine=False), r"stage 1 \(countries\): combine=True became combine=False"),
+    "key": (
+        per_country(),
+        ORDERS.group_by("amount").aggregate(COUNT, name="countries").sink("per-country"),
+        r"stage 0 \(countries-repartition\): group_by\('country'\) became group_by\('amount'\)",
+    ),
+    "window": (in_time(), in_time(every="2 hours"), r"window\(at, 1 hour\) became window\(at, 2 hours\)"),
+    "emit": (in_time("close"), in_time("update"), 'emit="close" became emit="update"'),
+    "table-in-every-task": (
+        with_city(),
+        with_city(broadcast=True),
+        r"stage 2 \(cities\): a table's rows for a stream became all of a table's rows for a stream",
+    ),
+    "time-of-a-table": (
+        with_city(),
+        with_city(event_time="at"),
+        r"stage 2 \(cities\): the time of the table 'customers': that of the record became event_time='at'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "now", "why"), MISREAD.values(), ids=MISREAD)
+def test_state_that_would_be_misread_is_refused_before_anything_is_deployed_or_run(
+    before: Sink, now: Sink, why: str
+) -> None:
+    for refuse in (refuse_change, refuse_other_stages):
+        with pytest.raises(ConfigurationError, match=f"this one would misread it: .*{why}.*Undo the change; or give"):
+            refuse(described(before), described(now))
+
+
+def test_description_comes_back_from_where_it_is_kept() -> None:
+    job = described(per_country(SPENT), with_city())
+
+    assert from_json(to_json(job), JobDescription) == job
+
+
+def test_job_that_was_described_before_its_state_was_is_compared_by_its_stages_alone() -> None:
+    kept = described(per_country(SPENT))
+    unsigned = tuple(dataclasses.replace(stage, signature=None) for stage in kept.stages)
+
+    refuse_change(dataclasses.replace(kept, stages=unsigned), described(per_country(F.max("amount").alias("spent"))))
 
 
 def test_positions_of_a_stage_that_was_removed_are_not_taken_for_those_of_another() -> None:
@@ -134,6 +204,13 @@ def test_topics_of_earlier_versions_are_listed_until_they_are_needed_again() -> 
     ]
     assert described(per_customer(), before=without).gone == without.gone
     assert described(per_customer(), per_country(), before=without).gone == ()
+
+
+def test_one_task_is_not_counted_as_several() -> None:
+    text = description_text(described(per_customer(), orders=1))
+
+    assert "stage 0: customers, 1 task\n" in text
+    assert "1 tasks" not in text
 
 
 def test_instance_runs_the_stages_that_the_application_is_known_by_and_no_others() -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -9,6 +9,7 @@ import pytest
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming import functions as F
+from airflow_provider.streaming import stream, window
 from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.operations.aggregate import Aggregate
 from airflow_provider.streaming.operations.process import Row, ValueState
@@ -406,3 +407,28 @@ def test_argument_of_another_kind_is_refused_where_it_is_given(make: Any, said: 
 def test_rocksdb_option_that_is_no_number_is_refused_where_it_is_given(value: Any) -> None:
     with pytest.raises(ConfigurationError, match=f"block_cache_bytes={value!r}: it must be a whole number above 0"):
         RocksDBOptions(block_cache_bytes=value)
+
+
+def test_name_of_a_store_is_refused_where_each_sink_has_a_store_of_its_own() -> None:
+    spent = stream("orders", "customer STRING", key="customer").group_by("customer").aggregate(F.count()).sink("spent")
+
+    with pytest.raises(ConfigurationError, match=r"options\(\) got store='fresh'.*name= .*aggregate\(\)"):
+        StatefulJob("k", spent).options(store="fresh")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(lambda: COMPLETE.on_error("dead_letter", "a/b"), id="on_error"),
+        pytest.param(lambda: StatefulJob("a").source("a/b"), id="source"),
+        pytest.param(lambda: StatefulJob("a").sink("a/b"), id="sink"),
+    ],
+)
+def test_topic_that_kafka_cannot_have_is_refused(name: Callable[[], object]) -> None:
+    with pytest.raises(ConfigurationError, match=r"\(\) names the topic 'a/b', which Kafka cannot have: use 1 to 249"):
+        name()
+
+
+def test_window_without_a_column_says_that_a_column_is_needed() -> None:
+    with pytest.raises(ConfigurationError, match=r"got window\(at, 1 hour\) and no column: give "):
+        StatefulJob("a").source("t").group_by(window("at", "1 hour"))  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming import StatefulJob
+from airflow_provider.streaming import StatefulJob, stream
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.operations.aggregate import Aggregate
 from airflow_provider.streaming.operations.aggregate_function import Function
@@ -110,6 +110,21 @@ def test_store_of_another_name_begins_at_the_start_of_the_source_and_the_former_
         assert tester.state("ann") == {"n": 4, "total": 15.0, "last": 8.0}
 
 
+def test_refused_change_of_a_job_of_sinks_begins_empty_under_the_name_that_the_error_asks_for() -> None:
+    orders = stream("orders", schema="customer STRING, amount DOUBLE", key="customer").group_by("customer")
+    before = StatefulJob("k", orders.aggregate(F.count().alias("n")).sink("per-c"))
+    changed = F.max("amount").alias("n")
+    with JobTester(before) as tester:
+        tester.pipe_input(order("ann", 1.0))
+        with pytest.raises(ConfigurationError, match=r"name= of its aggregate\(\)"):
+            tester.restart(job=StatefulJob("k", orders.aggregate(changed).sink("per-c")))
+
+        tester.restart(job=StatefulJob("k", orders.aggregate(changed, name="fresh").sink("per-c")))
+
+        tester.pipe_input(order("ann", 4.0))
+        assert tester.state("ann") == {"n": 4.0}
+
+
 def test_aggregate_that_is_removed_and_added_again_starts_empty_for_every_key() -> None:
     with JobTester(BEFORE) as tester:
         tester.pipe_inputs([order("ann", 1.0), order("bob", 2.0)])
@@ -198,7 +213,8 @@ def test_job_that_would_misread_its_state_is_refused_before_it_touches_a_row(
 
         with pytest.raises(ConfigurationError, match=what) as caught:
             tester.restart(job=after)
-        assert "options(store=...)" in str(caught.value)
+        assert "name= of its aggregate()" in str(caught.value)
+        assert "options(store=...) of a job that is built step by step" in str(caught.value)
 
         tester.restart(job=before)
         assert tester.states() == kept

@@ -117,8 +117,55 @@ def test_what_waits_stays_when_the_grace_changes() -> None:
         tester.restart(job=enriched("left", history="1 hour"))
         tester.pipe_inputs([customer("bob", "AT", 1_000)])
         assert [value["id"] for value in values(tester)] == ["o2", "o3"]
-        with pytest.raises(ConfigurationError, match="until its history is over became a table's rows for a stream"):
+        with pytest.raises(
+            ConfigurationError, match="until its history is over, in chunks became a table's rows for a stream"
+        ):
             tester.restart(job=enriched("left"))
+
+
+def test_older_record_does_not_bring_a_deleted_key_back() -> None:
+    with JobTester(enriched("left")) as tester:
+        tester.pipe_inputs([customer("ann", "AT", 1_000), customer("ann", None, 5_000)])
+        tester.restart("empty")
+        assert tester.states() == {}
+        assert tester.state("ann") is None
+        tester.pipe_inputs([customer("ann", "OLD", 3_000), order(1, "ann", at=6_000)])
+        tester.promote_standby()
+        # A day later by the table's own time it is forgotten.
+        tester.pipe_inputs([customer("bob", "DE", 86_405_000)])
+        tester.pipe_inputs([customer("ann", "DE", 3_000), order(2, "ann", at=6_000)])
+
+        assert [(value["id"], value["country"]) for value in values(tester)] == [("o1", None), ("o2", "DE")]
+        assert list(tester.states()) == ["ann", "bob"]
+
+
+@pytest.mark.parametrize("given", [{"grace": "5 minutes"}, {"history": "520 weeks"}], ids=str)
+def test_no_number_of_versions_of_a_key_stops_a_task(given: dict[str, str]) -> None:
+    with JobTester(enriched("left", **given)) as tester:
+        tester.pipe_input(order(1, "ann", at=-1_000))
+        for first in range(0, 1_500, 500):
+            rows = [customer("ann", f"{at}" + "x" * 1_000, at * 60_000) for at in range(first, first + 500)]
+            tester.pipe_inputs(rows)
+        tester.restart("empty")
+        tester.pipe_inputs([order(2, "ann", at=100 * 60_000 + 1), order(3, "ann", at=110 * 60_000)])
+        tester.promote_standby()
+        tester.pipe_input(order(4, "bob", at=120 * 60_000))
+
+        found = {value["id"]: (value["country"] or "").rstrip("x") for value in values(tester)}
+        assert {number: found[number] for number in ("o1", "o2", "o3")} == {"o1": "", "o2": "100", "o3": "110"}
+        assert len(tester.state("ann")) == 1_500
+        assert tester.state("ann") == tester.states()["ann"]
+
+
+def test_row_too_large_for_a_join_is_left_out_alone() -> None:
+    with JobTester(enriched("left").on_error("skip")) as tester:
+        tester.pipe_inputs([customer("ann", "A" * 600_000, 1), order(1, "ann"), customer("ann", None, 2)])
+        long = InputRecord({"id": "x" * 600_000, "customer": "ann", "amount": 1}, topic="orders")
+        tester.pipe_inputs([customer("ann", "B" * 600_000, 3), long, order(2, "ann"), customer("ann", None, 4)])
+
+        assert [value["id"] for value in values(tester)] == ["o1", "o2"]
+        assert tester.counts.failed == 1
+        assert tester.states() == {}
 
 
 # -- a table that each task has in full ----------------------------------------------------------------------------
@@ -146,7 +193,8 @@ def test_table_that_is_broadcast_is_in_each_task_and_rows_stay_in_theirs() -> No
             ("o7", "FR"),
         ]
         joins = [task for task in tester._active.tasks.values() if task.id.stage == 2]  # noqa: SLF001
-        assert [[key for key, _ in task.items()] for task in joins] == [[b"ann"]] * 3
+        assert [[key for key, _ in task.items() if key[0] != 0xFF] for task in joins] == [[b"ann", b"bob"]] * 3
+        assert tester.states() == {"ann": {"customer": "ann", "country": "FR"}}
         assert [task.commit_record.processed for task in joins if task.commit_record] == [7, 6, 7]
         tables = [task.commit_record for task in tester._active.tasks.values() if task.id.stage == 1]  # noqa: SLF001
         assert sum((record.outputs or {}).get("shop-enriched-repartition", 0) for record in tables if record) == 12

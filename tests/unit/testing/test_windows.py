@@ -340,3 +340,33 @@ def test_time_of_the_record_is_taken_where_no_column_is_named() -> None:
         tester.pipe_input({"customer": "b"}, timestamp_ms=HOUR)
         (closed,) = tester.read_output()
         assert (closed.key, closed.value["n"]) == ("a@1970-01-01T00:00:00.000Z", 1)
+
+
+@pytest.mark.parametrize(
+    ("windows", "at"),
+    [
+        (window("at", "1 hour", "30 minutes"), -62_135_596_800_000),
+        (window("at", "1 hour"), 253_402_300_799_999),
+        (session_window("at", "1 hour"), 253_402_300_799_999),
+    ],
+    ids=["begins before year 1", "ends after year 9999", "session"],
+)
+def test_bound_outside_of_the_years_that_python_has_is_the_text_of_the_output(windows: Any, at: int) -> None:
+    job = HOURLY.group_by("customer", windows).aggregate(F.count().alias("n")).sink("out")
+    with JobTester(job) as tester:
+        tester.pipe_input(order(at))
+
+        written = {record.key: record.value["window"] for record in tester.read_output()}
+        states = tester.states()
+        assert tester.state("a") == list(states.values())
+        found = {name: state["window"] for name, state in states.items()}
+        texts = [bound for bounds in found.values() for bound in bounds.values() if isinstance(bound, str)]
+        assert len(texts) == 1
+        assert texts[0].startswith(("0000-", "+10000-"))
+        assert {
+            name: {which: _text(bound) for which, bound in bounds.items()} for name, bounds in found.items()
+        } == written
+
+
+def _text(bound: datetime | str) -> str:
+    return bound if isinstance(bound, str) else bound.isoformat(timespec="milliseconds").replace("+00:00", "Z")

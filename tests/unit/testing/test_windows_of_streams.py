@@ -99,7 +99,11 @@ def test_changelogs_of_windows_are_made_so_that_they_can_be_cut() -> None:
         pytest.param(
             lambda: orders().select("country").group_by("country", window("at", "1 hour")), "'at'", id="selected-away"
         ),
-        pytest.param(lambda: orders().group_by(window("at", "1 hour")), "names of columns", id="window-alone"),
+        pytest.param(
+            lambda: orders().group_by(window("at", "1 hour")),
+            "and no column: state is kept by a key",
+            id="window-alone",
+        ),
         pytest.param(
             lambda: orders().group_by("country", window("at", "1 hour"), window("at", "2 hours")),
             "one window",

@@ -179,6 +179,26 @@ def test_what_every_try_meets_is_given_up_at_once_and_brokers_never(error: str, 
     assert (len(started.queries) == before) is given_up
 
 
+def test_value_that_a_step_cannot_compute_with_fails_its_own_task_once_that_is_read_alone() -> None:
+    error = "pyspark.errors.exceptions.captured.ArithmeticException: [DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012"
+    started = Started()
+    queries = slot_queries(started)
+    queries.start_missing(BOTH, REPORT)
+    ended(started.queries[0], error)
+    queries.tick(BOTH)
+    assert not any(failure.given_up for failure in queries.failures.values())
+
+    queries.start_missing(BOTH, REPORT)
+    ended(started.queries[1], error)
+    started.queries[2].active_for_s = 6.0
+    queries.tick(BOTH)
+
+    (task, failure), *others = queries.failures.items()
+    assert (task, failure.given_up, failure.cause.kind, others) == (TaskId(0, 0), True, "StepError", [])
+    assert failure.cause.message.startswith("in[0]: A step's expression")
+    assert started.queries[2].active
+
+
 def test_query_that_cannot_even_start_fails_its_tasks_and_not_the_slot() -> None:
     def refuse(_: int, __: Mapping[TaskId, int | None]) -> FakeQuery:
         raise TypeError("of the job")

@@ -109,3 +109,40 @@ def test_analysis_error_keeps_sparks_hint_and_not_the_plan() -> None:
 
 def test_other_errors_say_what_they_say() -> None:
     assert cause_of(OSError("no\n room")) == Cause("OSError", "no / room")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(
+            "An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):\n"
+            '  File "slot_calls.py", line 185, in _collected\n'
+            "pyspark.errors.exceptions.captured.DateTimeException: [CANNOT_PARSE_TIMESTAMP] Text 'soon' could not be "
+            "parsed at index 0. Use `try_to_timestamp` to tolerate it. SQLSTATE: 22007\n== DataFrame ==\n",
+            id="captured",
+        ),
+        pytest.param(
+            "Job aborted\nCaused by: org.apache.spark.SparkNumberFormatException: [CAST_INVALID_INPUT] The value "
+            "'soon' "
+            'of the type "STRING" cannot be cast to "INT". SQLSTATE: 22018\n\tat org.apache.spark.x(y.scala:1)',
+            id="jvm",
+        ),
+    ],
+)
+def test_value_that_a_step_cannot_compute_with_is_named_with_what_gives_null_instead(text: str) -> None:
+    cause = cause_in(text)
+
+    assert cause.kind == "StepError"
+    assert "'soon'" in cause.message
+    assert "try_to_timestamp(), try_cast()" in cause.message
+    assert "on_error()" in cause.message
+    assert "DataFrame" not in cause.message
+
+
+def test_input_that_spark_misses_is_not_laid_on_a_step() -> None:
+    text = (
+        "Caused by: org.apache.spark.sql.kafka010.KafkaIllegalStateException: [KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_"
+        "RANGE] Some data may have been lost. SQLSTATE: 22000"
+    )
+
+    assert cause_in(text).kind == "KafkaIllegalStateException"

@@ -6,13 +6,14 @@ from collections.abc import Callable
 import pytest
 
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming import StatefulJob, stream, table, window
 from airflow_provider.streaming import functions as F
-from airflow_provider.streaming import stream
 from airflow_provider.streaming.language.stream import Stream
 from airflow_provider.streaming.steps import Filter, Select, Selected, WithColumn
 
 ORDERS = stream("orders", schema="customer STRING, amount DOUBLE, tags ARRAY<STRING>, who STRUCT<name: STRING>")
 KEYED = stream("orders", schema="customer STRING, amount DOUBLE", key="customer")
+TIMED = stream("seen", schema="id STRING, at TIMESTAMP", event_time="at", watermark="0 seconds")
 
 
 def names_of(stream: Stream) -> list[str]:
@@ -133,9 +134,46 @@ REFUSED: list[tuple[str, Callable[[], object], str]] = [
         lambda: KEYED.group_by("customer").aggregate(F.count()).filter("count > 1"),  # type: ignore[attr-defined]
         r"filter\(\) was called on the result of an operation",
     ),
+    ("count-of-a-number", lambda: F.count(1), r"F\.count\(\) got 1: give the name of one column"),  # type: ignore[arg-type]
+    ("sum-of-a-number", lambda: F.sum(1), r"F\.sum\(\) got 1: give the name of one column"),  # type: ignore[arg-type]
+    ("last-of-nothing", lambda: F.last(None), r"F\.last\(\) got None"),  # type: ignore[arg-type]
+    ("count-of-all", lambda: F.count("*"), r"F\.count\(\) got '\*': say F\.count\(\)"),
+    (
+        "window-alone",
+        lambda: KEYED.group_by(window("at", "10 minutes")),
+        r"got window\(at, 10 minutes\) and no column: .*with_column\(\"all\", \"'all'\"\)",
+    ),
+    ("duplicates-of-nothing", lambda: TIMED.drop_duplicates(within="1 hour"), r"nothing: give names of columns\."),
+    (
+        "duplicates-by-window",
+        lambda: TIMED.drop_duplicates("id", window("at", "1 hour"), within="1 hour"),  # type: ignore[arg-type]
+        r"got 'id', window\(at, 1 hour\): give names of columns\.",
+    ),
+    ("topic-of-sink", lambda: KEYED.sink("a/b"), r"sink\(\) names the topic 'a/b', which Kafka cannot have"),
+    ("topic-of-stream", lambda: stream("my topic"), r"stream\(\) names the topic 'my topic', which Kafka"),
+    ("topic-of-table", lambda: table("..", "k STRING", "k"), r"table\(\) names the topic '\.\.', which Kafka"),
     ("no-key", lambda: ORDERS.sink("copies"), r"sink\(\) of the rows of 'orders' got no key"),
     ("key-of-sink", lambda: ORDERS.sink("copies", key="tags"), r"has no text of its own"),
 ]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda: ORDERS.union([ORDERS, KEYED]), id="union"),  # type: ignore[arg-type]
+        pytest.param(lambda: StatefulJob("k", [KEYED.sink("a"), KEYED.sink("b")]), id="list"),  # type: ignore[arg-type]
+        pytest.param(lambda: StatefulJob("k", KEYED), id="stream"),  # type: ignore[arg-type]
+        pytest.param(
+            lambda: StatefulJob("k", KEYED.group_by("customer").aggregate(F.count())),  # type: ignore[arg-type]
+            id="result",
+        ),
+    ],
+)
+def test_what_is_no_argument_is_named_in_short(make: Callable[[], object]) -> None:
+    with pytest.raises(ConfigurationError, match=r"got a (list of 2|Stream|Result): give ") as refused:
+        make()
+
+    assert len(str(refused.value)) < 200
 
 
 @pytest.mark.parametrize(("make", "why"), [pytest.param(make, why, id=id) for id, make, why in REFUSED])
@@ -158,3 +196,121 @@ def test_schema_that_only_spark_understands_is_left_to_it() -> None:
     strange.select("c", "explode(d) AS e").group_by("e").aggregate(F.sum("f"))
     with pytest.raises(ConfigurationError, match="is not understood here: name them with select"):
         strange.sink("copies", key="a")
+
+
+TIMED = stream("orders", schema="k STRING, at BIGINT, sent BIGINT", event_time="at", watermark="1 minute")
+
+
+@pytest.mark.parametrize(
+    ("of", "column"),
+    [
+        pytest.param(TIMED, "at", id="untouched"),
+        pytest.param(TIMED.select("k", "at AS other_at"), "other_at", id="renamed"),
+        pytest.param(TIMED.select("k", "`AT` AS b").select("b AS c", "k"), "c", id="renamed-twice"),
+        pytest.param(TIMED.select("*", "at AS other_at"), "at", id="copied-beside-all"),
+        pytest.param(TIMED.select("at AS other_at", "at"), "at", id="copied"),
+        pytest.param(TIMED.select("k", "at AS other_at", "sent AS at"), "at", id="another-column-gets-the-name"),
+        pytest.param(
+            TIMED.select("k", "at AS raw").with_column("at", "raw * 1000"), "at", id="computed-under-the-name"
+        ),
+        pytest.param(TIMED.select("k", "at AS b").with_column("b", "b * 1000"), "b", id="computed-under-the-new-name"),
+        pytest.param(TIMED.select("k", "at + 1 AS b"), "at", id="computed"),
+        pytest.param(
+            stream("o", schema="s STRUCT<at: BIGINT>", event_time="s.at", watermark="1 minute").select("s.at AS b"),
+            "b",
+            id="field",
+        ),
+        pytest.param(
+            stream("orders", schema="k STRING", watermark="1 minute").select("k", "_source.timestamp AS b"),
+            "_source.timestamp",
+            id="time-of-the-record",
+        ),
+    ],
+)
+def test_plain_rename_takes_the_event_time_with_it(of: Stream, column: str) -> None:
+    assert of.event_time is not None
+    assert of.event_time.column == column
+    assert of.event_time.delay_ms == 60_000
+
+
+def test_two_streams_with_one_name_of_the_event_time_are_joined_after_a_rename() -> None:
+    other = TIMED.select("k", "at AS other_at")
+
+    joined = TIMED.join(other, on="k", within="10 minutes")
+
+    assert names_of(joined) == ["k", "at", "sent", "other_at"]
+
+
+def test_streams_are_united_by_the_name_that_select_gave_the_event_time() -> None:
+    shop = stream("shop", schema="k STRING, happened BIGINT", event_time="happened", watermark="1 minute")
+
+    united = TIMED.select("k", "at").union(shop.select("k", "happened AS at")).select("k", "at AS b")
+
+    assert [branch.event_time and branch.event_time.column for branch in united.branches] == ["b", "b"]
+
+
+PAIRS = TIMED.join(TIMED.select("k", "at AS other_at"), on="k", within="10 minutes")
+WITH_TABLE = PAIRS.join(table("names", schema="k STRING, name STRING", key="k"), on="k")
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        pytest.param(lambda: PAIRS.group_by("k", window("at", "1 hour")), id="window"),
+        pytest.param(lambda: PAIRS.drop_duplicates("k", within="1 hour"), id="duplicates"),
+        pytest.param(lambda: PAIRS.join(TIMED.select("k", "at AS c"), on="k", within="1 hour"), id="left-of-a-join"),
+        pytest.param(lambda: TIMED.select("k", "at AS c").join(PAIRS, on="k", within="1 hour"), id="right-of-a-join"),
+        pytest.param(lambda: WITH_TABLE.group_by("k", window("at", "1 hour")), id="behind-a-table-too"),
+    ],
+)
+def test_what_needs_the_event_time_of_two_joined_streams_says_where_it_can_be_had(use: Callable[[], object]) -> None:
+    with pytest.raises(ConfigurationError, match=r"result of a join of two streams has no event time yet.*another job"):
+        use()
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        pytest.param("row_number() over (partition by customer order by amount)", "OVER", id="over"),
+        pytest.param("lag(amount) IGNORE NULLS OVER(ORDER BY amount)", "OVER", id="ignore-nulls"),
+        pytest.param("amount / sum(amount)", "sum", id="aggregate"),
+    ],
+)
+def test_expression_that_needs_other_rows_is_refused(expression: str, said: str) -> None:
+    for use in (
+        lambda: ORDERS.with_column("x", expression),
+        lambda: ORDERS.filter(f"{expression} > 1", name="n"),
+        lambda: ORDERS.select(f"{expression} AS x"),
+        lambda: StatefulJob("app").source("in").with_column("x", expression),
+        lambda: StatefulJob("app").source("in").filter(expression, name="n"),
+    ):
+        with pytest.raises(ConfigurationError, match=said):
+            use()
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        pytest.param("over + (amount)", id="a-column"),
+        pytest.param("concat(customer) || `over` || (customer)", id="a-quoted-column"),
+        pytest.param("customer = ') over (' OR customer = \"sum(x)\"", id="text"),
+        pytest.param("over(amount)", id="a-function"),
+        pytest.param("abs(amount) > over (amount)", id="a-function-behind-a-call"),
+        pytest.param("aggregate(tags, 0, (n, tag) -> n + 1)", id="of-an-array"),
+        pytest.param("customer LIKE ANY ('a%', 'b%')", id="like-any"),
+        pytest.param("amount > (SELECT max(col1) FROM VALUES (1), (2))", id="a-subquery"),
+        pytest.param("amount /* sum(amount) */ > 1", id="a-comment"),
+        pytest.param("`sum` + (amount)", id="a-column-named-as-an-aggregate"),
+    ],
+)
+def test_expression_that_needs_its_own_row_alone_passes(expression: str) -> None:
+    assert ORDERS.with_column("x", expression).steps == (WithColumn("x", expression),)
+
+
+def test_text_as_event_time_is_told_what_fails_the_task_and_what_does_not() -> None:
+    texts = stream("o", schema="k STRING, at STRING", key="k", event_time="at", watermark="1 minute")
+
+    with pytest.raises(
+        ConfigurationError, match=r"try_to_timestamp\(\) and try_cast\(\).*to_timestamp\(\) fails the task"
+    ):
+        texts.group_by("k", window("at", "1 hour"))

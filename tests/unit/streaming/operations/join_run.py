@@ -18,7 +18,12 @@ from airflow_provider.streaming.operations.join_stream_table import StreamTableJ
 from airflow_provider.streaming.operations.join_tables import TableTableJoin
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.stream_time import StreamTime
-from airflow_provider.streaming.operations.timed_rows import FurtherReader, RangeReader, TimedOperation
+from airflow_provider.streaming.operations.timed_rows import (
+    FurtherReader,
+    PlacingOperation,
+    RangeReader,
+    TimedOperation,
+)
 
 __all__ = ["Given", "JoinRun", "left", "random_cuts", "right"]
 
@@ -83,11 +88,10 @@ class JoinRun:
             }
         )
         self.rows += len(keys)
-        placed = None
-        if isinstance(join, TimedOperation) or (isinstance(join, StreamTableJoin) and join.in_time):
-            placed = join.place(rows, self.time)
-            rows, self.time = placed.rows, placed.after
-            self.late += placed.late
+        assert isinstance(join, PlacingOperation)
+        placed = join.place(rows, self.time)
+        rows, self.time = placed.rows, placed.after
+        self.late += placed.late
         if rows.num_rows == 0:
             return []
         grouped = join.group("k", rows)
@@ -95,7 +99,8 @@ class JoinRun:
             grouped.read(self.range)
         old = [self.store.get(key) for key in grouped.keys]
         if isinstance(grouped, FurtherReader):
-            old += [self.store.get(key) for key in grouped.further_keys(old)]
+            while further := grouped.further_keys(old):
+                old += [self.store.get(key) for key in further]
         self.read_bytes += sum(len(value) for value in old if value is not None)
         changes = grouped.apply(old)
         self.written_bytes += sum(len(value) for _, value in changes.state if value is not None)
@@ -103,10 +108,11 @@ class JoinRun:
         if not isinstance(join, TimedOperation):
             # The digest takes them in this order.
             at = {key: number for number, key in enumerate(grouped.keys)}
-            assert [at[key] for key, _ in changes.state] == sorted(at[key] for key, _ in changes.state)
+            places = [at[key] for key, _ in changes.state if key in at]
+            assert places == sorted(places)
             assert len(at) == len(grouped.keys)
+            assert all(value is not None for key, value in changes.state if key not in at)
         if isinstance(join, TimedOperation):
-            assert placed is not None
             changes = join.close(changes, placed, self.range, "k")
         for key, value in changes.state:
             if value is None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections import defaultdict
 from typing import Any, Literal
@@ -7,8 +8,11 @@ from typing import Any, Literal
 import pyarrow as pa
 import pytest
 
+from airflow_provider.streaming.operations import deleted_keys, version_chunks
 from airflow_provider.streaming.operations.join_rows import JoinedColumns
+from airflow_provider.streaming.operations.join_state import decode_rows
 from airflow_provider.streaming.operations.join_stream_table import StreamTableJoin
+from airflow_provider.streaming.operations.row_chunks import CHUNK_BYTES
 from tests.unit.streaming.operations.join_run import Given, JoinRun, left, random_cuts, right
 
 How = Literal["inner", "left"]
@@ -61,30 +65,20 @@ def naive_in_time(rows: list[Given], how: How, history: int | None, grace: int |
     return output
 
 
-def naive(rows: list[Given], how: How, history: int) -> list[tuple[str, Any]]:
-    """Every row of the table is remembered for ever; which of them count is decided at each row of the stream."""
-    versions = defaultdict[str | None, list[Given]](list)
-    output: list[tuple[str, Any]] = []
+def naive(rows: list[Given], how: How, remembered: int) -> list[tuple[str, Any]]:
+    """Of every key the newest row is looked at with each row; a deletion is forgotten by the table's time."""
+    kept, output, table = dict[str | None, Given](), list[tuple[str, Any]](), -(10**18)
     for row in rows:
+        for key in [key for key, known in kept.items() if known.value is None and known.time <= table - remembered]:
+            del kept[key]
         if row.side:
-            kept = versions[row.key]
-            newest = max((version.time for version in kept), default=row.time)
-            anchors = [v.time for v in kept if v.time <= newest - history]
-            # What is older than the oldest that is kept was over before it came.
-            if row.time >= max(anchors, default=row.time):
-                kept[:] = [v for v in kept if v.time != row.time] + [row]
-            newest = max(version.time for version in kept)
-            anchor = max((v.time for v in kept if v.time <= newest - history), default=None)
-            kept[:] = [v for v in kept if anchor is None or v.time >= anchor]
-            if all(v.value is None for v in kept):
-                kept.clear()
+            if row.key not in kept or row.time >= kept[row.key].time:
+                kept[row.key] = row
+            table = max(table, row.time)
             continue
-        known = sorted((v for v in versions[row.key] if not history or v.time <= row.time), key=lambda v: v.time)
-        found = known[-1].value if known and row.key is not None else None
-        if found is not None:
+        found = kept[row.key].value if row.key is not None and row.key in kept else None
+        if found is not None or how == "left":
             output.append((row.key or "", {"k": row.key, "l": row.value, "r": found}))
-        elif how == "left":
-            output.append((row.key or "", {"k": row.key, "l": row.value, "r": None}))
     return output
 
 
@@ -106,13 +100,26 @@ def test_of_rows_of_one_time_the_later_one_counts() -> None:
     assert run.output == [("a", {"k": "a", "l": 1, "r": 8})]
 
 
-def test_deletion_leaves_nothing_in_the_store() -> None:
+def test_older_row_does_not_bring_a_deleted_key_back() -> None:
     run = JoinRun(join_of("left"))
-    run.add([right("a", 5, 7)])
-    assert run.store
-    run.add([right("a", 5, None), left("a", 6, 1)])
-    assert not run.store
-    assert run.output == [("a", {"k": "a", "l": 1, "r": None})]
+    run.add([right("a", 1_000, 1)])
+    run.add([right("a", 5_000, None), right("b", 5_000, None)])
+    run.add([right("a", 3_000, 2), right("b", 4_999, 3), left("a", 6_000, 1), left("b", 6_000, 1)])
+    assert run.output == [pair("a", 1, None), pair("b", 1, None)]
+    assert run.join.decode_states([run.store[b"a"]], pa.schema([])) == [None]
+    assert run.add([right("a", 5_000, 4), left("a", 6_000, 2)]) == [pair("a", 2, 4)]
+
+
+def test_deletion_is_forgotten_a_day_later_by_the_tables_time() -> None:
+    day, run = 24 * 3_600_000, JoinRun(join_of("left"))
+    run.add([right("a", 5, 7), right("a", 6, None), right("b", 7, None), left("x", 10 * day, 1)])
+    run.add([right("c", day + 5, 1)])
+    assert len([key for key in run.store if key.endswith((b"a", b"b"))]) == 4
+    run.add([right("c", day + 6, 2), right("b", 3, 8)])
+    assert [key for key in run.store if key.endswith(b"a")] == []
+    assert run.add([right("a", 3, 8), left("a", 9, 1), left("b", 9, 1)]) == [pair("a", 1, 8), pair("b", 1, None)]
+    run.add([right("c", 2 * day, 3)])
+    assert sorted(run.store) == [b"a", b"c"]
 
 
 def test_with_a_history_a_row_meets_what_was_there_at_its_time() -> None:
@@ -205,14 +212,54 @@ def test_deleted_key_is_forgotten_when_its_history_is_over(history: int | None, 
     assert [key for key in run.store if b"k" in key] == []
 
 
+def test_versions_of_a_hot_key_lie_in_chunks_of_bounded_size() -> None:
+    run = JoinRun(join_of("left", None, 10))
+    for first in range(0, 20_000, 1_000):
+        run.add([right("a", first + at, at) for at in range(0, 1_000, 2)])
+    assert max(map(len, run.store.values())) < 18 * 1024
+    versions = run.join.whole_state(b"a", run.store[b"a"], lambda keys: [run.store.get(key) for key in keys])
+    assert [found["from_ms"] for found in run.join.decode_states([versions], pa.schema([]))[0]] == [
+        *range(0, 20_000, 2)
+    ]
+    # What comes behind the newest touches the chunks of its time alone.
+    run.read_bytes = run.written_bytes = 0
+    run.add([right("a", 5_001, 7)])
+    run.add([left("a", 5_001, 1), left("a", 9_001, 2), left("x", 9_015, 3)])
+    assert run.output == [pair("a", 1, 7), pair("a", 2, 0)]
+    assert max(run.read_bytes, run.written_bytes) < 80 * 1024
+    run.add([right("a", 30_000, 1), left("x", 50_000, 3)])
+    run.add([right("a", 50_001, 1)])
+    assert len([key for key in run.store if key[:2] == b"\xffv"]) == 0
+
+
+def test_deletion_that_is_over_drops_all_chunks_of_its_key() -> None:
+    run = JoinRun(join_of("left", 100_000, None))
+    run.add([right("a", at, at) for at in range(5_000)])
+    run.add([right("a", 5_000, None)])
+    assert len(run.store) > 10
+    run.add([right("z", 105_000, 1)])
+    assert list(run.store) == [b"z"]
+
+
+def test_history_in_values_of_another_layout_is_refused() -> None:
+    schema = pa.schema([("k", pa.string()), ("l", pa.int64()), ("r", pa.int64())])
+    now = join_of(history=10).signature("k", pa.string(), schema)
+    before = dataclasses.replace(now, join="a table's rows for a stream, each until its history is over")
+    assert len(before.changes_to(now)) == 1
+
+
 @pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("chunk_bytes", [1, 120, CHUNK_BYTES])
 @pytest.mark.parametrize(
     ("history", "grace"), [(1, None), (15, None), (None, 1), (None, 20), (30, 20), (5, 5)], ids=str
 )
-def test_in_time_same_as_the_model_wherever_batches_end(how: How, history: int | None, grace: int | None) -> None:
+def test_in_time_same_as_the_model_wherever_batches_end(
+    how: How, history: int | None, grace: int | None, chunk_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(version_chunks, "CHUNK_BYTES", chunk_bytes)
     seed = random.SystemRandom().randrange(2**32)
     randomness = random.Random(seed)
-    for _ in range(30):
+    for _ in range(15):
         now, rows = [1_000, randomness.choice([1_000, 1_020])], list[Given]()
         for number in range(randomness.choice([5, 60])):
             side = randomness.choice([0, 1])
@@ -227,8 +274,9 @@ def test_in_time_same_as_the_model_wherever_batches_end(how: How, history: int |
 
 
 @pytest.mark.parametrize("how", ["inner", "left"])
-@pytest.mark.parametrize("history", [0])
-def test_same_as_the_model_wherever_batches_end(how: How, history: int) -> None:
+@pytest.mark.parametrize("remembered", [0, 7, 10_000])
+def test_same_as_the_model_wherever_batches_end(how: How, remembered: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deleted_keys, "REMEMBERED_MS", remembered)
     seed = random.SystemRandom().randrange(2**32)
     randomness = random.Random(seed)
     for _ in range(40):
@@ -240,7 +288,10 @@ def test_same_as_the_model_wherever_batches_end(how: How, history: int) -> None:
                 rows.append(right(key, time, randomness.choice([number, number, None])))
             else:
                 rows.append(left(randomness.choice([key, key, None]), time, number))
-        run = JoinRun(join_of(how, history))
+        run = JoinRun(join_of(how))
         for batch in random_cuts(randomness, rows):
             run.add(batch)
-        assert run.output == naive(rows, how, history), f"seed {seed}"
+        assert run.output == naive(rows, how, remembered), f"seed {seed}"
+        run.add([right("z", now + remembered + 1, 1)])
+        deleted = [key for key, state in run.store.items() if key[:1] == b"\xff" or decode_rows(state)[-1].gone]
+        assert deleted == [], f"seed {seed}"

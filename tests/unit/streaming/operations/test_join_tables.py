@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_provider.streaming.operations import deleted_keys
 from airflow_provider.streaming.operations.join_rows import How, JoinedColumns
 from airflow_provider.streaming.operations.join_tables import TableTableJoin
 from tests.unit.streaming.operations.join_run import Given, JoinRun, left, random_cuts, right
@@ -15,18 +16,19 @@ def join_of(how: How = "inner") -> TableTableJoin:
     return TableTableJoin(joined=JoinedColumns("k", ("l",), ("r",)), how=how)
 
 
-def naive(rows: list[Given], how: How) -> dict[str, Any]:
+def naive(rows: list[Given], how: How, remembered: int) -> dict[str, Any]:
     """The result's rows by key."""
     tables: tuple[dict[str, Given], dict[str, Given]] = ({}, {})
+    times = [-(10**18)] * 2
     for row in rows:
         assert row.key is not None
         table = tables[row.side]
-        if row.key in table and table[row.key].time > row.time:
-            continue
-        table[row.key] = row
-        if row.value is None:
-            del table[row.key]
-    lefts, rights = ({key: row.value for key, row in table.items()} for table in tables)
+        known = table.get(row.key)
+        over = known is not None and known.value is None and known.time <= times[row.side] - remembered
+        if known is None or over or known.time <= row.time:
+            table[row.key] = row
+        times[row.side] = max(times[row.side], row.time)
+    lefts, rights = ({key: r.value for key, r in table.items() if r.value is not None} for table in tables)
     keys = {"inner": lefts.keys() & rights.keys(), "left": lefts.keys(), "outer": lefts.keys() | rights.keys()}[how]
     return {key: {"k": key, "l": lefts.get(key), "r": rights.get(key)} for key in keys}
 
@@ -48,7 +50,26 @@ def test_row_that_has_no_partner_any_more_is_deleted() -> None:
 def test_what_was_never_emitted_is_not_deleted() -> None:
     run = JoinRun(join_of("outer"))
     assert run.add([left("a", 1, 1), left("a", 2, None)]) == []
-    assert not run.store
+    assert run.join.decode_states([run.store[b"a"]], pa.schema([])) == [None]
+
+
+def test_older_row_does_not_bring_a_deleted_key_back() -> None:
+    run = JoinRun(join_of("outer"))
+    run.add([left("a", 1_000, 1), right("a", 1_000, 1)])
+    assert run.add([left("a", 5_000, None)]) == [("a", {"k": "a", "l": None, "r": 1})]
+    assert run.add([left("a", 3_000, 2)]) == []
+    assert run.add([right("a", 1_500, None)]) == [("a", None)]
+    assert run.add([right("a", 1_499, 2), left("a", 4_999, 2)]) == []
+    assert run.add([left("a", 5_000, 3)]) == [("a", {"k": "a", "l": 3, "r": None})]
+
+
+def test_deletion_is_forgotten_a_day_later_by_the_time_of_its_table() -> None:
+    day, run = 24 * 3_600_000, JoinRun(join_of("outer"))
+    run.add([left("a", 5, None), right("a", 5, None)])
+    run.add([right("z", day + 5, 1)])
+    assert run.add([left("a", 4, 1), right("a", 4, 2)]) == [("a", {"k": "a", "l": None, "r": 2})]
+    run.add([left("z", day + 5, 1)])
+    assert sorted(run.store) == [b"a", b"z"]
 
 
 def test_how_may_not_change() -> None:
@@ -66,7 +87,9 @@ def test_states_are_read_as_people_do() -> None:
 
 
 @pytest.mark.parametrize("how", ["inner", "left", "outer"])
-def test_same_as_the_model_wherever_batches_end(how: How) -> None:
+@pytest.mark.parametrize("remembered", [0, 7, 10_000])
+def test_same_as_the_model_wherever_batches_end(how: How, remembered: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deleted_keys, "REMEMBERED_MS", remembered)
     seed = random.SystemRandom().randrange(2**32)
     randomness = random.Random(seed)
     for _ in range(40):
@@ -89,4 +112,4 @@ def test_same_as_the_model_wherever_batches_end(how: How) -> None:
             table.pop(key, None)
             if value is not None:
                 table[key] = value
-        assert table == naive(rows, how), f"seed {seed}"
+        assert table == naive(rows, how, remembered), f"seed {seed}"

@@ -98,7 +98,27 @@ def test_parts_on_the_way_are_read_by_a_job_that_got_another_aggregate() -> None
     assert output == {b"a": {"k": "a", "last": "y", "new": None, "n": 2, "bigs": 0}}
 
 
-@pytest.mark.parametrize("value", [b"", b"\x01", b"{}", b"\x01\x01short", b"\x02" + bytes(40)], ids=repr)
+@pytest.mark.parametrize(
+    "was",
+    [
+        pytest.param(F.sum("real").alias("total"), id="column"),
+        pytest.param(F.max("big").alias("total"), id="function"),
+        pytest.param(F.mean("big").alias("total"), id="more-accumulators"),
+    ],
+)
+def test_parts_that_mean_something_else_by_a_name_are_not_taken_as_of_no_rows(was: Aggregate) -> None:
+    rows = table([{"__key": b"a", "big": 1, "real": 2.0}])
+    count, total = F.count().alias("n"), F.sum("big").alias("total")
+    (good,), (other,) = parts_of((count, total), rows), parts_of((was, count), rows)
+
+    operation = MergeAggregation((count, total)).of_rows(SCHEMA)
+    decoded = operation.partial_rows.decode(pa.chunked_array([[good[1], other[1]]], pa.binary()))
+
+    assert list(decoded.bad) == [1]
+    assert "it holds the aggregate 'total' as another version of the job computed it" in decoded.bad[1]
+
+
+@pytest.mark.parametrize("value", [b"", b"\x02", b"{}", b"\x02\x01short", b"\x01" + bytes(40)], ids=repr)
 def test_record_of_another_program_is_named(value: bytes) -> None:
     operation = MergeAggregation((F.count().alias("n"),)).of_rows(SCHEMA)
     good = parts_of(operation.aggregates, table([{"__key": b"a"}]))[0][1]

@@ -51,11 +51,13 @@ def test_both_sides_write_into_the_topic_that_the_join_reads() -> None:
         feeds=True,
         null_keys="drop",
     )
-    assert customers.operation == JoinSide(side=RIGHT, on="customer", others=("country",), table=True)
+    assert customers.operation == JoinSide(
+        side=RIGHT, on="customer", others=("country",), table=True, time="that of the record"
+    )
     assert (customers.output_topic, customers.table, customers.null_keys) == ("app-out-repartition", True, "refuse")
     assert (joined.source_topic, joined.internal, joined.store) == ("app-out-repartition", True, "out")
     assert isinstance(joined.operation, StreamTableJoin)
-    assert (joined.output_topic, joined.feeds, joined.event_time) == ("out", False, None)
+    assert (joined.output_topic, joined.feeds, joined.event_time) == ("out", False, EventTime(EVENT_MS, 0))
 
 
 def test_two_streams_bring_their_times_with_them() -> None:
@@ -165,6 +167,7 @@ def test_keys_of_two_types_are_refused_also_where_only_spark_knows_them() -> Non
 
 ANY_ORDERS: Any = ORDERS
 ANY_CUSTOMERS: Any = CUSTOMERS
+ANY_JOINED: Any = CUSTOMERS.join(table("t", schema="customer STRING, x INT", key="customer"), on="customer")
 
 REFUSED = {
     "no column": (lambda: ORDERS.join(CUSTOMERS, on="customers"), "did you mean 'customer'"),
@@ -214,6 +217,14 @@ REFUSED = {
     "a result": (lambda: ANY_ORDERS.join(ORDERS.group_by("id").aggregate(F.count().alias("n")), on="id"), "with sink"),
     "a table first": (lambda: ANY_CUSTOMERS.join(ORDERS, on="customer"), "Join a stream with a table, by the stream's"),
     "steps of a table": (lambda: ANY_CUSTOMERS.filter("true", name="x"), "a table, which has no steps"),
+    "steps of joined tables": (
+        lambda: ANY_JOINED.filter("x > 1", name="x"),
+        r"joined tables .*, whose rows have no steps yet: call sink\(topic\) .* with stream\(\) for steps",
+    ),
+    "groups of joined tables": (
+        lambda: ANY_JOINED.group_by("x"),
+        r"group_by\(\) was called on the joined tables 'customers joined with t'",
+    ),
     "copy of a table": (lambda: CUSTOMERS.sink("copy"), "would be copied"),
     "other times": (
         lambda: SHOWN.union(stream("b", schema="ad STRING, shown TIMESTAMP")),
@@ -234,15 +245,31 @@ def test_what_cannot_be_joined_is_refused_where_it_is_written(write: object, why
         write()  # type: ignore[operator]
 
 
+def test_types_that_are_seen_to_differ_between_united_streams_are_refused_without_spark() -> None:
+    web = stream("web", schema="id STRING, customer STRING, amount DOUBLE")
+    both = ORDERS.union(web)
+    summed = StatefulJob("app", both.group_by("customer").aggregate(F.sum("amount").alias("n")).sink("out"))
+    joined = StatefulJob("app", both.join(CUSTOMERS, on="customer").sink("out"))
+
+    for job in (summed, joined):
+        with pytest.raises(
+            ConfigurationError, match="'orders' and 'web': the column 'amount' is BIGINT in the first, and"
+        ):
+            job.checked()
+    cast = both.with_column("amount", "CAST(amount AS DOUBLE)").group_by("customer").aggregate(F.sum("amount"))
+    StatefulJob("app", cast.sink("out")).checked()
+    StatefulJob("app", both.group_by("customer").aggregate(F.count()).sink("out")).checked()
+
+
 def test_types_that_differ_between_united_streams_are_refused() -> None:
     web = stream("web", schema="id STRING, customer STRING, amount DOUBLE")
     user = StatefulJob("app", ORDERS.union(web).group_by("customer").aggregate(F.sum("amount").alias("n")).sink("out"))
 
     with pytest.raises(ConfigurationError, match="the column 'amount' is bigint in the first stream, and double in"):
-        compile_job(user, facts_of(user.stages))
+        compile_job(user, facts_of(user.stages), user.stages)
     side = StatefulJob("app", ORDERS.union(web).join(CUSTOMERS, on="customer").sink("out"))
     with pytest.raises(ConfigurationError, match="the column 'amount' is bigint in the first stream, and double in"):
-        compile_job(side, facts_of(side.stages))
+        compile_job(side, facts_of(side.stages), side.stages)
 
 
 def test_schema_of_joined_rows_is_that_of_both_sides() -> None:

@@ -149,11 +149,18 @@ def test_two_sinks_of_one_stream_are_two_branches() -> None:
     [
         pytest.param(
             [ORDERS.group_by("country").aggregate(SPENT, name="totals").sink(topic) for topic in ("a", "b")],
-            "of branches of one name, 'totals-repartition'|of branches of one name, 'totals'",
+            "^The sinks 'a' and 'b' are of branches of one name, 'totals'",
             id="one-name",
         ),
+        pytest.param(
+            [ORDERS.group_by(key).aggregate(SPENT).sink("x") for key in ("country", "customer")],
+            "^Two sinks of job 'app' name the same topic 'x'",
+            id="one-topic-of-results",
+        ),
         pytest.param([KEYED.group_by("customer").aggregate(SPENT).sink("_x")], "name that with aggregate", id="topic"),
-        pytest.param([KEYED.sink("a"), ORDERS.sink("a", key="country")], "of one name|same topic 'a'", id="one-topic"),
+        pytest.param(
+            [KEYED.sink("a"), ORDERS.sink("a", key="country")], "^Two sinks .* the same topic 'a'", id="one-topic"
+        ),
         pytest.param([KEYED.sink("orders")], "stream.. and sink.. of job 'app' name the same topic", id="source"),
         pytest.param(
             [ORDERS.group_by("country").aggregate(SPENT).sink("x"), KEYED.sink("app-x-repartition")],

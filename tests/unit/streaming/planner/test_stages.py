@@ -62,13 +62,21 @@ def test_parts_are_decoded_and_signed_as_soon_as_the_types_are_known() -> None:
     assert pickle.loads(pickle.dumps(signed.specs)) == signed.specs
 
 
-def test_state_means_the_same_whether_combined_or_not() -> None:
+def test_combining_changes_what_is_on_the_way_and_nothing_else() -> None:
     each_row, combined = (
         compiled(*job_of(combine=combine).stages).specs[1].store.signature for combine in (False, True)
     )
 
     assert each_row is not None
-    assert each_row == combined
+    assert (each_row.combined, each_row.columns) == (False, {"length": "bigint"})
+    assert combined == dataclasses.replace(each_row, combined=True, columns={})
+
+
+def test_stage_before_an_internal_topic_is_signed_with_all_that_the_one_behind_it_means() -> None:
+    first, second = compiled(*job_of(combine=True).stages).specs.values()
+
+    assert first.store.signature is not None
+    assert first.store.signature.writes == {WORDS: second.store.signature}
 
 
 @pytest.mark.parametrize(

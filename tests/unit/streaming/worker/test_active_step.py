@@ -50,7 +50,7 @@ class FakeTask:
         changelog="app-state-changelog",
         store=SimpleNamespace(name="state"),
         sink_topic=None,
-        record_limit=lambda _: 1_048_588,
+        pair_limit=lambda _: 1_048_588,
     )
     operation = job.operation
     partition_check: PartitionCheck | None = None

@@ -3,14 +3,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from airflow_provider.state.digest import digest_of
 from airflow_provider.streaming.error_policy import ErrorPolicy, OnError
+from airflow_provider.streaming.operations.join_interval import IntervalJoin
+from airflow_provider.streaming.operations.join_rows import JoinedColumns, JoinRows, rows_of_columns
+from airflow_provider.streaming.operations.join_stream_table import StreamTableJoin
 from airflow_provider.streaming.operations.operation import Changes
 from airflow_provider.streaming.operations.process import Process, Row, ValueState
 from airflow_provider.streaming.operations.state_codec import encode_state
+from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.computation import TooLargeError, compute
 from airflow_provider.streaming.worker.task_time import digest_changes
@@ -92,3 +97,33 @@ def test_key_none_of_whose_rows_fits_changes_nothing() -> None:
 
     assert (changes.state, changes.output) == ([], [])
     assert [error.offset for error in changes.failed] == [10, 11]
+
+
+@pytest.mark.parametrize(
+    "join",
+    [
+        StreamTableJoin(joined=JoinedColumns("k", ("l",), ("r",)), how="inner", history_ms=None, grace_ms=10),
+        IntervalJoin(joined=JoinedColumns("k", ("l",), ("r",)), how="inner", before_ms=5, after_ms=5, delays_ms=(0, 0)),
+    ],
+    ids=["grace", "two streams"],
+)
+def test_rows_of_a_join_that_are_too_large_by_themselves_are_left_out_alone(
+    join: StreamTableJoin | IntervalJoin,
+) -> None:
+    def given(size: int) -> pa.Table:
+        texts = pa.array(["x", "x" * size, "x"])
+        members = rows_of_columns(("k", pa.array(["a", "a", "b"])), [("r", texts)])
+        encoded = JoinRows().encode(np.array([1, 1, 1], np.uint8), np.array([1, 2, 3]), members)
+        decoded = JoinRows().decode(pa.chunked_array([pa.array(encoded, pa.binary())]))
+        keys = pa.array([b"a", b"a", b"b"], pa.binary())
+        return join.place(pa.table({"__key": keys, "__offset": [7, 8, 9], **decoded.columns}), StreamTime()).rows
+
+    spec = dataclasses.replace(job(), operation=join)
+    failed = computed(spec, nothing, given(LIMIT)).failed
+    assert [error.offset for error in failed] == [8]
+    assert isinstance(failed[0], TooLargeError)
+    # A row that fits alone is kept, whatever lies beside it.
+    assert computed(spec, nothing, given(750)).failed == ()
+    with pytest.raises(TooLargeError, match="its state is 1,") as caught:
+        computed(dataclasses.replace(spec, error_policy=ErrorPolicy()), nothing, given(LIMIT))
+    assert caught.value.offset == 8

@@ -45,6 +45,18 @@ def test_deletion_of_a_table_has_its_records_key_and_time() -> None:
     assert "has the key 'k', not that of its row, 'ann'" in str(failures[0].error)
 
 
+def test_row_of_a_table_without_a_key_is_not_told_to_be_filtered() -> None:
+    rows = arrived(dataclasses.replace(SIDE, table=True), b'{"at": 5}')
+
+    _, failures = validate_rows("in", 0, "name", rows, table=True)
+
+    said = str(failures[0].error)
+    assert "filter such records" not in said
+    assert "a table has no filter" in said
+    assert "let the producer" in said
+    assert "on_error('skip') or on_error('dead_letter', ...) leaves such records out" in said
+
+
 @pytest.mark.parametrize(("null_keys", "filtered"), [("refuse", None), ("drop", 1), ("keep", None)])
 def test_row_with_a_null_key_is_dropped_where_it_has_nowhere_to_go(null_keys: NullKeys, filtered: int | None) -> None:
     given = dataclasses.replace(SIDE, filters=("free", "no_name"), null_keys=null_keys)

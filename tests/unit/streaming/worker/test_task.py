@@ -13,7 +13,7 @@ from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord, S
 from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import RestorePhase, Role, TaskState
-from airflow_provider.errors import BrokerUnreachableError, FencedError
+from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, FencedError
 from airflow_provider.streaming.error_policy import ErrorPolicy, OnError
 from airflow_provider.streaming.operations.operation import Changes
 from airflow_provider.streaming.worker.batch_result import BatchResult
@@ -332,6 +332,17 @@ def test_commit_counts_all_that_the_task_wrote_into_sink_and_dead_letter_topic(
             counted.append(record.outputs)
 
     assert counted == [{"totals": 3, "dead": 0}, {"totals": 3, "dead": 1}, {"totals": 5, "dead": 2}]
+
+
+def test_commit_record_that_is_too_large_is_named_and_nothing_is_written(tmp_path: Path, log: InMemoryLog) -> None:
+    job = dataclasses.replace(job_spec(), max_message_bytes={CHANGELOG: 400})
+    with closing(Bench(tmp_path, log, job=job)) as bench:
+        bench.hold(active(0))
+
+        with pytest.raises(ConfigurationError, match=f"commit record of task 0_0 is .*'{CHANGELOG}' takes 300 at"):
+            held(bench).write(result(b"1", 5), GROUP)
+
+        assert (records_of(log, 0), held(bench).commit_record) == ([], None)
 
 
 def test_commit_of_a_job_that_writes_nowhere_counts_nothing(bench: Bench) -> None:

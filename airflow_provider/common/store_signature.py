@@ -7,9 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from airflow_provider.common.empty_state import EMPTY_STATE
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["KeptAggregate", "StoreSignature"]
+__all__ = ["WAYS_OUT", "KeptAggregate", "StoreSignature"]
+
+WAYS_OUT: Final = (
+    "Undo the change; or give a changed aggregate another name, under which it starts empty; or begin again with empty "
+    f"state, under {EMPTY_STATE}."
+)
+"""What to do about a change that cannot go on."""
 
 _MAX_LAYOUTS: Final = 255
 """A row tells its layout in one byte, from 1 on."""
@@ -23,8 +30,8 @@ class KeptAggregate:
         name: of the result.
         function: what is computed.
         column: of what; None counts rows.
-        type: of the result.
-        kinds: how each of its accumulators is kept: ``integer``, ``double``, ``decimal``, ``text``.
+        type: of the result; empty where the types of the columns are not known.
+        kinds: how each of its accumulators is kept: ``integer``, ``double``, ``decimal``, ``text``; none as above.
         ignorenulls: for first and last: whether nulls are ignored.
     """
 
@@ -38,7 +45,13 @@ class KeptAggregate:
     def __str__(self) -> str:
         """As a person would write it."""
         nulls = ", ignorenulls=True" if self.ignorenulls else ""
-        return f"{self.function}({self.column or ''}{nulls}) of type {self.type}"
+        return f"{self.function}({self.column or ''}{nulls}){_of_type(self.type)}"
+
+    def means(self, other: KeptAggregate) -> bool:
+        """Whether the two are the same, as far as the types of both are known."""
+        if self.type and other.type:
+            return self == other
+        return dataclasses.replace(self, type="", kinds=()) == dataclasses.replace(other, type="", kinds=())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +64,8 @@ class StoreSignature:
 
     Args:
         key: the column that the state is kept by.
-        key_type: its type, on which the bytes of the keys depend.
-        operation: ``aggregate``, ``process``, ``drop_duplicates`` or what kind of join.
+        key_type: its type, on which the bytes of the keys depend; empty where it is not known.
+        operation: ``aggregate``, ``process``, ``drop_duplicates``, ``join``, or ``repartition`` for no state.
         window: the windows of event time that the state is kept by beside the key, or the time within which duplicates
             are dropped; None for neither.
         segment_ms: how long the segments are in which such a store is kept (`state.time_segments`): as its first commit
@@ -62,7 +75,13 @@ class StoreSignature:
         layouts: which of them a row holds, by their places in `aggregates`; the first is layout 1.
         layout: the number of the layout that is written now; 0 where there are no aggregates.
         join: of which rows a join is, and which of them it keeps for how long; None for no join.
-        columns: by name, the types of all columns that the rows of a join may hold. A row says itself which it has.
+        columns: by name, the types of all columns that the rows of a join may hold, or those that come as JSON over an
+            internal topic. A row says itself which it has.
+        emit: of windows, when they come out: ``update`` or ``close``.
+        combined: of what comes over an internal topic for aggregates, whether it is aggregated in parts; None for none.
+        times: by topic that is read as a table, what its rows' times are.
+        writes: by internal topic that the stage writes or wrote, what it means to the stage that reads it: a change
+            that one of them refuses is refused by the other, before anything is written that it would misread.
     """
 
     key: str
@@ -76,6 +95,10 @@ class StoreSignature:
     layout: int = 0
     join: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
+    emit: str | None = None
+    combined: bool | None = None
+    times: Mapping[str, str] = field(default_factory=dict)
+    writes: Mapping[str, StoreSignature] = field(default_factory=dict)
 
     @property
     def places(self) -> tuple[int, ...]:
@@ -85,37 +108,51 @@ class StoreSignature:
     def changes_to(self, now: StoreSignature) -> list[str]:
         """What a job cannot make of this state, a line for each: what it was and what it is now.
 
+        Types that only one of the two knows are no change.
+
         Args:
             now: what the job would write into an empty store.
         """
         if self.operation != now.operation:
             return [f"{self.operation}() became {now.operation}()"]
         changes = []
-        if (self.key, self.key_type) != (now.key, now.key_type):
-            changes.append(
-                f"group_by({self.key!r}) of type {self.key_type} became group_by({now.key!r}) of type {now.key_type}"
-            )
+        if self.key != now.key or _differ(self.key_type, now.key_type):
+            before, after = _of_type(self.key_type), _of_type(now.key_type)
+            changes.append(f"group_by({self.key!r}){before} became group_by({now.key!r}){after}")
         if self.window != now.window:
             changes.append(f"{self.window or 'no window'} became {now.window or 'no window'}")
         if self.join != now.join:
             changes.append(f"{self.join or 'no join'} became {now.join or 'no join'}")
+        if (self.emit, now.emit) == ("close", "update"):
+            changes.append(
+                'emit="close" became emit="update", under which a window that is open now would come out only if '
+                "another record of it came"
+            )
+        if None not in (self.combined, now.combined) and self.combined != now.combined:
+            changes.append(f"combine={self.combined} became combine={now.combined}")
         for name in sorted(self.columns.keys() & now.columns.keys()):
             if self.columns[name] != now.columns[name]:
                 changes.append(f"the column {name!r}: {self.columns[name]} became {now.columns[name]}")
+        for topic in sorted(self.times.keys() & now.times.keys()):
+            if self.times[topic] != now.times[topic]:
+                changes.append(f"the time of the table {topic!r}: {self.times[topic]} became {now.times[topic]}")
         if self.version != now.version:
             changes.append(f"process(version={self.version}) became version={now.version}")
         kept = {self.aggregates[place].name: self.aggregates[place] for place in self.places}
         for aggregate in now.aggregates:
-            before = kept.get(aggregate.name, aggregate)
-            if before != aggregate:
-                changes.append(f"the aggregate {aggregate.name!r}: {before} became {aggregate}")
+            was = kept.get(aggregate.name, aggregate)
+            if not was.means(aggregate):
+                changes.append(f"the aggregate {aggregate.name!r}: {was} became {aggregate}")
+        for topic in sorted(self.writes.keys() & now.writes.keys()):
+            behind = self.writes[topic].changes_to(now.writes[topic])
+            changes += [f"behind {topic!r}, {change}" for change in behind]
         return changes
 
     def continued_by(self, now: StoreSignature) -> StoreSignature:
         """The signature of the store once a changed job writes into it.
 
         An aggregate of the same name goes on; one that is new starts empty; one that is missing is dropped. A column
-        that a join lost is remembered, because rows have it.
+        that rows lost is remembered, because rows have it, and so is an internal topic.
 
         Args:
             now: what the job would write into an empty store; one that `changes_to` has nothing against.
@@ -123,9 +160,20 @@ class StoreSignature:
         Raises:
             ConfigurationError: rows of too many layouts lie in the store.
         """
-        if not now.layout:
+        writes = {
+            topic: self.writes[topic].continued_by(written) if topic in self.writes else written
+            for topic, written in now.writes.items()
+        }
+        continued = dataclasses.replace(
+            now,
             # Keys depend on the segments, which may be of another length in the changed job.
-            return dataclasses.replace(now, segment_ms=self.segment_ms, columns={**self.columns, **now.columns})
+            segment_ms=self.segment_ms,
+            columns={**self.columns, **now.columns},
+            times={**self.times, **now.times},
+            writes={**self.writes, **writes},
+        )
+        if not now.layout:
+            return continued
         known = {self.aggregates[place].name: place for place in self.places}
         aggregates, places = list(self.aggregates), []
         for aggregate in now.aggregates:
@@ -139,10 +187,18 @@ class StoreSignature:
             if len(layouts) == _MAX_LAYOUTS:
                 raise ConfigurationError(
                     f"This store has had {_MAX_LAYOUTS} sets of aggregates, and its rows can tell no more apart: go "
-                    "back to an earlier set, or begin again with another store name (options(store=...)) or "
-                    "application id."
+                    f"back to an earlier set, or begin again with {EMPTY_STATE}."
                 )
             layouts = (*layouts, wanted)
         return dataclasses.replace(
-            self, aggregates=tuple(aggregates), layouts=layouts, layout=layouts.index(wanted) + 1
+            continued, aggregates=tuple(aggregates), layouts=layouts, layout=layouts.index(wanted) + 1
         )
+
+
+def _of_type(kind: str) -> str:
+    return f" of type {kind}" if kind else ""
+
+
+def _differ(kind: str, other: str) -> bool:
+    """Whether two types are known to be different ones."""
+    return bool(kind and other) and kind != other

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from airflow_provider.changelog.signature import KeptAggregate, StoreSignature
+from airflow_provider.common.store_signature import KeptAggregate, StoreSignature
 from airflow_provider.errors import ConfigurationError
 
 COUNT = KeptAggregate(name="n", function="count", column=None, type="bigint", kinds=("integer",))
