@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+import psutil
+
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.instance_start import start_deployment
 from airflow_provider.cli.log_follower import LogFollower
@@ -159,14 +161,15 @@ class SupervisedRun:
         processes = self._processes
         folder = RunFolder.newest(self._run_dir, self.deployment.application_id, self.deployment.instance)
         incarnation = int(folder.path.name.rpartition("-")[2]) if folder else 0
-        launchers = [process for process in processes.find() if process.ppid() == os.getpid()]
+        launchers = processes.launchers_of(os.getpid())
         if not launchers:
             processes.kill()
             return ExitStatus.FINE
         _say("stops the instance; its standbys take its tasks over")
         log = LogFollower(folder.log) if folder else None
         for launcher in launchers:
-            launcher.send_signal(signal.SIGTERM)
+            with contextlib.suppress(psutil.NoSuchProcess):
+                launcher.send_signal(signal.SIGTERM)
         deadline = time.monotonic() + self.stop_timeout_s
         while processes.find() and time.monotonic() < deadline:
             time.sleep(_POLL_S)

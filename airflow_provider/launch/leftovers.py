@@ -42,6 +42,19 @@ class InstanceProcesses:
         """Those that live, of this user."""
         return [process for process in psutil.process_iter() if self._is_one(process)]
 
+    def launchers_of(self, parent: int) -> list[psutil.Process]:
+        """Those that a process started itself.
+
+        Args:
+            parent: its id.
+        """
+        found = []
+        for process in self.find():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if process.ppid() == parent:
+                    found.append(process)
+        return found
+
     def end(self, within_s: float) -> int:
         """Wait for those that shut down cleanly, as a launcher does whose parent is gone; kill what is left then.
 
