@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
 from airflow_provider.cli.exit_status import ExitStatus
+from airflow_provider.cli.main import main
 from airflow_provider.control.command import RESTART, Command, CommandKind
 from airflow_provider.control.placement import Placement
 from airflow_provider.control.status import InstanceState, InstanceStatus
@@ -118,3 +120,161 @@ def test_exit_status_tells_a_stop_from_a_restart(
     application.write(stop_command(running(application), id_))
 
     assert command.wait(WAIT_S) == expected
+
+
+def test_error_that_a_restart_would_meet_again_has_a_status_of_its_own(
+    application: Application, start: Start, tmp_path: Path
+) -> None:
+    job = tmp_path / "job.py"
+    job.write_text("raise AttributeError('no such method')\n")
+
+    assert start(job=job).wait(WAIT_S) == ExitStatus.PERMANENT
+    assert start(job=tmp_path / "missing.py").wait(WAIT_S) == ExitStatus.PERMANENT
+    job.write_text("raise OSError('disk')\n")
+    assert start(job=job).wait(WAIT_S) == ExitStatus.ERROR
+
+
+def test_killed_driver_ends_the_command_and_is_reported(
+    application: Application, start: Start, processes: InstanceProcesses
+) -> None:
+    command = start()
+    os.killpg(os.getpgid(running(application).process.pid), signal.SIGKILL)
+
+    assert command.wait(WAIT_S) == ExitStatus.ERROR
+    assert not processes.find()
+    assert application.view().statuses["a"].state is InstanceState.ENDED
+
+
+def test_killed_launcher_leaves_no_process_and_is_reported(
+    application: Application, start: Start, processes: InstanceProcesses
+) -> None:
+    command = start()
+    running(application)
+    launcher_of(processes).kill()
+
+    assert command.wait(WAIT_S) == ExitStatus.ERROR
+    assert not processes.find()
+    assert application.view().statuses["a"].state is InstanceState.ENDED
+
+
+def test_killed_command_is_followed_by_a_clean_shutdown_and_the_next_one_waits_for_it(
+    application: Application, start: Start
+) -> None:
+    first = start()
+    before = running(application)
+    first.kill()
+
+    second = start()
+
+    after = running(application, before.incarnation)
+    assert after.process.pid != before.process.pid
+    assert not psutil.pid_exists(before.process.pid)
+    second.send_signal(signal.SIGTERM)
+    assert second.wait(WAIT_S) == ExitStatus.FINE
+
+
+def test_command_and_launcher_killed_at_once_leave_what_the_next_one_ends(
+    application: Application, start: Start, processes: InstanceProcesses
+) -> None:
+    first = start()
+    before = running(application)
+    launcher = launcher_of(processes)
+    first.send_signal(signal.SIGSTOP)
+    launcher.kill()
+    first.kill()
+    assert psutil.pid_exists(before.process.pid)
+
+    start()
+
+    running(application, before.incarnation)
+    assert not psutil.pid_exists(before.process.pid)
+
+
+def test_start_that_was_killed_whole_is_not_waited_for(
+    application: Application, start: Start, processes: InstanceProcesses, tmp_path: Path
+) -> None:
+    hanging = tmp_path / "job.py"
+    hanging.write_text("import signal\nsignal.pause()\n")
+    first = start(job=hanging)
+    wait_until(lambda: len(processes.find()) >= 2, WAIT_S, "the launch")
+    first.send_signal(signal.SIGSTOP)
+    processes.kill()
+    first.kill()
+    assert application.view().statuses["a"].state is InstanceState.STARTING
+
+    start("--env", "DAY=monday")
+
+    assert running(application).state is InstanceState.RUNNING
+
+
+def test_second_command_on_the_host_starts_nothing(application: Application, start: Start) -> None:
+    start()
+    status = running(application)
+
+    second = start("--stop-timeout", "1")
+
+    assert second.wait(WAIT_S) == ExitStatus.ERROR
+    assert b"is kept by process" in (second.stderr.read() if second.stderr else b"")
+    assert running(application).incarnation == status.incarnation
+
+
+def test_instance_that_lives_elsewhere_is_not_started(
+    application: Application, start: Start, run_dir: Path, tmp_path: Path
+) -> None:
+    start()
+    status = running(application)
+
+    other = start("--run-dir", str(tmp_path / "elsewhere"))
+
+    assert other.wait(WAIT_S) == ExitStatus.ERROR
+    assert b"two must never run at once" in (other.stderr.read() if other.stderr else b"")
+    assert running(application).incarnation == status.incarnation
+
+
+def test_instance_that_hangs_is_killed(application: Application, start: Start, processes: InstanceProcesses) -> None:
+    command = start("--hang-timeout", "2")
+    os.killpg(os.getpgid(running(application).process.pid), signal.SIGSTOP)
+
+    assert command.wait(WAIT_S) == ExitStatus.ERROR
+    assert not processes.find()
+
+
+def test_topics_that_are_not_there_yet_are_waited_for(
+    bootstrap_servers: str, application_id: str, start: Start, run_dir: Path
+) -> None:
+    command = start()
+    assert command.stderr is not None
+    assert b"waits for the application's topics" in command.stderr.readline()
+
+    application = Application.create(bootstrap_servers, application_id)
+
+    running(application)
+
+
+def test_health_needs_no_broker(
+    application: Application, start: Start, run_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    health = ["health", "--application", application.id, "--instance", "a", "--run-dir", str(run_dir)]
+    assert main(health) == ExitStatus.NO
+
+    command = start()
+    running(application)
+    assert main(health) == main([*health, "--ready"]) == ExitStatus.FINE
+    assert "a is running" not in capsys.readouterr().err
+    command.send_signal(signal.SIGTERM)
+    command.wait(WAIT_S)
+
+    assert main([*health, "--ready"]) == main(health) == ExitStatus.NO
+
+
+def test_one_that_was_launched_otherwise_is_left_alone(
+    application: Application, start: Start, bootstrap_servers: str, run_dir: Path, tmp_path: Path
+) -> None:
+    by_hand = ["--application", application.id, "--instance", "a", "--bootstrap-servers", bootstrap_servers]
+    folders = ["--state-dir", str(tmp_path / "a"), "--run-dir", str(run_dir), "--conf", "spark.jars=x", "--detach"]
+    assert main(["run", str(FAKE_INSTANCE), *by_hand, *folders]) == 0
+    status = running(application)
+
+    assert start().wait(WAIT_S) == ExitStatus.ERROR
+
+    assert replace(running(application), sent_at_ms=0).incarnation == status.incarnation
