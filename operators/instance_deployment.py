@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -11,16 +10,19 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from airflow_provider import __version__
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.file_end import file_end
+from airflow_provider.common.host_name import host_name
 from airflow_provider.common.json_codec import from_plain
 from airflow_provider.control.command import RESTART, Command, CommandKind
-from airflow_provider.control.conditions import InstanceEnded, InstanceRunning
+from airflow_provider.control.conditions import InstanceEnded, InstanceRunning, SupervisedRunning
 from airflow_provider.control.deployment import Deployment
 from airflow_provider.control.hand_over import publish_hand_over
 from airflow_provider.control.history.builder import upgrade_record
 from airflow_provider.control.history.record import HistoryKind
 from airflow_provider.control.instance_handle import InstanceHandle
+from airflow_provider.control.placement import Placement, parse_placement
 from airflow_provider.control.shutdown import await_shutdown
 from airflow_provider.control.status import InstanceState, InstanceStatus
 from airflow_provider.error_decision import is_permanent
@@ -31,6 +33,7 @@ from airflow_provider.links.instance_log import InstanceLogLink
 from airflow_provider.links.spark_ui import SparkUiLink
 from airflow_provider.operators.arguments import parse_mapping, parse_whole
 from airflow_provider.operators.control import ControlOperator
+from airflow_provider.operators.supervised_instance import SupervisedInstance
 
 if TYPE_CHECKING:
     from airflow_provider.control.publisher import AssignmentPublisher
@@ -85,6 +88,11 @@ class DeployInstanceOperator(ControlOperator):
         run_max_folders: how many folders of ended launches are kept in ``run_dir``.
         log_max_bytes: how long its log may become before a new one is begun, 1 MiB at the least; the older half is kept
             beside it.
+        placement: ``"worker"`` launches it here; ``"supervised"`` launches nothing, and waits until the supervisor of
+            its host has it running (`SupervisedInstance`); None as it was deployed last, on a worker at first.
+        python: the job's own interpreter on the worker, for launcher, driver and workers: an upgrade of Airflow's
+            environment then breaks no living job. This package and pyspark have to be installed there. None for
+            Airflow's.
         timeout_s: for ``until="ended"``: how long it may live, in seconds; None without limit.
         kwargs: see `ControlOperator`.
 
@@ -104,6 +112,7 @@ class DeployInstanceOperator(ControlOperator):
     template_fields: Sequence[str] = (
         *ControlOperator.template_fields, "instance", "application", "state_dir", "run_dir", "spark_conn_id", "conf",
         "application_args", "env_vars", "on_change", "run_max_folders", "log_max_bytes", "instance_kafka_conn_id",
+        "placement", "python",
     )  # fmt: skip
     operator_extra_links = (InstanceLogLink(), SparkUiLink())
 
@@ -124,6 +133,8 @@ class DeployInstanceOperator(ControlOperator):
         on_change: str = "fail",
         run_max_folders: int | str = Deployment.run_max_folders,
         log_max_bytes: int | str = Deployment.log_max_bytes,
+        placement: str | None = None,
+        python: str | None = None,
         timeout_s: float | None = None,
         **kwargs: Any,
     ) -> None:
@@ -143,15 +154,42 @@ class DeployInstanceOperator(ControlOperator):
         self.on_change = on_change
         self.run_max_folders = run_max_folders
         self.log_max_bytes = log_max_bytes
+        self.placement = placement
+        self.python = python
 
     def execute(self, context: Context) -> Any:
         """Attach or launch, then wait."""
         check_name("instance", self.instance)
         if self.on_change not in _ON_CHANGE:
             raise ConfigurationError(f"on_change is {self.on_change!r}: use {', '.join(map(repr, _ON_CHANGE))}.")
+        if (supervised := self._supervised()) is not None:
+            if self.on_change == "report":
+                return supervised.report()
+            self.timeout_s = self.timeouts.start_s
+            incarnation = supervised.prepare(context)
+            return self.wait_for(SupervisedRunning(self.instance, incarnation), step=str(incarnation))
         if self.on_change == "report":
             return self._report_changes()
         return self._start(context)
+
+    def _supervised(self) -> SupervisedInstance | None:
+        """What does the task's work where a supervisor keeps the instance; None where a worker launches it.
+
+        Raises:
+            ConfigurationError: there is no such placement, or the task is to last as long as the instance.
+        """
+        placement = self.placement
+        if placement is None:
+            recorded = self.hook.read(self.application_id).deployments.get(self.instance)
+            placement = Placement.WORKER.value if recorded is None else recorded.placement
+        if parse_placement(placement) is Placement.WORKER:
+            return None
+        if self.until == "ended":
+            raise ConfigurationError(
+                f"{self.instance!r} is kept by a supervisor, so no task stands for it: leave until='ended' out, and "
+                "wait with InstanceStateSensor where you have to."
+            )
+        return SupervisedInstance(self, self.instance, self.application, self.on_change)
 
     def _start(self, context: Context) -> Any:
         self._await_shutdown()
@@ -180,6 +218,8 @@ class DeployInstanceOperator(ControlOperator):
                 raise AirflowFailException(str(error)) from error
             raise
         self.linked_instance = from_plain(handle, InstanceHandle)
+        if (supervised := self._supervised()) is not None:
+            supervised.check(context)
         self._end_upgrade(context)
         return handle
 
@@ -286,14 +326,20 @@ class DeployInstanceOperator(ControlOperator):
         from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
         from airflow_provider.hooks.spark_instance import SparkInstanceHook
         from airflow_provider.launch.instance_start import start_instance
+        from airflow_provider.launch.job_python import check_python
+        from airflow_provider.launch.surroundings import surroundings_warning
 
+        if (warning := surroundings_warning()) is not None:
+            self.log.warning("%s", warning)
         deployment = self._deployment(publisher.view)
+        check_python(deployment.python)
         spark = SparkInstanceHook(
             deployment.spark_conn_id,
             conf=deployment.conf,
             name=f"{self.application_id} {self.instance}",
             application_args=deployment.application_args,
             env_vars=deployment.env_vars,
+            python=deployment.python,
         )
         command = spark.command(deployment.application)
         own = deployment.instance_kafka_conn_id
@@ -304,7 +350,7 @@ class DeployInstanceOperator(ControlOperator):
             application_id=self.application_id,
             instance=self.instance,
             incarnation=started.incarnation,
-            host=os.uname().nodename,
+            host=host_name(),
             log_file=started.launched.log_file,
         )
 
@@ -316,7 +362,7 @@ class DeployInstanceOperator(ControlOperator):
                     f"No deployment of {self.instance!r} of {self.application_id!r} is on record: name the job file "
                     "in 'application', its 'state_dir' and its 'run_dir'."
                 )
-            return dataclasses.replace(recorded, job_sha256=sha256_of(recorded.application))
+            return dataclasses.replace(recorded, job_sha256=sha256_of(recorded.application), version=__version__)
         if not self.state_dir or not self.run_dir:
             raise ConfigurationError(
                 f"{self.instance!r} needs a 'state_dir' and a 'run_dir', found {self.state_dir!r} and "
@@ -338,6 +384,9 @@ class DeployInstanceOperator(ControlOperator):
             job_sha256=sha256_of(self.application),
             run_max_folders=parse_whole("run_max_folders", self.run_max_folders, minimum=1),
             log_max_bytes=parse_whole("log_max_bytes", self.log_max_bytes, minimum=_LOG_MIN_BYTES),
+            placement=Placement.WORKER.value,
+            python=self.python or "",
+            version=__version__,
         )
 
     def _show_log(self) -> None:

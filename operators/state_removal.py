@@ -8,6 +8,8 @@ from typing import Any
 
 from airflow.sdk import Context
 
+from airflow_provider.control.placement import Placement, parse_placement
+from airflow_provider.control.view import ControlView
 from airflow_provider.errors import InstanceError
 from airflow_provider.operators.control import ControlOperator
 from airflow_provider.operators.reset_interlock import is_confirmed, living_instances
@@ -27,6 +29,8 @@ class RemoveStateOperator(ControlOperator):
         instance: the instance's name.
         state_dir: its state folder, as it was given to `DeployInstanceOperator`.
         confirm: the application's id, typed by a person; empty removes nothing.
+        placement: of the instance. The stores of one that a supervisor keeps are on a host without a worker: what
+            lies there is named, and left to a person.
         kwargs: see `ControlOperator`.
 
     Returns:
@@ -38,29 +42,52 @@ class RemoveStateOperator(ControlOperator):
         BrokerUnreachableError: no broker answered.
     """
 
-    template_fields: Sequence[str] = (*ControlOperator.template_fields, "instance", "state_dir", "confirm")
+    template_fields: Sequence[str] = (*ControlOperator.template_fields, "instance", "state_dir", "confirm", "placement")
 
     def __init__(
-        self, *, application_id: str, instance: str, state_dir: str, confirm: str | None = None, **kwargs: Any
+        self,
+        *,
+        application_id: str,
+        instance: str,
+        state_dir: str,
+        confirm: str | None = None,
+        placement: str = Placement.WORKER.value,
+        **kwargs: Any,
     ) -> None:
         super().__init__(application_id=application_id, **kwargs)
         self.instance = instance
         self.state_dir = state_dir
         self.confirm = confirm
+        self.placement = placement
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Look, and remove."""
         from airflow_provider.state.directory import StateDirectory
 
         confirmed = is_confirmed(self.application_id, self.confirm)
-        _, living = living_instances(self.hook, self.application_id, self.timeouts)
+        view, living = living_instances(self.hook, self.application_id, self.timeouts)
         if self.instance in living:
             raise InstanceError(
                 f"{self.instance} of {self.application_id!r} lives, so its stores were not removed: stop it first."
             )
+        if parse_placement(self.placement) is Placement.SUPERVISED:
+            return self._leave_to_a_person(view)
         directory = StateDirectory(Path(self.state_dir).expanduser(), self.application_id)
         tasks = [str(task) for task in directory.tasks()]
         self.log.info("%s holds the stores of %s", directory.path, ", ".join(tasks) or "no task")
         if confirmed and (left := directory.clear()):
             self.log.warning("Not this application's, so they stay: %s", ", ".join(map(str, left)))
         return {"folder": str(directory.path), "tasks": tasks, "removed": confirmed}
+
+    def _leave_to_a_person(self, view: ControlView) -> dict[str, Any]:
+        status = view.statuses.get(self.instance)
+        folder = (status.disk.folder if status else "") or self.state_dir
+        self.log.warning(
+            "%s is kept by a supervisor: remove %s/%s on %s yourself, or leave it: its stores are of changelogs that "
+            "are gone, so they are set aside and restored afresh.",
+            self.instance,
+            folder,
+            self.application_id,
+            status.process.host if status and status.process.host else "its host",
+        )
+        return {"folder": f"{folder}/{self.application_id}", "tasks": [], "removed": False}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import time
 from collections.abc import Callable
 
@@ -12,13 +11,15 @@ from airflow_provider.cli.failover import find_incidents, publish_answers
 from airflow_provider.cli.incident_closing import close_incident
 from airflow_provider.cli.instance_start import await_running, start_deployment
 from airflow_provider.cli.waiting import await_condition
-from airflow_provider.control.conditions import InstanceInState, StandbysWarm
+from airflow_provider.common.host_name import host_name
+from airflow_provider.control.conditions import InstanceInState, StandbysWarm, SupervisedRunning
 from airflow_provider.control.deployment import Deployment
 from airflow_provider.control.drills.injected_fault import InjectedFault
 from airflow_provider.control.drills.judgement import answer_to
 from airflow_provider.control.drills.kind import Victim
 from airflow_provider.control.incident_answer import IncidentFinder
 from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.placement import Placement
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import InstanceState
 from airflow_provider.control.task_placement import TaskPlacement
@@ -111,7 +112,14 @@ class DrillAnswer:
         await_condition(self.cluster, self.application_id, back, max(0.0, deadline - time.monotonic()))
 
     def _replace(self) -> None:
-        deployment = self._deployment(self._read())
+        view = self._read()
+        recorded = view.deployments.get(self.fault.instance)
+        if recorded is not None and recorded.placement == Placement.SUPERVISED.value:
+            self.say(f"waits for the supervisor of {self.fault.instance} to start it again")
+            again = SupervisedRunning(self.fault.instance, self.fault.incarnation + 1)
+            await_condition(self.cluster, self.application_id, again, self.timeouts.start_s, self.timeouts)
+            return
+        deployment = self._deployment(view)
         started = start_deployment(self.cluster, deployment, self.master, self.timeouts)
         if isinstance(started, Started):
             self.say(f"{deployment.instance} is started again; its log: {started.launched.log_file}")
@@ -120,7 +128,7 @@ class DrillAnswer:
     def _deployment(self, view: ControlView) -> Deployment:
         deployment, status = view.deployments.get(self.fault.instance), view.statuses.get(self.fault.instance)
         host = status.process.host if status is not None else ""
-        if deployment is None or (host and host != os.uname().nodename):
+        if deployment is None or (host and host != host_name()):
             why = "no deployment of it is on record" if deployment is None else f"it ran on {host}"
             raise InstanceError(
                 f"{self.fault.instance!r} cannot be replaced here, because {why}: start it there with 'run', or let "

@@ -20,5 +20,9 @@ class ExitStatus(IntEnum):
     """A check says no: `status --check`, `topics`, `failover` with something left to a person, a drill that failed."""
     SKIPPED = 4
     """A drill could not begin, or measured nothing."""
+    RESTART = 75
+    """`run --supervised`: it shut down cleanly because it is to be started again, as after an upgrade."""
+    PERMANENT = 78
+    """`run --supervised`: a restart would meet the same error; a person has to correct the job or a setting first."""
     INTERRUPTED = 130
     """Ctrl-C."""

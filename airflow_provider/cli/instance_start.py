@@ -9,6 +9,7 @@ from airflow_provider.common.file_end import file_end
 from airflow_provider.control.conditions import InstanceRunning
 from airflow_provider.control.deployment import Deployment
 from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.placement import Placement
 from airflow_provider.control.publication import publish_by
 from airflow_provider.control.publisher import AssignmentPublisher
 from airflow_provider.control.reader import ControlReader
@@ -56,8 +57,10 @@ def start_deployment(
         name=f"{application_id} {instance}",
         conf=deployment.conf,
         application_args=deployment.application_args,
+        python=deployment.python,
     )
-    environment = {**interpreters(deployment.conf), **deployment.env_vars}
+    environment = {**interpreters(deployment.conf, deployment.python), **deployment.env_vars}
+    tied = deployment.placement == Placement.SUPERVISED.value
 
     def attach_or_launch(publisher: AssignmentPublisher) -> InstanceStatus | Started:
         living = living_instance(publisher.view, instance, timeouts, open_reader)
@@ -66,7 +69,7 @@ def start_deployment(
         if living is None and not changed:
             living = late_start(publisher.view, instance, timeouts, open_reader)
         if living is None:
-            return start_instance(publisher, cluster, deployment, command, environment)
+            return start_instance(publisher, cluster, deployment, command, environment, tied=tied)
         if changed:
             raise ConfigurationError(
                 f"{instance!r} lives and was deployed otherwise: {', '.join(changed)}. It was left as it is. Stop it "

@@ -21,6 +21,7 @@ from airflow_provider.cli.description import add_describe
 from airflow_provider.cli.drill import add_drill
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.failover import add_failover
+from airflow_provider.cli.health import add_health
 from airflow_provider.cli.history import add_history
 from airflow_provider.cli.instance_stop import add_stop
 from airflow_provider.cli.metrics import add_metrics
@@ -37,6 +38,7 @@ _COMMANDS: Final = (
     add_status,
     add_run,
     add_stop,
+    add_health,
     add_assign,
     add_failover,
     add_describe,

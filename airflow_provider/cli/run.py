@@ -7,19 +7,24 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from airflow_provider import __version__
 from airflow_provider.cli.cluster import add_cluster_options, cluster_of
+from airflow_provider.cli.environment_defaults import set_defaults_of_environment
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.instance_start import await_running, start_deployment
 from airflow_provider.cli.instance_stop import stop_instance
 from airflow_provider.cli.log_follower import LogFollower
 from airflow_provider.cli.settings_option import settings_option
 from airflow_provider.cli.start_timeout_option import add_start_timeout
+from airflow_provider.cli.supervised_run import SupervisedRun
 from airflow_provider.common.interruption import interruptible
 from airflow_provider.control.deployment import Deployment
 from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.placement import Placement
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import InstanceState
 from airflow_provider.errors import ConfigurationError, InstanceError
@@ -36,6 +41,10 @@ _SPARK_CONN_ID: Final = "spark_default"
 _STATE_DIR: Final = "/var/lib/stateful-streams"
 _RUN_DIR: Final = "~/.local/state/stateful-streams"
 
+_OF_ENVIRONMENT: Final = (
+    "--application", "--bootstrap-servers", "--config", "--conn-id", "--hang-timeout", "--log", "--master", "--python",
+    "--run-dir", "--start-timeout", "--state-dir", "--stop-timeout",
+)  # fmt: skip
 _POLL_S: Final = 0.5
 
 
@@ -44,7 +53,7 @@ def add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     run = commands.add_parser("run", help="start an instance on this host, in the foreground or detached")
     run.add_argument("job", metavar="JOB", help="the job file")
     add_cluster_options(run)
-    run.add_argument("--instance", required=True, metavar="NAME", help="the same over restarts")
+    run.add_argument("--instance", metavar="NAME", help="the same over restarts; has to be given")
     run.add_argument("--application", metavar="APPLICATION", help="where the job file does not name it literally")
     run.add_argument("--master", default="local[*]", metavar="URL", help="of Spark (%(default)s)")
     run.add_argument("--state-dir", metavar="FOLDER", help=f"of this instance alone ({_STATE_DIR}/NAME)")
@@ -52,17 +61,32 @@ def add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     run.add_argument("--conf", action="append", default=[], metavar="K=V", help="a Spark setting; kept in Kafka")
     run.add_argument("--env", action="append", default=[], metavar="K=V", help="of the job; kept in Kafka")
     run.add_argument("--arg", action="append", default=[], metavar="A", help="of the job file; kept in Kafka")
+    run.add_argument("--python", default="", metavar="FILE", help="the job's own interpreter (this one)")
     run.add_argument("--detach", action="store_true", help="leave it running, and end once it is up")
+    run.add_argument("--supervised", action="store_true", help="for a supervisor, which starts it again (docs/cli.md)")
+    run.add_argument(
+        "--log", choices=["stdout", "file"], default="stdout", help="where its log goes besides its file (%(default)s)"
+    )
     add_start_timeout(run)
     run.add_argument(
         "--stop-timeout", type=float, default=60.0, metavar="SECONDS", help="of its shutdown by Ctrl-C (%(default)g)"
     )
+    run.add_argument(
+        "--hang-timeout",
+        type=float,
+        default=120.0,
+        metavar="SECONDS",
+        help="without a sign of life, after which --supervised kills it (%(default)g)",
+    )
+    set_defaults_of_environment(run, "--instance", *_OF_ENVIRONMENT)
     run.set_defaults(act=_act)
 
 
 def _act(asked: argparse.Namespace) -> int:
-    cluster, deployment = cluster_of(asked), deployment_of(asked)
     timeouts = Timeouts(start_s=asked.start_timeout)
+    if asked.supervised:
+        return _supervised(asked, timeouts)
+    cluster, deployment = cluster_of(asked), deployment_of(asked)
     started = start_deployment(cluster, deployment, asked.master, timeouts)
     name = f"{deployment.instance} of {deployment.application_id}"
     if not isinstance(started, Started):
@@ -78,6 +102,25 @@ def _act(asked: argparse.Namespace) -> int:
     return ExitStatus.FINE
 
 
+def _supervised(asked: argparse.Namespace, timeouts: Timeouts) -> int:
+    try:
+        if asked.detach:
+            raise ConfigurationError("--supervised stays in the foreground: leave --detach out.")
+        run = SupervisedRun(
+            cluster=cluster_of(asked),
+            deployment=replace(deployment_of(asked), placement=Placement.SUPERVISED.value),
+            master=asked.master,
+            timeouts=timeouts,
+            stop_timeout_s=asked.stop_timeout,
+            hang_timeout_s=asked.hang_timeout,
+            print_log=asked.log == "stdout",
+        )
+    except ConfigurationError as error:
+        print(f"supervised: ConfigurationError: {error}", file=sys.stderr)
+        return ExitStatus.PERMANENT
+    return run.run()
+
+
 def deployment_of(asked: argparse.Namespace) -> Deployment:
     """How the arguments say that the instance is deployed.
 
@@ -89,6 +132,8 @@ def deployment_of(asked: argparse.Namespace) -> Deployment:
     """
     application_id = check_name("application id", asked.application or application_of(asked.job))
     check_job_file(asked.job, application_id)
+    if not asked.instance:
+        raise ConfigurationError("The instance has no name: give --instance, or set STATEFUL_STREAMS_INSTANCE.")
     instance = check_name("instance", asked.instance)
     job = str(Path(asked.job).resolve())
     return Deployment(
@@ -103,6 +148,8 @@ def deployment_of(asked: argparse.Namespace) -> Deployment:
         application_args=tuple(asked.arg),
         env_vars=settings_option("--env", asked.env),
         job_sha256=sha256_of(job),
+        python=asked.python,
+        version=__version__,
     )
 
 

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from typing import Final
+
+from airflow_provider.control.placement import Placement
 
 __all__ = ["Deployment"]
+
+_JOB_CONTENT: Final = "the content of the job file"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +35,9 @@ class Deployment:
         run_max_folders: how many folders of ended launches are kept in ``run_dir``.
         log_max_bytes: how long its log may become before a new one is begun; the older half is kept beside it.
         instance_kafka_conn_id: Airflow connection by which the instance itself reaches Kafka; None for `kafka_conn_id`.
+        placement: the name of a `Placement`: who starts it.
+        python: the interpreter of the launcher, the driver and the workers; empty for that of who launches.
+        version: of this package where it was launched; empty when it is not known.
     """
 
     application_id: str
@@ -46,10 +54,28 @@ class Deployment:
     run_max_folders: int = 10
     log_max_bytes: int = 64 << 20
     instance_kafka_conn_id: str | None = None
+    placement: str = Placement.WORKER.value
+    python: str = ""
+    version: str = ""
 
     def differences(self, wanted: Deployment) -> tuple[str, ...]:
         """What is not as in another one: the names of fields and of entries, no values; empty when nothing differs."""
         return tuple(self._differences(wanted))
+
+    def other_job(self, job_sha256: str) -> str | None:
+        """How the job file that was launched differs from one of this digest; None where it does not, or none is known.
+
+        For an instance that a supervisor starts: its folders and settings are the supervisor's.
+        """
+        if not self.job_sha256 or not job_sha256 or self.job_sha256 == job_sha256:
+            return None
+        return f"{_JOB_CONTENT} (sha256 {self.job_sha256[:12]} there, {job_sha256[:12]} here)"
+
+    def other_version(self, version: str) -> str | None:
+        """How the package that was launched differs from one of this version; None where it does not, or is unknown."""
+        if not self.version or self.version == version:
+            return None
+        return f"the version of this package ({self.version} there, {version} here)"
 
     def _differences(self, wanted: Deployment) -> Iterator[str]:
         for name in (own.name for own in fields(self)):
@@ -58,6 +84,8 @@ class Deployment:
                 yield from (f"{name}[{key!r}]" for key in sorted({*old, *new}) if old.get(key) != new.get(key))
             elif name == "job_sha256":
                 if old and new and old != new:
-                    yield "the content of the job file"
+                    yield _JOB_CONTENT
+            elif name == "version":
+                continue  # what runs is told, and no reason to restart it
             elif old != new:
                 yield name

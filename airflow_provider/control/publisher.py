@@ -162,7 +162,7 @@ class AssignmentPublisher:
     def _hand_over(self) -> None:
         """Let the client hand over what it logged and why its connections failed.
 
-        An error that is fatal comes as an exception of whatever polls next, and says no more than the call that it ended.
+        An error that is fatal comes as an exception of what polls next, and says no more than the call that it ended.
         """
         with suppress(KafkaException):
             self._producer.poll(0)

@@ -77,7 +77,7 @@ class Parts:
         dag.params.update(params)
 
     def deploy(self, instance: Instance, task_id: str, **more: Any) -> DeployInstanceOperator:
-        """Starts an instance as the file describes it, on its own queue."""
+        """Starts an instance as the file describes it, on its own queue; or waits for its supervisor to start it."""
         stream = self.stream
         return DeployInstanceOperator(
             task_id=task_id,
@@ -91,6 +91,8 @@ class Parts:
             env_vars={**stream.env_vars, **instance.env_vars},
             application_args=list(stream.application_args),
             start_timeout_s=_START_TIMEOUT,
+            placement=instance.placement,
+            python=instance.python or stream.python,
             **self.application,
             **self.queue(instance),
             **more,
@@ -112,7 +114,8 @@ class Parts:
     def topics(self) -> dict[str, Any]:
         """The arguments that say which topics are created: those that the file names, else those of the job file.
 
-        The job file lies where the instances are: the first one's host asks it.
+        The job file lies where the instances are: the host of the first one that has a worker asks it, by the job's
+        own Python.
         """
         stream = self.stream
         if stream.source_topics:
@@ -122,11 +125,12 @@ class Parts:
                 "windowed_stores": list(stream.windowed_stores),
                 "output_topics": list(stream.output_topics),
             }
-        first = stream.instances[0]
+        first = next((one for one in stream.instances if not one.supervised), stream.instances[0])
+        python = first.python or stream.python
         return {
             "application": stream.job,
             "application_args": list(stream.application_args),
-            "env_vars": {**stream.env_vars, **first.env_vars},
+            "env_vars": {**({"PYSPARK_PYTHON": python} if python else {}), **stream.env_vars, **first.env_vars},
             **self.queue(first),
         }
 

@@ -52,6 +52,7 @@ def reset_dag(parts: Parts) -> DAG:
                 instance=instance.name,
                 state_dir=parts.state_dir(instance),
                 confirm=_CONFIRM,
+                placement=instance.placement,
                 **parts.application,
                 **parts.queue(instance),
             )

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from airflow_provider.control.drills.blackout import parse_blackouts
 from airflow_provider.control.drills.kind import DrillKind
+from airflow_provider.control.placement import Placement, parse_placement
 from airflow_provider.control.slo import Slo
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.factory.schedule_check import check_schedule
@@ -49,9 +50,14 @@ class Instance:
         state_dir: folder for its stores, of this instance alone; None for one of its name in the application's.
         conf: Spark settings, besides the application's.
         env_vars: environment, besides the application's.
+        placement: ``"worker"``: the deploy task launches it on the worker of its queue. ``"supervised"``: systemd,
+            Kubernetes or another supervisor starts ``stateful-streams run --supervised`` under this name, and Airflow
+            waits for that wherever it would launch; folders and settings are the supervisor's, not this file's.
+        python: the job's own interpreter on the workers of its queue, besides the application's.
 
     Raises:
-        ConfigurationError: the name cannot be one, or the queue is empty.
+        ConfigurationError: the name cannot be one, the queue is empty, or there is no such placement; or what is the
+            supervisor's to say was said here.
     """
 
     name: str
@@ -60,15 +66,27 @@ class Instance:
     state_dir: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
     env_vars: Mapping[str, str] = field(default_factory=dict)
+    placement: str = Placement.WORKER.value
+    python: str | None = None
 
     def __post_init__(self) -> None:
-        """Check the name and the queue."""
+        """Check the name, the queue and the placement."""
         check_name("instance", self.name)
+        if parse_placement(self.placement) is Placement.SUPERVISED and (self.conf or self.env_vars or self.python):
+            raise ConfigurationError(
+                f"Instance {self.name!r} is supervised, and has conf=, env_vars= or python= here, which nothing would "
+                "read: give them to `stateful-streams run --supervised` on its host."
+            )
         if self.queue == "":
             raise ConfigurationError(
                 f"Instance {self.name!r} has queue='', which no worker listens to: name the queue of its host's "
                 "worker, or leave it out for the default queue."
             )
+
+    @property
+    def supervised(self) -> bool:
+        """Whether another than Airflow starts it."""
+        return parse_placement(self.placement) is Placement.SUPERVISED
 
 
 @dataclass(frozen=True)
@@ -142,6 +160,7 @@ class Stream:
     run_dir: str = "~/.local/state/stateful-streams"
     conf: Mapping[str, str] = field(default_factory=dict)
     env_vars: Mapping[str, str] = field(default_factory=dict)
+    python: str | None = None
     application_args: Sequence[str] = ()
     kafka_conn_id: str = KafkaStreamsHook.default_conn_name
     instance_kafka_conn_id: str | None = None
@@ -199,8 +218,9 @@ class Stream:
         names = self.instance_names
         if len(set(names)) != len(names):
             raise ConfigurationError(f"{self.application_id!r} names an instance twice: {', '.join(names)}.")
-        folders = [(instance.queue, os.path.normpath(self.state_dir_of(instance))) for instance in self.instances]
-        for instance, (queue, folder) in zip(self.instances, folders, strict=True):
+        launched = [instance for instance in self.instances if not instance.supervised]
+        folders = [(instance.queue, os.path.normpath(self.state_dir_of(instance))) for instance in launched]
+        for instance, (queue, folder) in zip(launched, folders, strict=True):
             if folders.count((queue, folder)) > 1:
                 raise ConfigurationError(
                     f"{self.application_id!r} gives {instance.name!r} the state_dir {folder!r}, which another instance "

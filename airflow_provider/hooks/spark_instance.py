@@ -28,6 +28,7 @@ class SparkInstanceHook(SparkSubmitHook):
         name: of the Spark application.
         application_args: arguments of the job file.
         env_vars: environment of the job.
+        python: the job's own interpreter, beside which spark-submit lies; empty for Airflow's.
 
     Raises:
         ConfigurationError: there is no such connection, it asks for cluster mode, or spark-submit is not found.
@@ -40,6 +41,7 @@ class SparkInstanceHook(SparkSubmitHook):
         name: str = "stateful-streams",
         application_args: Sequence[str] = (),
         env_vars: Mapping[str, str] | None = None,
+        python: str = "",
     ) -> None:
         try:
             # The provider would take a missing connection for YARN.
@@ -49,13 +51,13 @@ class SparkInstanceHook(SparkSubmitHook):
                 f"There is no Spark connection {spark_conn_id!r}: create it with type 'spark' and the master as its "
                 "host, for example 'local[2]'."
             ) from error
-        self._user_conf = dict(conf or {})
+        self._user_conf, self._python = dict(conf or {}), python
         super().__init__(
             conf={**SPARK_DEFAULTS, **self._user_conf},
             conn_id=spark_conn_id,
             name=name,
             application_args=list(application_args),
-            env_vars={**interpreters(self._user_conf), **(env_vars or {})},
+            env_vars={**interpreters(self._user_conf, python), **(env_vars or {})},
         )
         if self._connection["deploy_mode"] == "cluster":
             raise ConfigurationError(
@@ -80,4 +82,4 @@ class SparkInstanceHook(SparkSubmitHook):
         return command
 
     def _get_spark_binary_path(self) -> list[str]:
-        return [find_binary(self._connection["spark_binary"])]
+        return [find_binary(self._connection["spark_binary"], self._python)]

@@ -15,10 +15,13 @@ from airflow_provider.failpoint import parse_fail_point
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import check_name
 
-__all__ = ["EXIT_REPORTED", "INSTANCE_FILE_VARIABLE", "InstanceSettings"]
+__all__ = ["EXIT_REPORTED", "INSTANCE_FILE_VARIABLE", "PROCESS_OF_VARIABLE", "InstanceSettings"]
 
 INSTANCE_FILE_VARIABLE: Final = "STATEFUL_STREAMS_INSTANCE_FILE"
 """Environment variable with the path of the file that holds the settings."""
+
+PROCESS_OF_VARIABLE: Final = "STATEFUL_STREAMS_PROCESS_OF"
+"""Environment variable of all processes of an instance: its application and its name, with a slash between them."""
 
 EXIT_REPORTED: Final = 3
 """Exit status of an instance that ended with an error and has reported it: its launcher must not report less."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -130,6 +131,8 @@ def start_instance(
     deployment: Deployment,
     command: Sequence[str],
     environment: Mapping[str, str],
+    *,
+    tied: bool = False,
 ) -> Started:
     """Claim the launch of an instance, and launch it.
 
@@ -139,6 +142,7 @@ def start_instance(
         deployment: how it is deployed; published with the claim.
         command: spark-submit with its arguments.
         environment: added to that of the command.
+        tied: whether it ends with this process (`launch`).
 
     Raises:
         FencedError: a newer publisher exists. Nothing was started.
@@ -167,7 +171,8 @@ def start_instance(
     )
     publisher.publish(None, deployment, claim)
     try:
-        return Started(incarnation, launch(settings, command, environment))
+        python = deployment.python or sys.executable
+        return Started(incarnation, launch(settings, command, environment, python=python, tied=tied))
     except (OSError, ConfigurationError) as error:
         # The claim must not be taken for a process that starts.
         write_control(

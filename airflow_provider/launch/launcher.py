@@ -24,22 +24,32 @@ from confluent_kafka import KafkaException
 
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.file_end import file_end
+from airflow_provider.common.host_name import host_name
 from airflow_provider.common.private_files import PRIVATE_UMASK, check_path, create_private_file
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import DiskStatus, InstanceState, InstanceStatus, ProcessStatus
 from airflow_provider.control.writer import ControlWriter
 from airflow_provider.errors import ConfigurationError, StatefulStreamsError
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.launch.instance_settings import EXIT_REPORTED, INSTANCE_FILE_VARIABLE, InstanceSettings
+from airflow_provider.launch.instance_settings import (
+    EXIT_REPORTED,
+    INSTANCE_FILE_VARIABLE,
+    PROCESS_OF_VARIABLE,
+    InstanceSettings,
+)
 from airflow_provider.launch.last_error import last_error
 from airflow_provider.launch.process_group import kill_instance
 from airflow_provider.launch.run_folder import RunFolder, RunRetention
 from airflow_provider.launch.stop_request import StopRequest
 
-__all__ = ["Launched", "launch"]
+__all__ = ["LAUNCHER", "TIED", "Launched", "launch"]
 
-_MODULE: Final = "airflow_provider.launch.launcher"
+LAUNCHER: Final = "airflow_provider.launch.launcher"
+"""The module that a launcher's process runs."""
+TIED: Final = "--tied-to"
+"""Of its command line: by which a launcher that ends with its parent is known."""
 _LOG_LOOK_S: Final = 10.0
+_PARENT_LOOK_S: Final = 0.2
 _JAVA_OPTIONS: Final = "SPARK_SUBMIT_OPTS"
 
 
@@ -58,7 +68,14 @@ class Launched:
     log_file: str
 
 
-def launch(settings: InstanceSettings, command: Sequence[str], env: Mapping[str, str] | None = None) -> Launched:
+def launch(
+    settings: InstanceSettings,
+    command: Sequence[str],
+    env: Mapping[str, str] | None = None,
+    *,
+    python: str = sys.executable,
+    tied: bool = False,
+) -> Launched:
     """Start `command` under a launcher that outlives the caller.
 
     Args:
@@ -66,6 +83,9 @@ def launch(settings: InstanceSettings, command: Sequence[str], env: Mapping[str,
             earlier launches left beside it is cleared (`RunFolder`).
         command: spark-submit with its arguments; nothing secret in it.
         env: added to this process's environment, less what is Airflow's own.
+        python: the interpreter of the launcher.
+        tied: whether the instance is to shut down cleanly when this process ends, however that ends: a supervisor
+            started it, and will start the next one.
 
     Raises:
         ConfigurationError: another user could read or replace what is kept in the folder.
@@ -77,12 +97,18 @@ def launch(settings: InstanceSettings, command: Sequence[str], env: Mapping[str,
     settings = dataclasses.replace(settings, log_file=str(folder.log))
     settings.write(folder.settings)
     create_private_file(folder.command, msgspec.json.encode(list(command)))
-    environment = {**_inherited(), **(env or {}), INSTANCE_FILE_VARIABLE: str(folder.settings)}
+    environment = {
+        **_inherited(),
+        **(env or {}),
+        INSTANCE_FILE_VARIABLE: str(folder.settings),
+        PROCESS_OF_VARIABLE: f"{settings.application_id}/{settings.instance}",
+    }
+    parent = [TIED, str(os.getpid())] if tied else []
     # What is locked and logged to outlives this process: both are the launcher's, and its command's, from now on.
     with folder.log.open("ab") as log, folder.lock() as lock:
         process = subprocess.Popen(
             # Without the current folder on the path: others may be able to put modules there.
-            [sys.executable, "-P", "-m", _MODULE, str(folder.path)],
+            [python, "-P", "-m", LAUNCHER, *parent, str(folder.path)],
             env=environment | _for_java(folder.temporary, settings.connection, environment),
             stdin=lock,
             stdout=log,
@@ -115,12 +141,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The command's exit status.
     """
     parser = argparse.ArgumentParser(
-        prog=f"python -m {_MODULE}",
+        prog=f"python -m {LAUNCHER}",
         description="Runs an instance that airflow_provider.launch.launcher.launch() prepared, and reports its end.",
     )
     parser.add_argument("run_dir", type=Path, help="folder with the instance's settings and command")
-    run_dir: Path = parser.parse_args(arguments).run_dir
-    folder = RunFolder(run_dir.absolute())
+    parser.add_argument(TIED, type=int, metavar="PID", help="shut the instance down when this is not the parent")
+    asked = parser.parse_args(arguments)
+    folder = RunFolder(asked.run_dir.absolute())
     try:
         check_path(folder.command)
         settings = InstanceSettings.read(folder.settings)
@@ -128,12 +155,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ConfigurationError, OSError, msgspec.DecodeError) as error:
         parser.error(str(error))
     try:
-        return _supervise(settings, command, folder)
+        return _supervise(settings, command, folder, asked.tied_to)
     finally:
         folder.clear()
 
 
-def _supervise(settings: InstanceSettings, command: Sequence[str], folder: RunFolder) -> int:
+def _supervise(settings: InstanceSettings, command: Sequence[str], folder: RunFolder, tied_to: int | None) -> int:
     """Run the command to its end; report the end unless the instance did.
 
     The instance exits with status 0 only after its clean shutdown is reported and stored, and with `EXIT_REPORTED`
@@ -153,6 +180,8 @@ def _supervise(settings: InstanceSettings, command: Sequence[str], folder: RunFo
     signal.signal(signal.SIGINT, ask_to_stop)
     threading.Thread(target=_kill_when_replaced, args=(settings, process.pid), daemon=True).start()
     threading.Thread(target=_bound_log, args=(settings, folder), daemon=True).start()
+    if tied_to is not None:
+        threading.Thread(target=_stop_without, args=(tied_to,), daemon=True).start()
     code = process.wait()
     if code != 0:
         # The JVM may be gone while its Python workers still hold the stores: a dead instance holds nothing.
@@ -166,6 +195,14 @@ def _bound_log(settings: InstanceSettings, folder: RunFolder) -> None:
     while True:
         time.sleep(_LOG_LOOK_S)
         folder.rotate_log(settings.log_max_bytes)
+
+
+def _stop_without(parent: int) -> None:
+    """Ask for a clean shutdown once the parent is gone: what a supervisor starts next must find nothing left."""
+    while os.getppid() == parent:
+        time.sleep(_PARENT_LOOK_S)
+    print("launcher: what it was tied to is gone", file=sys.stderr, flush=True)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _kill_when_replaced(settings: InstanceSettings, process_group: int) -> None:
@@ -219,7 +256,7 @@ def _report_end(writer: ControlWriter, settings: InstanceSettings, code: int) ->
         instance=settings.instance,
         incarnation=settings.incarnation,
         state=InstanceState.ENDED,
-        process=ProcessStatus(host=os.uname().nodename, log_file=settings.log_file, exit_code=code),
+        process=ProcessStatus(host=host_name(), log_file=settings.log_file, exit_code=code),
         disk=DiskStatus(settings.state_dir),
         sent_at_ms=now_ms(),
         error=how if raised is None else f"{raised} ({how})",

@@ -44,6 +44,7 @@ class RunFolder:
             command.json      what the launcher starts
             process_group     of what it started
             driver            the driver's process id, once it runs; written by the driver
+            pulse             the instance's state, touched with each heartbeat (`Pulse`); removed with the process
             lock              locked as long as the launcher or what it started lives
             instance.log      and instance.log.1, the older half of a long one
             tmp/              Spark's, the JVM's and the workers' temporary files; removed with the process
@@ -59,6 +60,7 @@ class RunFolder:
         self.command = path / "command.json"
         self.process_group = path / "process_group"
         self.driver = path / "driver"
+        self.pulse = path / "pulse"
         self.log = path / "instance.log"
         self.older_log = path / "instance.log.1"
         self.temporary = path / "tmp"
@@ -102,6 +104,7 @@ class RunFolder:
         with suppress(OSError):
             self.settings.unlink(missing_ok=True)
             self.driver.unlink(missing_ok=True)
+            self.pulse.unlink(missing_ok=True)
         shutil.rmtree(self.temporary, ignore_errors=True)
         shutil.rmtree(self.checkpoint, ignore_errors=True)
 
@@ -136,6 +139,21 @@ class RunFolder:
             old = now_s - _changed_at_s(folder.log) > retention.max_days * 86_400
             if number >= max(1, retention.max_folders) or (number > 0 and old):
                 shutil.rmtree(folder.path, ignore_errors=True)
+
+    @classmethod
+    def newest(cls, run_dir: Path, application_id: str, instance: str) -> RunFolder | None:
+        """That of the newest launch of an instance below a folder; None where there is none.
+
+        Args:
+            run_dir: as it was given to `DeployInstanceOperator` or to ``run``.
+            application_id: the application.
+            instance: its name.
+        """
+        form = re.compile(rf"{re.escape(f'{application_id}-{instance}')}-(\d+)")
+        with suppress(OSError):
+            named = [(int(found[1]), path) for path in run_dir.iterdir() if (found := form.fullmatch(path.name))]
+            return cls(max(named)[1]) if named else None
+        return None
 
     def _earlier(self) -> list[RunFolder]:
         """Of earlier launches of the same instance, the newest first."""

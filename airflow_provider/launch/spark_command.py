@@ -28,7 +28,13 @@ _JARS: Final = ("spark.jars", "spark.jars.packages")
 
 
 def spark_command(
-    application: str, *, master: str, name: str, conf: Mapping[str, str], application_args: Sequence[str] = ()
+    application: str,
+    *,
+    master: str,
+    name: str,
+    conf: Mapping[str, str],
+    application_args: Sequence[str] = (),
+    python: str = "",
 ) -> list[str]:
     """Spark-submit and its arguments for a job file, without Airflow. Nothing secret is in it.
 
@@ -38,12 +44,13 @@ def spark_command(
         name: of the Spark application.
         conf: Spark settings; they win over `SPARK_DEFAULTS`.
         application_args: arguments of the job file.
+        python: the job's own interpreter, beside which spark-submit is looked for first; empty for this one.
 
     Raises:
         ConfigurationError: spark-submit is not found.
         JarsError: the Kafka connector's jars could not be resolved.
     """
-    command = [find_binary("spark-submit"), "--master", master]
+    command = [find_binary("spark-submit", python), "--master", master]
     for key, value in {**SPARK_DEFAULTS, **conf}.items():
         command += ["--conf", f"{key}={value}"]
     if jars := connector_jars(conf):
@@ -71,15 +78,21 @@ def connector_jars(conf: Mapping[str, str]) -> tuple[Path, ...]:
     return tuple(spark_kafka_jars(settings_file=Path(named.removeprefix("file://")) if named else None))
 
 
-def find_binary(binary: str) -> str:
+def find_binary(binary: str, python: str = "") -> str:
     """The path of spark-submit.
 
     Args:
         binary: as it was named.
+        python: the job's own interpreter, beside which it has to be; empty for PATH, then beside this one.
 
     Raises:
-        ConfigurationError: it is neither on PATH nor beside this Python.
+        ConfigurationError: it is neither on PATH nor beside this Python, or not beside the job's own.
     """
+    if python:
+        own = shutil.which(binary, path=str(Path(python).parent))
+        if own is None:
+            raise ConfigurationError(f"{binary!r} is not beside {python}: install pyspark there.")
+        return own
     # pip puts it beside the interpreter, which a scheduler's PATH need not hold.
     found = shutil.which(binary) or shutil.which(binary, path=str(Path(sys.executable).parent))
     if found is None:
@@ -90,7 +103,12 @@ def find_binary(binary: str) -> str:
     return found
 
 
-def interpreters(conf: Mapping[str, str]) -> dict[str, str]:
-    """The driver's and the workers' Python as environment variables: this one, unless the settings name another."""
+def interpreters(conf: Mapping[str, str], python: str = "") -> dict[str, str]:
+    """The driver's and the workers' Python as environment variables, unless the settings name another.
+
+    Args:
+        conf: Spark settings.
+        python: the job's own interpreter; empty for this one.
+    """
     names = {"PYSPARK_DRIVER_PYTHON": "spark.pyspark.driver.python", "PYSPARK_PYTHON": "spark.pyspark.python"}
-    return {variable: sys.executable for variable, key in names.items() if key not in conf}
+    return {variable: python or sys.executable for variable, key in names.items() if key not in conf}

@@ -15,6 +15,7 @@ from airflow_provider.control.conditions.instance import (
     InstanceEnded,
     InstanceInState,
     InstanceRunning,
+    SupervisedRunning,
 )
 from airflow_provider.control.conditions.pause import ProcessingPaused
 from airflow_provider.control.conditions.predicted_rto import PredictedRtoWithin
@@ -48,6 +49,7 @@ __all__ = [
     "SourceLagWithin",
     "StandbysCompared",
     "StandbysWarm",
+    "SupervisedRunning",
     "TaskInState",
     "TasksReplayed",
     "TasksRunning",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.control.command import TASK_KILLED
@@ -12,8 +12,12 @@ from airflow_provider.control.instance_handle import InstanceHandle
 from airflow_provider.control.liveness import Liveness
 from airflow_provider.control.observation import Observation
 from airflow_provider.control.status import InstanceState, InstanceStatus
+from airflow_provider.error_decision import is_permanent
 
-__all__ = ["CommandDone", "InstanceEnded", "InstanceInState", "InstanceRunning"]
+__all__ = ["CommandDone", "InstanceEnded", "InstanceInState", "InstanceRunning", "SupervisedRunning"]
+
+
+_START_IT: Final = "its supervisor has to start it (`stateful-streams run --supervised` on its host), Airflow does not"
 
 
 class InstanceRunning(Condition, frozen=True):
@@ -38,6 +42,38 @@ class InstanceRunning(Condition, frozen=True):
             return Evaluation(Outcome.WAITING, "it has sent no heartbeat yet")
         if seen.liveness(status) is not Liveness.ALIVE:
             return Evaluation(Outcome.FAILED, end_of(status, seen))
+        if status.state is InstanceState.RUNNING and seen.living(self.instance):
+            return Evaluation(Outcome.MET, instance_line(status), _handle(status))
+        return Evaluation(Outcome.WAITING, instance_line(status))
+
+
+class SupervisedRunning(Condition, frozen=True):
+    """An instance that a supervisor starts is up.
+
+    Args:
+        instance: its name.
+        incarnation: the process that is expected; a newer one counts as well, an older one does not.
+    """
+
+    instance: str
+    incarnation: int
+
+    def __str__(self) -> str:
+        """What is waited for."""
+        return f"instance {self.instance} to be started by its supervisor"
+
+    def evaluate(self, seen: Observation) -> Evaluation:
+        """Fails when the expected process ended by an error that a restart would meet; other ends are waited out."""
+        status = seen.view.statuses.get(self.instance)
+        if status is None:
+            return Evaluation(Outcome.WAITING, f"{self.instance} has never run: {_START_IT}")
+        if seen.liveness(status) is not Liveness.ALIVE:
+            permanent = status.incarnation >= self.incarnation and is_permanent(status.error_kind)
+            outcome = Outcome.FAILED if permanent and not status.state.alive else Outcome.WAITING
+            what = "correct that, then start it again" if outcome is Outcome.FAILED else _START_IT
+            return Evaluation(outcome, f"{end_of(status, seen)}; {what}")
+        if status.incarnation < self.incarnation:
+            return Evaluation(Outcome.WAITING, f"{instance_line(status)} and is to be started again")
         if status.state is InstanceState.RUNNING and seen.living(self.instance):
             return Evaluation(Outcome.MET, instance_line(status), _handle(status))
         return Evaluation(Outcome.WAITING, instance_line(status))

@@ -20,6 +20,7 @@ from airflow_provider.control.conditions.instance import (
     InstanceEnded,
     InstanceInState,
     InstanceRunning,
+    SupervisedRunning,
 )
 from airflow_provider.control.conditions.pause import ProcessingPaused
 from airflow_provider.control.conditions.predicted_rto import PredictedRtoWithin
@@ -50,6 +51,7 @@ _ANY: Final[Any] = (
     | StandbysCompared
     | SourceLagWithin
     | StandbysWarm
+    | SupervisedRunning
     | TaskInState
     | TasksReplayed
     | TasksRunning

@@ -17,6 +17,7 @@ from typing import Final, Protocol
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.error_text import bounded, error_text
 from airflow_provider.common.folder_size import folder_bytes
+from airflow_provider.common.host_name import host_name
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.command import Command
 from airflow_provider.control.status import (
@@ -30,6 +31,8 @@ from airflow_provider.control.status import (
     TaskStatus,
 )
 from airflow_provider.launch.instance_settings import InstanceSettings
+from airflow_provider.launch.pulse import Pulse
+from airflow_provider.launch.run_folder import RunFolder
 from airflow_provider.streaming.driver.failure_clock import FailureClock
 from airflow_provider.streaming.driver.slot_report import as_planned
 from airflow_provider.streaming.worker.plan import TaskPlan
@@ -107,10 +110,11 @@ class Heartbeat:
             instance=settings.instance,
             incarnation=settings.incarnation,
             state=InstanceState.STARTING,
-            process=ProcessStatus(host=os.uname().nodename, pid=os.getpid(), log_file=settings.log_file),
+            process=ProcessStatus(host=host_name(), pid=os.getpid(), log_file=settings.log_file),
             disk=DiskStatus(settings.state_dir),
             heartbeat_interval_s=settings.heartbeat_interval_s,
         )
+        self._pulse = Pulse(RunFolder(Path(settings.run_dir)).pulse)
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
     def start(self) -> None:
@@ -233,6 +237,8 @@ class Heartbeat:
                 with contextlib.suppress(OSError):
                     self._measure_disk()
             self._beat()
+            # For who looks on this host: also while no broker takes a heartbeat.
+            self._pulse.beat(self._status.state)
             beats += 1
             self._due.wait(self._settings.heartbeat_interval_s)
             self._due.clear()

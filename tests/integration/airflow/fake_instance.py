@@ -31,6 +31,8 @@ from airflow_provider.control.status import (
 )
 from airflow_provider.control.writer import ControlWriter
 from airflow_provider.launch.instance_settings import INSTANCE_FILE_VARIABLE, InstanceSettings
+from airflow_provider.launch.pulse import Pulse
+from airflow_provider.launch.run_folder import RunFolder
 
 HEARTBEAT_S = 0.5
 
@@ -112,6 +114,9 @@ def main() -> int:
     reader = ControlReader(settings.connection, settings.application_id)
     writer = ControlWriter(settings.connection, settings.application_id)
     view = reader.read_to_end()
+    folder = RunFolder(Path(settings.run_dir))
+    pulse = Pulse(folder.pulse)
+    folder.driver.write_text(str(os.getpid()))
     seen: tuple[str, ...] = ()
     refusals: dict[str, str] = {}
     hand_over: bool | None = None
@@ -159,6 +164,7 @@ def main() -> int:
                     faults |= dict.fromkeys(command.tasks, command)
                 elif command.kind is CommandKind.KILL:
                     os.killpg(0, signal.SIGKILL)
+        pulse.beat(InstanceState.RUNNING)
         generation = view.assignment.generation if view.assignment else 0
         if generation != sent_generation or time.monotonic() - sent_at > HEARTBEAT_S:
             sent_at, sent_generation = time.monotonic(), generation

@@ -29,6 +29,7 @@ from airflow_provider.control.conditions import (
     SourceLagWithin,
     StandbysCompared,
     StandbysWarm,
+    SupervisedRunning,
     TaskInState,
     TasksReplayed,
     TasksRunning,
@@ -53,6 +54,7 @@ from tests.unit.control.prediction.test_restore_rate import restored
 
 CONDITIONS: list[Condition] = [
     InstanceRunning("a", 3),
+    SupervisedRunning("a", 3),
     InstanceEnded("a", 3),
     InstanceInState("a", (InstanceState.STOPPED, InstanceState.ENDED)),
     TaskInState(TaskId(0, 1), (TaskState.RUNNING,), "a"),
@@ -113,6 +115,48 @@ def test_nothing_is_met_by_nothing(condition: Condition) -> None:
 def test_values_of_no_condition_are_refused(plain: dict[str, object]) -> None:
     with pytest.raises(ConfigurationError):
         from_plain(plain)
+
+
+def ended(incarnation: int, error_kind: str | None = None) -> InstanceStatus:
+    status = instance("a", incarnation=incarnation)
+    return dataclasses.replace(status, state=InstanceState.ENDED, error_kind=error_kind)
+
+
+class TestSupervisedRunning:
+    """What the supervisor of an instance does is waited for, whatever became of the process before."""
+
+    @pytest.mark.parametrize(
+        ("status", "expected"),
+        [
+            pytest.param(None, Outcome.WAITING, id="never-ran"),
+            pytest.param(instance("a", incarnation=2), Outcome.WAITING, id="the-one-before"),
+            pytest.param(instance("a", incarnation=3), Outcome.MET, id="runs"),
+            pytest.param(
+                dataclasses.replace(
+                    instance("a", incarnation=2), state=InstanceState.ENDED, error_kind="ConfigurationError"
+                ),
+                Outcome.WAITING,
+                id="the-one-before-ended",
+            ),
+            pytest.param(
+                ended(3),
+                Outcome.WAITING,
+                id="ended-again",
+            ),
+            pytest.param(
+                dataclasses.replace(
+                    instance("a", incarnation=3), state=InstanceState.ENDED, error_kind="ConfigurationError"
+                ),
+                Outcome.FAILED,
+                id="cannot-run",
+            ),
+        ],
+    )
+    def test_restart_is_waited_for(self, status: InstanceStatus | None, expected: Outcome) -> None:
+        assert SupervisedRunning("a", 3).evaluate(seen(None, *filter(None, [status]))).outcome is expected
+
+    def test_who_has_to_start_it_is_said(self) -> None:
+        assert "its supervisor has to start it" in SupervisedRunning("a", 3).evaluate(seen(None)).seen
 
 
 class TestInstanceRunning:

@@ -440,3 +440,42 @@ def test_instances_of_one_queue_with_one_state_folder_are_refused() -> None:
 def test_part_that_cannot_be_is_refused_where_it_is_made(make: Callable[[], object]) -> None:
     with pytest.raises(ConfigurationError):
         make()
+
+
+class TestPlacement:
+    """Airflow launches what is on a worker, and waits for what a supervisor starts."""
+
+    def test_placement_reaches_every_task_that_would_launch_or_remove(self) -> None:
+        instances = [Instance("a", python="/opt/a/python"), Instance("b", placement="supervised"), Instance("c")]
+
+        made = stream_dags("orders", **{**ARGUMENTS, "instances": instances}, python="/opt/job/python")
+
+        tasks: list[Any] = [task for dag in all_dags(made) for task in dag.tasks if hasattr(task, "placement")]
+        assert {(task.instance, task.placement) for task in tasks} == {
+            ("a", "worker"),
+            ("b", "supervised"),
+            ("c", "worker"),
+        }
+        assert {task.python for task in tasks if task.task_id.startswith("deploy_")} >= {
+            "/opt/a/python",
+            "/opt/job/python",
+        }
+        assert {"deploy_b", "replace_b", "upgrade_b", "remove_state_b"} <= {task.task_id for task in tasks}
+
+    @pytest.mark.parametrize(
+        ("more", "why"),
+        [
+            ({"placement": "moon"}, "use 'worker' or 'supervised'"),
+            ({"placement": "supervised", "conf": {"spark.x": "1"}}, "which nothing would read"),
+            ({"placement": "supervised", "python": "/opt/python"}, "which nothing would read"),
+        ],
+        ids=["unknown", "settings", "python"],
+    )
+    def test_what_cannot_be_is_refused(self, more: dict[str, Any], why: str) -> None:
+        with pytest.raises(ConfigurationError, match=why):
+            Instance("a", **more)
+
+    def test_folders_of_supervised_instances_are_not_compared_with_a_workers(self) -> None:
+        instances = [Instance("a", state_dir="/data"), Instance("b", placement="supervised", state_dir="/data")]
+
+        assert stream_dags("orders", **{**ARGUMENTS, "instances": instances}).deploy.task_ids

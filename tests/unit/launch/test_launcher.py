@@ -32,7 +32,7 @@ def test_wrong_arguments_give_a_usage_line(
 
     said = capsys.readouterr().err
     assert ended.value.code == 2
-    assert said.startswith("usage: python -m airflow_provider.launch.launcher [-h] run_dir")
+    assert said.startswith("usage: python -m airflow_provider.launch.launcher [-h] [--tied-to PID] run_dir")
     assert words in said
 
 

@@ -1,0 +1,250 @@
+"""``run --supervised``: an instance in the foreground of systemd, a pod or another supervisor."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from airflow_provider.cli.exit_status import ExitStatus
+from airflow_provider.cli.instance_start import start_deployment
+from airflow_provider.cli.log_follower import LogFollower
+from airflow_provider.common.clock import now_ms
+from airflow_provider.common.interruption import interruptible
+from airflow_provider.control.command import RESTART
+from airflow_provider.control.deployment import Deployment
+from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.reader import ControlReader
+from airflow_provider.control.status import InstanceState, InstanceStatus
+from airflow_provider.control.writer import write_control
+from airflow_provider.error_decision import is_permanent
+from airflow_provider.errors import InstanceError, StatefulStreamsError, TopicMissingError
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.launch.instance_lock import InstanceLock
+from airflow_provider.launch.instance_start import Started
+from airflow_provider.launch.leftovers import InstanceProcesses
+from airflow_provider.launch.pulse import Pulse
+from airflow_provider.launch.run_folder import RunFolder
+
+__all__ = ["SupervisedRun", "exit_status_of"]
+
+_POLL_S: Final = 0.5
+_TOPICS_PAUSE_S: Final = 5.0
+
+
+def exit_status_of(status: InstanceStatus | None, incarnation: int) -> ExitStatus:
+    """What a supervisor is told when the process of an instance has ended.
+
+    Args:
+        status: the newest one of the instance; None where there is none.
+        incarnation: of the process that ended.
+    """
+    if status is None or status.incarnation != incarnation or status.state.alive:
+        return ExitStatus.ERROR
+    if status.state is InstanceState.STOPPED:
+        restart = any(command.startswith(RESTART) for command in status.last_commands[-1:])
+        return ExitStatus.RESTART if restart else ExitStatus.FINE
+    return ExitStatus.PERMANENT if is_permanent(status.error_kind) else ExitStatus.ERROR
+
+
+@dataclass(frozen=True, kw_only=True)
+class SupervisedRun:
+    """One life of an instance, as long as this process.
+
+    Whatever of an instance is killed, nothing of it is left when the next life begins: the instance shuts down when
+    this process is gone; this process ends what a killed launcher left; and it begins by waiting for, or ending, what
+    an earlier one left on this host.
+
+    Args:
+        cluster: the cluster.
+        deployment: how it is started.
+        master: of Spark.
+        timeouts: by which it is found to live, and how long a start may take.
+        stop_timeout_s: how long a clean shutdown may take before it is killed, in seconds.
+        hang_timeout_s: how long it may give no sign of life before it is killed, in seconds.
+        print_log: whether the instance's log goes to standard output too.
+    """
+
+    cluster: KafkaConnection
+    deployment: Deployment
+    master: str
+    timeouts: Timeouts
+    stop_timeout_s: float
+    hang_timeout_s: float
+    print_log: bool
+
+    def run(self) -> int:
+        """Start the instance, stay until it ends, and say what is to follow.
+
+        Returns:
+            An `ExitStatus`: FINE after a stop that was asked for, RESTART after one for the sake of a restart,
+            PERMANENT where a restart would meet the same, ERROR otherwise.
+        """
+        lock = InstanceLock(self._run_dir, self.deployment.application_id, self.deployment.instance)
+        try:
+            with interruptible(signal.SIGTERM, signal.SIGINT), lock.held(self.stop_timeout_s):
+                try:
+                    return self._live()
+                except KeyboardInterrupt:
+                    with _deaf():
+                        return self._stop()
+        except KeyboardInterrupt:  # while another process kept it
+            return ExitStatus.FINE
+        except StatefulStreamsError as error:
+            _say(f"{type(error).__name__}: {' '.join(str(error).split())}")
+            return ExitStatus.PERMANENT if is_permanent(type(error).__name__) else ExitStatus.ERROR
+
+    @property
+    def _run_dir(self) -> Path:
+        return Path(self.deployment.run_dir).expanduser().absolute()
+
+    @property
+    def _processes(self) -> InstanceProcesses:
+        return InstanceProcesses(self._run_dir, self.deployment.application_id, self.deployment.instance)
+
+    def _live(self) -> int:
+        if self._processes.find():
+            _say("waits for what an earlier process left here to end")
+            _say(f"{self._processes.end(self.stop_timeout_s)} processes of an earlier one have ended")
+        started = self._start()
+        _say(f"incarnation {started.incarnation}; its log: {started.launched.log_file}")
+        self._stay(started)
+        # A launcher that was killed leaves the others; they hold the stores.
+        if self._processes.find():
+            self._processes.kill()
+        return self._verdict(started.incarnation)
+
+    def _start(self) -> Started:
+        waits = False
+        while True:
+            try:
+                self._report_end("its processes are gone, and none of them could report it")
+                found = start_deployment(self.cluster, self.deployment, self.master, self.timeouts)
+                break
+            except TopicMissingError as error:
+                if not waits:
+                    _say(f"waits for the application's topics, which the deploy DAG makes ({error})")
+                waits = True
+                time.sleep(_TOPICS_PAUSE_S)
+        if not isinstance(found, Started):
+            raise InstanceError(
+                f"{found.instance!r} lives on {found.process.host or 'another host'} (incarnation {found.incarnation}) "
+                "and is not started here: two must never run at once. Stop it there; its supervisor here tries again."
+            )
+        return found
+
+    def _stay(self, started: Started) -> None:
+        log, silence = LogFollower(Path(started.launched.log_file)), _Silence(RunFolder(Path(started.launched.run_dir)))
+        while not _ended(started.launched.launcher_pid):
+            self._show(log)
+            time.sleep(_POLL_S)
+            if silence.look() * _POLL_S > self.hang_timeout_s:
+                _say(f"no sign of life for {self.hang_timeout_s:g} s: kills it, to be started again")
+                self._processes.kill()
+        self._show(log)
+
+    def _show(self, log: LogFollower) -> None:
+        text = log.read()
+        if self.print_log and text:
+            print(text, end="", flush=True)
+
+    def _stop(self) -> int:
+        """Have the launcher shut the instance down cleanly; kill what is left when that takes too long."""
+        processes = self._processes
+        folder = RunFolder.newest(self._run_dir, self.deployment.application_id, self.deployment.instance)
+        incarnation = int(folder.path.name.rpartition("-")[2]) if folder else 0
+        launchers = processes.launchers_of(os.getpid())
+        if not launchers:
+            processes.kill()
+            return ExitStatus.FINE
+        _say("stops the instance; its standbys take its tasks over")
+        log = LogFollower(folder.log) if folder else None
+        for launcher in launchers:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                launcher.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + self.stop_timeout_s
+        while processes.find() and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+        if left := processes.find():
+            _say(f"{len(left)} processes have not ended within {self.stop_timeout_s:g} s: kills them")
+            processes.kill()
+        if log is not None:
+            self._show(log)
+        return self._verdict(incarnation)
+
+    def _verdict(self, incarnation: int) -> int:
+        from confluent_kafka import KafkaException
+
+        with contextlib.suppress(StatefulStreamsError, KafkaException):
+            self._report_end("it was killed")
+            with ControlReader(self.cluster, self.deployment.application_id) as reader:
+                status = reader.read_to_end().statuses.get(self.deployment.instance)
+            verdict = exit_status_of(status, incarnation)
+            why = f": {status.error}" if status is not None and status.error else ""
+            _say(f"ended, {status.state.value if status else 'unknown'}{why}; exit status {int(verdict)}")
+            return verdict
+        return ExitStatus.ERROR
+
+    def _report_end(self, why: str) -> None:
+        """Say of a process of this host that is gone, and said nothing itself, that it ended: nobody has to wait."""
+        application_id, instance = self.deployment.application_id, self.deployment.instance
+        with ControlReader(self.cluster, application_id) as reader:
+            status = reader.read_to_end().statuses.get(instance)
+        if status is None or not status.state.alive:
+            return
+        folder = RunFolder(self._run_dir / f"{application_id}-{instance}-{status.incarnation}")
+        if not folder.path.exists() or folder.in_use():
+            return
+        _say(f"incarnation {status.incarnation} is {status.state.value}, and its processes are gone: reports its end")
+        ended = replace(status, state=InstanceState.ENDED, tasks=(), sent_at_ms=now_ms(), error=why, error_kind=None)
+        write_control(self.cluster, application_id, ended)
+
+
+class _Silence:
+    """How many looks in a row saw no sign of life; looks and no seconds, so that a host that slept counts none."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._pulse, self._at_ns, self._looks = Pulse(folder.pulse), 0, 0
+
+    def look(self) -> int:
+        beat = self._pulse.last()
+        if beat is None or beat.at_ns != self._at_ns:
+            self._at_ns, self._looks = 0 if beat is None else beat.at_ns, 0
+        else:
+            self._looks += 1
+        return self._looks
+
+
+@contextlib.contextmanager
+def _deaf() -> Iterator[None]:
+    """Within it, the signals that asked for the end ask for nothing more."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _ended(child: int) -> bool:
+    if os.getpid() == 1:  # the init of a container has every orphan's exit status to take
+        with contextlib.suppress(ChildProcessError):
+            while (reaped := os.waitpid(-1, os.WNOHANG)[0]) not in (0, child):
+                pass
+            return reaped == child
+    try:
+        return os.waitpid(child, os.WNOHANG)[0] == child
+    except ChildProcessError:
+        return True
+
+
+def _say(what: str) -> None:
+    print(f"supervised: {what}", file=sys.stderr, flush=True)

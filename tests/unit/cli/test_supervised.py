@@ -1,0 +1,94 @@
+"""What a supervisor and its probes are told."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from airflow_provider.cli.environment_defaults import set_defaults_of_environment
+from airflow_provider.cli.exit_status import ExitStatus
+from airflow_provider.cli.health import health_of
+from airflow_provider.cli.supervised_run import exit_status_of
+from airflow_provider.control.command import RESTART
+from airflow_provider.control.status import InstanceState, InstanceStatus
+from airflow_provider.launch.pulse import Beat, Pulse
+from tests.builders import instance
+
+STOPPED = replace(instance("a"), incarnation=7, state=InstanceState.STOPPED)
+ENDED = replace(STOPPED, state=InstanceState.ENDED)
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        pytest.param(STOPPED, ExitStatus.FINE, id="clean"),
+        pytest.param(replace(STOPPED, last_commands=(f"{RESTART}u", "stop/x")), ExitStatus.FINE, id="asked-to-stop"),
+        pytest.param(replace(STOPPED, last_commands=("pause", f"{RESTART}u")), ExitStatus.RESTART, id="upgrade"),
+        pytest.param(ENDED, ExitStatus.ERROR, id="crash"),
+        pytest.param(replace(ENDED, error_kind="ConfigurationError"), ExitStatus.PERMANENT, id="setting"),
+        pytest.param(replace(ENDED, error_kind="BrokerUnreachableError"), ExitStatus.ERROR, id="brokers"),
+        pytest.param(replace(STOPPED, incarnation=8), ExitStatus.ERROR, id="another-process"),
+        pytest.param(None, ExitStatus.ERROR, id="unknown"),
+    ],
+)
+def test_exit_status_says_whether_a_restart_makes_sense(status: InstanceStatus | None, expected: ExitStatus) -> None:
+    assert exit_status_of(status, 7) is expected
+
+
+@pytest.mark.parametrize(
+    ("kept", "launched_s", "beat", "live", "ready"),
+    [
+        pytest.param(False, None, None, False, False, id="nothing"),
+        pytest.param(True, None, None, True, False, id="before-the-launch"),
+        pytest.param(True, 60.0, None, True, False, id="starting"),
+        pytest.param(True, 600.0, None, False, False, id="starts-for-too-long"),
+        pytest.param(True, 600.0, Beat(InstanceState.STARTING, 99_000_000_000), True, False, id="connecting"),
+        pytest.param(True, 600.0, Beat(InstanceState.RUNNING, 99_000_000_000), True, True, id="running"),
+        pytest.param(True, 600.0, Beat(InstanceState.RUNNING, 60_000_000_000), False, False, id="silent"),
+        pytest.param(False, 600.0, Beat(InstanceState.RUNNING, 99_000_000_000), False, False, id="orphan"),
+    ],
+)
+def test_health_is_what_the_host_shows(
+    kept: bool, launched_s: float | None, beat: Beat | None, live: bool, ready: bool
+) -> None:
+    def fine(ready: bool) -> bool:
+        return health_of(
+            kept=kept,
+            launched_s=launched_s,
+            beat=beat,
+            now_ns=100_000_000_000,
+            max_silence_s=30.0,
+            start_timeout_s=180.0,
+            ready=ready,
+        )[0]
+
+    assert (fine(ready=False), fine(ready=True)) == (live, ready)
+
+
+def test_pulse_tells_the_last_state_and_when(tmp_path: Path) -> None:
+    pulse = Pulse(tmp_path / "pulse")
+    assert pulse.last() is None
+
+    pulse.beat(InstanceState.RUNNING)
+
+    beat = pulse.last()
+    assert beat == Beat(InstanceState.RUNNING, (tmp_path / "pulse").stat().st_mtime_ns)
+    Pulse(tmp_path / "gone" / "pulse").beat(InstanceState.RUNNING)  # no folder: silence, and no error
+
+
+def test_environment_gives_what_the_command_line_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(*words: str) -> argparse.Namespace:
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--state-dir")
+        parser.add_argument("--stop-timeout", type=float, default=60.0)
+        set_defaults_of_environment(parser, "--state-dir", "--stop-timeout")
+        return parser.parse_args(words)
+
+    monkeypatch.setenv("STATEFUL_STREAMS_STATE_DIR", "/data")
+    monkeypatch.setenv("STATEFUL_STREAMS_STOP_TIMEOUT", "7")
+
+    assert asked() == argparse.Namespace(state_dir="/data", stop_timeout=7.0)
+    assert asked("--state-dir", "/other").state_dir == "/other"
