@@ -8,8 +8,9 @@ from typing import Any
 
 from airflow.sdk import Context
 
+from airflow_provider.common.host_name import host_name
 from airflow_provider.control.placement import Placement, parse_placement
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.status import InstanceStatus
 from airflow_provider.errors import InstanceError
 from airflow_provider.operators.control import ControlOperator
 from airflow_provider.operators.reset_interlock import is_confirmed, living_instances
@@ -29,8 +30,8 @@ class RemoveStateOperator(ControlOperator):
         instance: the instance's name.
         state_dir: its state folder, as it was given to `DeployInstanceOperator`.
         confirm: the application's id, typed by a person; empty removes nothing.
-        placement: of the instance. The stores of one that a supervisor keeps are on a host without a worker: what
-            lies there is named, and left to a person.
+        placement: of the instance. The stores of one that a supervisor keeps are on a host without a worker, and those
+            of one on a Spark cluster on an executor's: what lies there is named, and left to a person.
         kwargs: see `ControlOperator`.
 
     Returns:
@@ -70,8 +71,11 @@ class RemoveStateOperator(ControlOperator):
             raise InstanceError(
                 f"{self.instance} of {self.application_id!r} lives, so its stores were not removed: stop it first."
             )
+        status = view.statuses.get(self.instance)
         if parse_placement(self.placement) is Placement.SUPERVISED:
-            return self._leave_to_a_person(view)
+            return self._leave_to_a_person(status, "is kept by a supervisor")
+        if status is not None and status.disk.host not in ("", host_name()):
+            return self._leave_to_a_person(status, "had its stores on another host than this worker")
         directory = StateDirectory(Path(self.state_dir).expanduser(), self.application_id)
         tasks = [str(task) for task in directory.tasks()]
         self.log.info("%s holds the stores of %s", directory.path, ", ".join(tasks) or "no task")
@@ -79,15 +83,15 @@ class RemoveStateOperator(ControlOperator):
             self.log.warning("Not this application's, so they stay: %s", ", ".join(map(str, left)))
         return {"folder": str(directory.path), "tasks": tasks, "removed": confirmed}
 
-    def _leave_to_a_person(self, view: ControlView) -> dict[str, Any]:
-        status = view.statuses.get(self.instance)
+    def _leave_to_a_person(self, status: InstanceStatus | None, why: str) -> dict[str, Any]:
         folder = (status.disk.folder if status else "") or self.state_dir
         self.log.warning(
-            "%s is kept by a supervisor: remove %s/%s on %s yourself, or leave it: its stores are of changelogs that "
+            "%s %s: remove %s/%s on %s yourself, or leave it: its stores are of changelogs that "
             "are gone, so they are set aside and restored afresh.",
             self.instance,
+            why,
             folder,
             self.application_id,
-            status.process.host if status and status.process.host else "its host",
+            (status.stores_host if status else "") or "its host",
         )
         return {"folder": f"{folder}/{self.application_id}", "tasks": [], "removed": False}

@@ -197,7 +197,7 @@ class ApplicationState:
                 self._state(name),
                 str(status.incarnation),
                 str(status.generation),
-                status.process.host or "-",
+                _hosts(status),
                 str(status.process.pid or "-"),
             )
             for name, status in sorted(self.view.statuses.items())
@@ -273,3 +273,9 @@ def _incident_line(record: IncidentRecord) -> str:
 
 def _number(number: int | None) -> str:
     return "-" if number is None else f"{number:,}"
+
+
+def _hosts(status: InstanceStatus) -> str:
+    """Where the driver runs, and on a Spark cluster where the stores lie."""
+    driver = status.process.host or "-"
+    return driver if status.stores_host in ("", driver) else f"{driver}, stores on {status.stores_host}"

@@ -172,7 +172,7 @@ def _of_task(view: ControlView, assignment: Assignment, task_id: TaskId) -> dict
         "active_since_generation": given.active_since,
         "standbys": list(given.standbys),
         "copies": [
-            {"instance": name, "host": status.process.host, **to_plain(copy)}
+            {"instance": name, "host": status.stores_host, **to_plain(copy)}
             for name, status in sorted(view.statuses.items(), key=lambda one: (one[0] != given.active, one[0]))
             if status.state.alive and (copy := status.task(task_id)) is not None
         ],

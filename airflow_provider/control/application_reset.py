@@ -73,7 +73,7 @@ def plan_reset(
     described = [name for name in named if own.fullmatch(name)]
     names = dict.fromkeys((*(changelog_topic(app, store) for store in stores), *described, *commits, *last))
     state = {
-        name: StateFolder(status.process.host, status.disk.folder or _folder(view, name))
+        name: StateFolder(status.stores_host, status.disk.folder or _folder(view, name))
         for name, status in sorted(view.statuses.items())
     }
     records = {

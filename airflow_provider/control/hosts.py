@@ -1,7 +1,4 @@
-"""On which host each instance runs, as far as copies of a task have to be kept apart.
-
-The host is the driver's: with a local Spark master the stores are there too.
-"""
+"""On which host each instance has its stores, as far as copies of a task have to be kept apart."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ def hosts_of(instances: Collection[str], statuses: Mapping[str, InstanceStatus])
         instances: their names.
         statuses: the newest status of each instance.
     """
-    known = {name: statuses[name].process.host for name in instances if name in statuses}
+    known = {name: statuses[name].stores_host for name in instances if name in statuses}
     # No host's name holds a slash, so these are distinct from each other and from every real one.
     return {name: known.get(name) or f"unknown/{name}" for name in instances}
 

@@ -142,7 +142,7 @@ def _of_disk(name: str, status: InstanceStatus, slo: Slo) -> Iterator[str]:
     free, limit = status.disk.free_bytes, slo.disk_free_bytes
     if limit is not None and free is not None and free < limit:
         yield (
-            f"{name} has {free / _MIB:,.0f} MiB free at {status.disk.folder} on {status.process.host}, "
+            f"{name} has {free / _MIB:,.0f} MiB free at {status.disk.folder} on {status.stores_host}, "
             f"{limit / _MIB:,.0f} MiB are promised; its stores take {status.disk.used_bytes / _MIB:,.0f} MiB."
         )
 

@@ -317,11 +317,13 @@ class DiskStatus:
         folder: where the stores lie on its host.
         used_bytes: their size.
         free_bytes: what the disk has left; None when unknown.
+        host: where it was measured, on a Spark cluster the executor's; empty before it was.
     """
 
     folder: str = ""
     used_bytes: int = 0
     free_bytes: int | None = None
+    host: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -366,6 +368,11 @@ class InstanceStatus:
     error: str | None = None
     error_kind: str | None = None
     fault: FaultStatus | None = None
+
+    @property
+    def stores_host(self) -> str:
+        """The host with which its stores would be lost; empty where it is not known."""
+        return self.disk.host or self.process.host
 
     def task(self, task_id: TaskId) -> TaskStatus | None:
         """The status of one task here, or None."""

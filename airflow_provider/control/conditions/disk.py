@@ -42,7 +42,7 @@ class DiskSpaceFree(Condition, frozen=True, kw_only=True):
             else:
                 free[name] = status.disk.free_bytes
                 if free[name] < self.min_free_bytes:
-                    where = f"at {status.disk.folder} on {status.process.host}"
+                    where = f"at {status.disk.folder} on {status.stores_host}"
                     waiting.append(f"{name} has {free[name] / _MIB:,.0f} MiB left {where}")
         if waiting:
             return Evaluation(Outcome.WAITING, "; ".join(waiting))

@@ -40,7 +40,7 @@ def disk_problems(view: ControlView, kind: DrillKind, hit: Hit, healthy: Collect
         for name in _who(view, room, hit, healthy):
             tasks = [task for task in hit.tasks if room is not Room.PROMOTED or _stands_by(view, task, name)]
             wanted = sum(_copy_bytes(view, task) for task in tasks)
-            disk, host = view.statuses[name].disk, view.statuses[name].process.host
+            disk, host = view.statuses[name].disk, view.statuses[name].stores_host
             if wanted and (disk.free_bytes is None or disk.free_bytes < wanted):
                 free = "an unknown number of" if disk.free_bytes is None else f"{disk.free_bytes / _MIB:,.0f}"
                 when = _WHEN[room].format(victim=hit.instance, tasks=", ".join(map(str, tasks)))

@@ -110,7 +110,7 @@ def metrics_record(status: InstanceStatus, store_bytes: Mapping[TaskId, int], at
         instance=status.instance,
         incarnation=status.incarnation,
         at_ms=at_ms,
-        host=status.process.host,
+        host=status.stores_host,
         disk_used_bytes=status.disk.used_bytes,
         disk_free_bytes=status.disk.free_bytes,
         tasks=tuple(_of_task(task, store_bytes.get(task.task)) for task in status.tasks),

@@ -35,6 +35,10 @@ log = logging.getLogger(__name__)
 
 _HANG: Final = "airflow_provider.launch.hang"
 _SHADOW: Final = "airflow_provider.streaming.shadow_restore"
+_NOT_BESIDE: Final = (
+    "the stores lie on a Spark executor's host, and a changelog is replayed beside them by the driver: drill a lost "
+    "store"
+)
 _SHIFT_S: Final = 1_800.0
 """Below the hour for which the age of a store allows."""
 _SHIFTED_FOR_S: Final = 20.0
@@ -55,6 +59,7 @@ class FaultInjector:
         stages: of the job, by number.
         report: gets what lasts for a while.
         disturbances: what it holds over the processes.
+        stores_here: whether the stores lie on the driver's host.
     """
 
     def __init__(
@@ -63,8 +68,11 @@ class FaultInjector:
         stages: Mapping[int, StageSpec],
         report: FaultReport,
         disturbances: Disturbances,
+        *,
+        stores_here: bool = True,
     ) -> None:
         self._settings, self._stages, self._report, self._disturbances = settings, stages, report, disturbances
+        self._stores_here = stores_here
         self._by_kind: Mapping[CommandKind, Callable[[Command], None]] = {
             CommandKind.KILL: self._kill,
             CommandKind.HANG: self._hang,
@@ -78,14 +86,20 @@ class FaultInjector:
         """By task, what befalls its store, or did: for the workers, which have the stores open."""
         self._helpers: list[subprocess.Popen[bytes]] = []
 
-    def inject(self, command: Command) -> None:
+    def inject(self, command: Command) -> str | None:
         """Do what a drill asks, or begin it.
 
         Args:
             command: of a kind that is a fault.
+
+        Returns:
+            Why it is refused; None where it is not.
         """
+        if command.kind is CommandKind.SHADOW_RESTORE and not self._stores_here:
+            return _NOT_BESIDE
         log.warning("a drill's fault is injected: %s (%s)", command.kind.value, command.id)
         self._by_kind[command.kind](command)
+        return None
 
     def settle(self, told: InstanceStatus | None) -> bool:
         """Whether a status tells of stores that something has befallen: it does not befall them again.

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import logging
 import os
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +14,6 @@ from typing import Final, Protocol
 
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.error_text import bounded, error_text
-from airflow_provider.common.folder_size import folder_bytes
 from airflow_provider.common.host_name import host_name
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.command import Command
@@ -41,7 +38,6 @@ __all__ = ["Heartbeat", "SourceOf", "StatusWriter"]
 
 log = logging.getLogger(__name__)
 
-_DISK_EVERY: Final = 10
 _SHORT_CHARS: Final = 200
 _COMMANDS_KEPT: Final = 32
 _COMMANDS_AT_ONCE: Final = 500
@@ -142,6 +138,11 @@ class Heartbeat:
         """Report where Spark's UI is; None where it is off."""
         self._update(process=dataclasses.replace(self._status.process, ui_url=url))
 
+    def set_disk(self, disk: DiskStatus) -> None:
+        """Report the disk of the stores, with the next heartbeat."""
+        with self._lock:
+            self._status = dataclasses.replace(self._status, disk=disk)
+
     def set_error(self, error: str | None) -> None:
         """Report what is wrong although the instance works; None for nothing."""
         self._update(error=None if error is None else bounded(error))
@@ -230,16 +231,10 @@ class Heartbeat:
             self._due.set()
 
     def _run(self) -> None:
-        beats = 0
         while not self._ended.is_set():
-            if beats % _DISK_EVERY == 0:
-                # A disk that cannot even be measured must not silence the instance.
-                with contextlib.suppress(OSError):
-                    self._measure_disk()
             self._beat()
             # For who looks on this host: also while no broker takes a heartbeat.
             self._pulse.beat(self._status.state)
-            beats += 1
             self._due.wait(self._settings.heartbeat_interval_s)
             self._due.clear()
 
@@ -309,14 +304,6 @@ class Heartbeat:
         if now - then > _RATE_WINDOW_S or task.task not in self._processed:
             self._processed[task.task] = (now, task.processed_records)
         return round((task.processed_records - processed) / (now - then), 1) if now > then else 0.0
-
-    def _measure_disk(self) -> None:
-        path = Path(self._settings.state_dir)
-        path.mkdir(parents=True, exist_ok=True)
-        used = folder_bytes(path)
-        free = shutil.disk_usage(path).free
-        with self._lock:
-            self._status = dataclasses.replace(self._status, disk=DiskStatus(str(path), used, free))
 
 
 def _with_done(status: InstanceStatus, done: Sequence[_Done]) -> InstanceStatus:

@@ -24,6 +24,7 @@ from airflow_provider.errors import StatefulStreamsError
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.launch.instance_settings import EXIT_REPORTED, InstanceSettings
 from airflow_provider.state.directory import StateDirectory
+from airflow_provider.streaming.driver.disk_watch import DiskWatch
 from airflow_provider.streaming.driver.disturbances import Disturbances
 from airflow_provider.streaming.driver.fault_injector import FaultInjector
 from airflow_provider.streaming.driver.heartbeat import Heartbeat
@@ -39,6 +40,7 @@ from airflow_provider.streaming.driver.source_ends import SourceEnds
 from airflow_provider.streaming.driver.spark_session import spark_session
 from airflow_provider.streaming.driver.state_cleanup import StateCleanup
 from airflow_provider.streaming.driver.state_folder_check import check_state_folder
+from airflow_provider.streaming.driver.store_host import StoreHost
 from airflow_provider.streaming.driver.task_plans import task_plans
 from airflow_provider.streaming.driver.topic_verification import verify_topics
 from airflow_provider.streaming.job import StatefulJob
@@ -104,7 +106,8 @@ class Instance:
             refuse_other_stages(control.read_to_end().job, self._job.description())
             self._heartbeat.check()
             spark = spark_session(self._settings)
-            check_state_folder(spark, self._settings)
+            host = StoreHost(spark, self._settings.instance)
+            check_state_folder(host, self._settings)
             self._heartbeat.set_ui_url(spark.sparkContext.uiWebUrl)
             job = with_types_of_spark(job, spark)
             slots = self._slots(spark, job, admin, lambda: progress.idle)
@@ -115,14 +118,17 @@ class Instance:
                 self._settings.call_timeout_s,
             )
             purge = RepartitionPurge(admin, job, lambda: self._heartbeat.last)
-            metrics = MetricsReport(self._settings, lambda: self._heartbeat.last, self._metrics_writer)
+            disk = DiskWatch(host, self._settings, self._heartbeat.set_disk)
+            metrics = MetricsReport(
+                self._settings, lambda: self._heartbeat.last, disk.store_bytes, self._metrics_writer
+            )
             controller = InstanceController(
                 self._settings,
                 slots,
                 self._heartbeat,
                 self._stop,
                 at_start=control.view,
-                faults=self._faults(job) if self._job.allow_faults else None,
+                faults=self._faults(job, host) if self._job.allow_faults else None,
                 takes_snapshots=self._job.snapshot_settings is not None,
             )
             try:
@@ -130,6 +136,7 @@ class Instance:
                     slot.start()
                 topics.start()
                 progress.start()
+                disk.start()
                 metrics.start()
                 purge.start()
                 self._heartbeat.set_source(progress.status)
@@ -143,12 +150,13 @@ class Instance:
                     ExecutorWatch.of(spark).check,
                     *(slot.check for slot in slots),
                 ]
-                self._follow(control, controller, checks, self._cleanup(job))
+                self._follow(control, controller, checks, self._cleanup(job, host))
                 self._heartbeat.set_state(InstanceState.STOPPING)
             finally:
                 self._heartbeat.clear_plans()
                 self._heartbeat.set_source(None)
                 progress.stop()
+                disk.stop()
                 metrics.stop()
                 purge.stop()
                 topics.stop()
@@ -185,15 +193,15 @@ class Instance:
             for number in numbers
         ]
 
-    def _faults(self, job: CompiledJob) -> FaultInjector:
-        return FaultInjector(self._settings, job.specs, self._heartbeat, self._disturbances)
+    def _faults(self, job: CompiledJob, host: StoreHost) -> FaultInjector:
+        return FaultInjector(self._settings, job.specs, self._heartbeat, self._disturbances, stores_here=host.is_here)
 
-    def _cleanup(self, job: CompiledJob) -> StateCleanup:
+    def _cleanup(self, job: CompiledJob, host: StoreHost) -> StateCleanup:
         directory = StateDirectory(Path(self._settings.state_dir), self._job.application_id)
         # After the changelogs' own time a store could not be resumed anyway.
         after_ms = self._job.state_cleanup_delay_ms
         longest_ms = max(spec.store.delete_retention_ms for spec in job.specs.values())
-        return StateCleanup(directory, longest_ms if after_ms is None else after_ms)
+        return StateCleanup(host, directory, longest_ms if after_ms is None else after_ms)
 
     def _follow(
         self,

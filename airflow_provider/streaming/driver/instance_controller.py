@@ -163,7 +163,7 @@ class InstanceController:
             case CommandKind.SNAPSHOT:
                 refusal = _NO_SNAPSHOTS
             case _ if self._faults is not None:
-                self._faults.inject(command)
+                refusal = self._faults.inject(command)
             case _:
                 refusal = _NO_FAULTS
         if refusal is not None:

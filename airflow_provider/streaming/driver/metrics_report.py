@@ -5,16 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Protocol
 
 from airflow_provider.common.clock import now_ms
-from airflow_provider.common.folder_size import folder_bytes
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.metrics.record import MetricsRecord, metrics_record
 from airflow_provider.control.status import InstanceStatus
 from airflow_provider.launch.instance_settings import InstanceSettings
-from airflow_provider.state.directory import StateDirectory
 
 __all__ = ["MetricsReport", "RecordWriter"]
 
@@ -40,6 +37,7 @@ class MetricsReport:
     Args:
         settings: of the instance.
         status: its last heartbeat; None before the first.
+        store_bytes: what a task's store takes on disk; None where that is not known.
         connect: makes the writer; called by the thread, and again where that failed.
     """
 
@@ -47,11 +45,12 @@ class MetricsReport:
         self,
         settings: InstanceSettings,
         status: Callable[[], InstanceStatus | None],
+        store_bytes: Callable[[TaskId], int | None],
         connect: Callable[[], RecordWriter],
     ) -> None:
         self._interval_s = settings.metrics_interval_s
-        self._directory = StateDirectory(Path(settings.state_dir), settings.application_id)
         self._status = status
+        self._store_bytes = store_bytes
         self._connect = connect
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
@@ -85,7 +84,3 @@ class MetricsReport:
             return
         sizes = {task.task: size for task in status.tasks if (size := self._store_bytes(task.task)) is not None}
         writer.send(metrics_record(status, sizes, now_ms()))
-
-    def _store_bytes(self, task: TaskId) -> int | None:
-        database = self._directory.database(task)
-        return folder_bytes(database) if database.is_dir() else None

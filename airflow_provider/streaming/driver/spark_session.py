@@ -42,13 +42,14 @@ def spark_session(settings: InstanceSettings) -> SparkSession:
     Raises:
         ConfigurationError: Spark's settings ask for several executors.
     """
-    # Workers run the interpreter that runs the driver, whatever the environment of the host says.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     # Pieces that the worker decodes while the JVM prepares the next one; what the user set stays.
     pieces = {_MAX_RECORDS_PER_BATCH: _ROWS_PER_BATCH, MAX_BYTES_PER_BATCH: ARROW_BATCH_BYTES}
     # Without a JVM a SparkConf is empty, whatever spark-submit was given.
     SparkContext._ensure_initialized()  # noqa: SLF001
     given = SparkConf()
+    # Workers run the interpreter that runs the driver, whatever the environment of the host says, unless the settings
+    # name another: on a cluster it is one of the executor's host.
+    os.environ["PYSPARK_PYTHON"] = given.get("spark.pyspark.python", None) or sys.executable
     session = (
         SparkSession.builder.appName(f"{settings.application_id}-{settings.instance}")
         .config(map=idle_settings(settings.call_timeout_s))

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from airflow_provider.common.json_codec import to_json
 from airflow_provider.common.task_id import TaskId
@@ -14,12 +14,15 @@ from airflow_provider.control.status import Role, TaskState, TaskStatus
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.streaming.driver.spark_session import ARROW_BATCH_BYTES, MAX_BYTES_PER_BATCH
+from airflow_provider.streaming.driver.store_host import StoreHost
 from airflow_provider.streaming.functions import count
 from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, compile_job
 from airflow_provider.streaming.worker.calls import CallReport
 from airflow_provider.streaming.worker.plan import TaskPlan
 from tests.builders import task_id, task_status, topic_facts
+
+T = TypeVar("T")
 
 ACTIVE, STANDBY = Role.ACTIVE, Role.STANDBY
 JOB = StatefulJob("app").source("in").group_by("key").aggregate(count())
@@ -104,3 +107,25 @@ class FakeQuery:
 
     def end(self) -> None:
         self.active, self.cleared = False, True
+
+
+def here() -> StoreHost:
+    """The driver's own host."""
+    return StoreHost(cast(Any, FakeSpark()), "i1")
+
+
+class Elsewhere(StoreHost):
+    """An executor's host: notes which threads wait for it."""
+
+    def __init__(self, lost: bool = False) -> None:
+        self.is_here = False
+        self.threads: set[str] = set()
+        self.calls = 0
+        self._lost = lost
+
+    def call(self, function: Callable[[], T]) -> T:
+        self.threads.add(threading.current_thread().name)
+        self.calls += 1
+        if self._lost:
+            raise RuntimeError("the executor is lost")
+        return function()

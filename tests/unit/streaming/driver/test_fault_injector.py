@@ -100,3 +100,12 @@ def test_clock_jumps_and_jumps_back(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert report.over.wait(10)
     assert shifts == [1_800.0, 0.0]
     assert report.faults == [FaultStatus(id="f1"), FaultStatus(id="f1", over=True)]
+
+
+def test_replay_beside_the_stores_is_refused_where_they_are_an_executors(tmp_path: Path) -> None:
+    injector = FaultInjector(settings_in(tmp_path), compiled().specs, FakeReport(), Disturbances(), stores_here=False)
+
+    refusal = injector.inject(Command(id="f1", kind=CommandKind.SHADOW_RESTORE, instance="i1", tasks=(TASK,)))
+
+    assert refusal is not None
+    assert "executor's host" in refusal

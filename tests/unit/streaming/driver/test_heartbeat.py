@@ -13,7 +13,14 @@ from airflow_provider.control.command import Command, CommandKind
 from airflow_provider.control.detection import detect
 from airflow_provider.control.incident import IncidentKind
 from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.status import FailureStatus, InstanceState, InstanceStatus, SourceStatus, TaskState
+from airflow_provider.control.status import (
+    DiskStatus,
+    FailureStatus,
+    InstanceState,
+    InstanceStatus,
+    SourceStatus,
+    TaskState,
+)
 from airflow_provider.errors import ConfigurationError, TopicMissingError
 from airflow_provider.streaming.driver.heartbeat import Heartbeat
 from tests.builders import assigned
@@ -82,8 +89,15 @@ def test_first_heartbeat_names_the_process_and_its_disk(
 
     assert (first.application_id, first.instance, first.incarnation) == ("app", "i1", 7)
     assert (first.state, first.disk.folder) == (InstanceState.STARTING, str(tmp_path / "state"))
-    assert first.disk.free_bytes is not None
     assert first.sent_at_ms > 0
+
+
+def test_disk_that_was_measured_is_in_the_next_one(heartbeat: Heartbeat, writer: FakeWriter) -> None:
+    heartbeat.set_disk(DiskStatus("/state", 5, 7, "h2"))
+    heartbeat.set_state(InstanceState.RUNNING)
+
+    wait_until(lambda: writer.sent[-1].state is InstanceState.RUNNING, 10, "the next heartbeat")
+    assert writer.sent[-1].disk == DiskStatus("/state", 5, 7, "h2")
 
 
 def test_every_interval_brings_one(writer: FakeWriter, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def start(writer: FakeWriter, tmp_path: Path) -> Iterator[Start]:
         status: Callable[[], InstanceStatus | None] = lambda: STATUS,
         connect: Callable[[], FakeWriter] = lambda: writer,
     ) -> MetricsReport:
-        report = MetricsReport(settings_in(tmp_path, metrics_interval_s=0.01), status, connect)
+        report = MetricsReport(settings_in(tmp_path, metrics_interval_s=0.01), status, {TaskId(0, 0): 300}.get, connect)
         begun.append(report)
         report.start()
         return report
@@ -64,14 +64,7 @@ def start(writer: FakeWriter, tmp_path: Path) -> Iterator[Start]:
         report.stop()
 
 
-def test_last_heartbeat_and_the_size_of_each_store_are_written(
-    start: Start, writer: FakeWriter, tmp_path: Path
-) -> None:
-    settings = settings_in(tmp_path)
-    database = Path(settings.state_dir) / settings.application_id / "0_0" / "rocksdb"
-    database.mkdir(parents=True)
-    (database / "000001.sst").write_bytes(b"x" * 300)
-
+def test_last_heartbeat_and_the_size_of_each_store_are_written(start: Start, writer: FakeWriter) -> None:
     start()
 
     wait_until(lambda: len(writer.sent) > 1, 10, "two records")
