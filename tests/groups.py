@@ -35,7 +35,7 @@ GROUPS: Final = {
     ),
     "spark-2": (
         "tests/integration/streaming/test_examples.py",
-        "tests/integration/airflow/test_supervised_hosts.py",
+        "tests/integration/airflow/test_hosts.py",
         "tests/integration/streaming/test_instance_drills.py",
         "tests/integration/streaming/test_instances.py",
         "tests/integration/streaming/test_joins.py",
@@ -55,7 +55,7 @@ LONG: Final = (
     "tests/dags/test_airflow_killed_during_failover.py",
     "tests/dags/test_held_task_question.py",
     "tests/dags/test_stream_dags.py",
-    "tests/integration/airflow/test_supervised_hosts.py",
+    "tests/integration/airflow/test_hosts.py",
     "tests/integration/chaos/test_chaos.py",
     "tests/integration/demo/test_demo.py",
     "tests/integration/streaming/test_broker_outage.py",

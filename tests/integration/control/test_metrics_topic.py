@@ -53,7 +53,7 @@ def report(connection: KafkaConnection, application_id: str, folder: Path) -> Me
         connection=connection,
         metrics_interval_s=0.2,
     )
-    return MetricsReport(settings, lambda: STATUS, {}.get, lambda: MetricsWriter(connection, application_id))
+    return MetricsReport(settings, lambda: STATUS, lambda _: None, lambda: MetricsWriter(connection, application_id))
 
 
 def test_every_record_is_kept_in_its_order_and_timed_by_the_broker(
