@@ -86,6 +86,11 @@ class SparkCluster:
             return [process for process in found if backend in _arguments(process)]
         return []
 
+    def freeze(self, host: str) -> None:
+        """All processes of a host stand still, as behind a network that is cut."""
+        for process in (parent := self._processes[host], *parent.children(recursive=True)):
+            process.suspend()
+
     def lose(self, host: str) -> None:
         """All processes of a host at once: daemon, executors and their Python."""
         parent = self._processes.pop(host)

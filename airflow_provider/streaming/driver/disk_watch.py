@@ -71,11 +71,13 @@ class DiskWatch:
         self._interval_s = _BEATS * settings.heartbeat_interval_s
         self._report = report
         self._figures = DiskFigures(DiskStatus(settings.state_dir))
+        self._logged = ""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="disk-watch", daemon=True)
 
     def start(self) -> None:
-        """Begin, with a first look."""
+        """Look once, so that who is told that the instance runs knows the host of its stores, and go on in a thread."""
+        self._look()
         self._thread.start()
 
     def stop(self) -> None:
@@ -87,14 +89,15 @@ class DiskWatch:
         return self._figures.store_bytes.get(task)
 
     def _run(self) -> None:
-        logged = ""
-        while not self._stop.is_set():
-            try:
-                self._figures = self._host.call(self._measure)
-                self._report(self._figures.disk)
-                logged = ""
-            except Exception as error:  # whatever it is: figures are not worth an instance
-                if not self._stop.is_set() and str(error) != logged:
-                    logged = str(error)
-                    log.warning("the disk of the stores cannot be measured: %s: %s", type(error).__name__, error)
-            self._stop.wait(self._interval_s)
+        while not self._stop.wait(self._interval_s):
+            self._look()
+
+    def _look(self) -> None:
+        try:
+            self._figures = self._host.call(self._measure)
+            self._report(self._figures.disk)
+            self._logged = ""
+        except Exception as error:  # whatever it is: figures are not worth an instance
+            if not self._stop.is_set() and str(error) != self._logged:
+                self._logged = str(error)
+                log.warning("the disk of the stores cannot be measured: %s: %s", type(error).__name__, error)

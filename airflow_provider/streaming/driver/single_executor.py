@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 __all__ = ["ExecutorWatch", "executor_finding", "is_local", "single_executor_settings"]
 
 _ALWAYS: Final = {"spark.dynamicAllocation.enabled": "false", "spark.executor.instances": "1"}
+_SOON: Final = {"spark.network.timeout": "30s", "spark.executor.heartbeatInterval": "5s"}
+"""Else an executor whose host falls silent is given up after two minutes."""
 _EXECUTOR_CORES: Final = "spark.executor.cores"
 _CORES: Final = (_EXECUTOR_CORES, "spark.cores.max")
 _PARALLELISM: Final = "spark.default.parallelism"
@@ -32,7 +34,7 @@ def is_local(master: str) -> bool:
 
 
 def single_executor_settings(given: Mapping[str, str]) -> dict[str, bool | float | int | str | None]:
-    """The settings by which the master starts one executor for an instance; none where there is no cluster.
+    """The settings by which a cluster starts one executor for an instance and soon sees its loss; none for a local master.
 
     A standalone master starts as many executors as cores are asked for, so both numbers of cores have to be equal. The
     parallelism is said too: Spark takes it for 2 until the executor has come, and an instance makes its slots before.
@@ -49,8 +51,9 @@ def single_executor_settings(given: Mapping[str, str]) -> dict[str, bool | float
     for name, needed in _ALWAYS.items():
         if (found := given.get(name, needed).strip().lower()) != needed:
             raise ConfigurationError(f"{name} is {found!r}, but {_WHY}: remove the setting, or set it to {needed!r}.")
+    always = {**_ALWAYS, **{name: given.get(name, value) for name, value in _SOON.items()}}
     if not master.startswith(("spark://", "local-cluster[")):
-        return {**_ALWAYS, _PARALLELISM: given.get(_PARALLELISM, given.get(_EXECUTOR_CORES, "1"))}
+        return {**always, _PARALLELISM: given.get(_PARALLELISM, given.get(_EXECUTOR_CORES, "1"))}
     cores = {name: given[name].strip() for name in _CORES if name in given}
     if len(set(cores.values())) != 1:
         found = ", ".join(f"{name} is {value}" for name, value in cores.items()) or "neither is set"
@@ -59,7 +62,7 @@ def single_executor_settings(given: Mapping[str, str]) -> dict[str, bool | float
             f"{_EXECUTOR_CORES} to the number of cores of the executor, and leave {_CORES[1]} out."
         )
     number = next(iter(cores.values()))
-    return {**_ALWAYS, **dict.fromkeys(_CORES, number), _PARALLELISM: given.get(_PARALLELISM, number)}
+    return {**always, **dict.fromkeys(_CORES, number), _PARALLELISM: given.get(_PARALLELISM, number)}
 
 
 def executor_finding(first: frozenset[str], now: frozenset[str]) -> str | None:

@@ -56,7 +56,7 @@ def kill(handle: dict[str, Any]) -> None:
     os.killpg(os.getpgid(handle["pid"]), signal.SIGKILL)
 
 
-def incident_of(application_id: str) -> dict[str, Any]:
+def incident_of(application_id: str, within_s: float = 20.0) -> dict[str, Any]:
     """What the watcher of the application fires first."""
 
     async def first() -> dict[str, Any]:
@@ -65,7 +65,7 @@ def incident_of(application_id: str) -> dict[str, Any]:
             return payload
         raise AssertionError("the watch ended")
 
-    return asyncio.run(asyncio.wait_for(first(), 20.0))
+    return asyncio.run(asyncio.wait_for(first(), within_s))
 
 
 def caused_by(*payloads: dict[str, Any], run_id: str = "failover-1") -> Any:

@@ -74,7 +74,7 @@ class Ledger:
 
     def fail_over(self) -> dict[str, Any]:
         """As the failover DAG does, once the watcher has seen an incident; its answer."""
-        (answer,) = run(FailOverOperator(task_id="fail_over", **OF), caused_by(incident_of(APPLICATION)))
+        (answer,) = run(FailOverOperator(task_id="fail_over", **OF), caused_by(incident_of(APPLICATION, START_S)))
         assert answer["replace"]
         found: dict[str, Any] = answer
         return found
@@ -91,8 +91,7 @@ class Ledger:
             return reader.read_to_end()
 
     def hosts_of(self, *names: str) -> dict[str, str]:
-        """Where the stores of each lie, which the status says once the disk was measured."""
-        wait_until(lambda: all(self.view().statuses[name].disk.host for name in names), START_S, "measured disks")
+        """Where the stores of each lie."""
         return {name: self.view().statuses[name].stores_host for name in names}
 
     def active(self) -> dict[TaskId, str | None]:
@@ -259,10 +258,11 @@ def test_lost_executor_and_lost_worker_are_failed_over_and_a_third_host_is_used(
     assert ledger.hosts_of("a") == {"a": at["a"]}
     ledger.settle(answer)
 
-    # The whole host of the other, its worker daemon with it. There is no second host to keep copies apart.
-    placed.lose("b", at["b"])
+    # The whole host of the other falls silent, its worker daemon too, and is gone later.
+    placed.cluster.freeze(at["b"])
     answer = ledger.fail_over()
     assert set(ledger.active().values()) == {"a"}
+    placed.lose("b", at["b"])
     placed.add_host("worker-3")
     placed.deploy("b")
     assert ledger.hosts_of("b") == {"b": "worker-3"}

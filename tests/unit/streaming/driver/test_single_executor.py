@@ -9,7 +9,12 @@ from airflow_provider.streaming.driver.single_executor import (
     single_executor_settings,
 )
 
-ONE = {"spark.dynamicAllocation.enabled": "false", "spark.executor.instances": "1"}
+ONE = {
+    "spark.dynamicAllocation.enabled": "false",
+    "spark.executor.instances": "1",
+    "spark.network.timeout": "30s",
+    "spark.executor.heartbeatInterval": "5s",
+}
 STANDALONE = "spark://host:7077"
 
 
@@ -32,6 +37,11 @@ STANDALONE = "spark://host:7077"
             {"spark.master": STANDALONE, "spark.cores.max": "2"},
             ONE | {"spark.executor.cores": "2", "spark.cores.max": "2", "spark.default.parallelism": "2"},
             id="standalone-by-its-sum",
+        ),
+        pytest.param(
+            {"spark.master": "yarn", "spark.network.timeout": "90s"},
+            ONE | {"spark.default.parallelism": "1", "spark.network.timeout": "90s"},
+            id="patient",
         ),
         pytest.param(
             {"spark.master": "local-cluster[2,1,1024]", "spark.executor.cores": "1", "spark.cores.max": "1", **ONE},
