@@ -34,7 +34,7 @@ def is_local(master: str) -> bool:
 
 
 def single_executor_settings(given: Mapping[str, str]) -> dict[str, bool | float | int | str | None]:
-    """The settings by which a cluster starts one executor for an instance and soon sees its loss; none for a local master.
+    """The settings by which a cluster starts one executor, and its loss is seen soon; none for a local master.
 
     A standalone master starts as many executors as cores are asked for, so both numbers of cores have to be equal. The
     parallelism is said too: Spark takes it for 2 until the executor has come, and an instance makes its slots before.
