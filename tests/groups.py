@@ -14,6 +14,7 @@ GROUPS: Final = {
         "tests/dags/test_airflow_killed_during_failover.py",
         "tests/dags/test_deploy_and_fail_over.py",
         "tests/dags/test_held_task_question.py",
+        "tests/dags/test_secrets_of_airflow.py",
         "tests/integration/demo/test_demo.py",
     ),
     "spark": (
@@ -35,7 +36,6 @@ GROUPS: Final = {
     ),
     "spark-2": (
         "tests/integration/streaming/test_examples.py",
-        "tests/integration/airflow/test_hosts.py",
         "tests/integration/streaming/test_instance_drills.py",
         "tests/integration/streaming/test_instances.py",
         "tests/integration/streaming/test_joins.py",
@@ -48,12 +48,14 @@ GROUPS: Final = {
         "tests/integration/testing/test_spark_steps.py",
         "tests/integration/testing/test_values.py",
     ),
+    "hosts": ("tests/integration/airflow/test_hosts.py",),
     "broker-outage": ("tests/integration/streaming/test_broker_outage.py",),
     "layout": ("tests/unit/test_layout.py",),
 }
 LONG: Final = (
     "tests/dags/test_airflow_killed_during_failover.py",
     "tests/dags/test_held_task_question.py",
+    "tests/dags/test_secrets_of_airflow.py",
     "tests/dags/test_stream_dags.py",
     "tests/integration/airflow/test_hosts.py",
     "tests/integration/chaos/test_chaos.py",
