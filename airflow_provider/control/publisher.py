@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from types import TracebackType
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -83,11 +84,11 @@ class AssignmentPublisher:
             # With a connection at hand it takes 5 ms; without, the search for the coordinator may wait out its 500 ms.
             self._producer.list_topics(timeout=timeout_s)
             self._producer.init_transactions(timeout_s)
-            self._producer.poll(0)  # hands over what it logged
+            self._hand_over()
         except KafkaException as error:
             if (refused := refusal(error.args[0], f"Publishing to {assignment_topic(application_id)}")) is not None:
                 raise refused from error
-            self._producer.poll(0)  # hands over why its connections failed
+            self._hand_over()
             raise BrokerUnreachableError(
                 f"The transaction coordinator of {connection.bootstrap_servers} did not answer within {timeout_s:g} s "
                 f"({errors.because(error.args[0].str())}): check that the brokers answer."
@@ -154,9 +155,17 @@ class AssignmentPublisher:
                 f"did not end ({error.args[0].str()}): read the newest assignment to see whether it took effect."
             ) from error
         finally:
-            self._producer.poll(0)
+            self._hand_over()
         if assignment is not None:
             self.view.assignment = assignment
+
+    def _hand_over(self) -> None:
+        """Let the client hand over what it logged and why its connections failed.
+
+        An error that is fatal comes as an exception of what polls next, and says no more than the call that it ended.
+        """
+        with suppress(KafkaException):
+            self._producer.poll(0)
 
     def _produce(self, value: Assignment | _Beside) -> None:
         if isinstance(value, HistoryRecord):
