@@ -8,11 +8,11 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Final
 
 import psutil
+import pyspark
 import pytest
 
 from airflow_provider.common.host_name import HOST_VARIABLE
@@ -22,6 +22,7 @@ from tests.waiting import wait_until
 __all__ = ["SparkCluster", "needs_namespaces"]
 
 _ROOT: Final = Path(__file__).parents[1]
+_SPARK: Final = Path(pyspark.__file__).parent
 _UNSHARE: Final = ("unshare", "--mount", "--propagation", "private")
 _UP_S: Final = 300.0
 
@@ -107,8 +108,7 @@ class SparkCluster:
             self.lose(host)
 
     def _begin(self, name: str, main: str, *words: str, address: str = "127.0.0.1", disk: Path | None = None) -> None:
-        spark_class = Path(sys.executable).with_name("spark-class")
-        command = [str(spark_class), main, *words]
+        command = [str(_SPARK / "bin" / "spark-class"), main, *words]
         if disk is not None:
             mounted = (
                 f"mount --bind {shlex.quote(str(disk))} {shlex.quote(str(self.disk))} && exec {shlex.join(command)}"
@@ -116,6 +116,7 @@ class SparkCluster:
             command = [*_UNSHARE, "sh", "-c", mounted]
         environment = {
             **os.environ,
+            "SPARK_HOME": str(_SPARK),
             "SPARK_LOCAL_IP": address,
             "PYTHONPATH": str(_ROOT),
             HOST_VARIABLE: name,

@@ -94,9 +94,9 @@ class GuardedBroker:
 
     def grant_for(self, job: JobDescription, *roles: Role, user: KafkaConnection | None = None) -> None:
         """The same, for a job that is described."""
-        granted = {acl for role in roles for acl in acls_of(role, job)}
-        name = (user or self.user).sasl_username
-        self._add([rule for acl in granted for rule in _rules(acl, f"User:{name}")])
+        principal = f"User:{(user or self.user).sasl_username}"
+        for role in roles:
+            self._add([rule for acl in acls_of(role, job) for rule in _rules(acl, principal)])
 
     def deny(self, kind: ResourceType, name: str, operation: AclOperation) -> AclBinding:
         """Take one right, whatever else grants it."""

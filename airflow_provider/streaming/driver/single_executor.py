@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 __all__ = ["ExecutorWatch", "executor_finding", "is_local", "single_executor_settings"]
 
 _ALWAYS: Final = {"spark.dynamicAllocation.enabled": "false", "spark.executor.instances": "1"}
-_SOON: Final = {"spark.network.timeout": "30s", "spark.executor.heartbeatInterval": "5s"}
+_SOON: Final = {
+    "spark.network.timeout": "30s",
+    "spark.network.timeoutInterval": "5s",
+    "spark.executor.heartbeatInterval": "5s",
+}
 """Else an executor whose host falls silent is given up after two minutes."""
 _EXECUTOR_CORES: Final = "spark.executor.cores"
 _CORES: Final = (_EXECUTOR_CORES, "spark.cores.max")

@@ -13,6 +13,7 @@ ONE = {
     "spark.dynamicAllocation.enabled": "false",
     "spark.executor.instances": "1",
     "spark.network.timeout": "30s",
+    "spark.network.timeoutInterval": "5s",
     "spark.executor.heartbeatInterval": "5s",
 }
 STANDALONE = "spark://host:7077"
