@@ -192,9 +192,9 @@ def _attempt(task: Task, rows: pa.Table) -> _Attempt:
     except FunctionError as error:
         raise _placed(task, error, good) from error
     unsure = list[Failure]()
-    for error in changes.failed:
-        failure = Failure.of(error.offset, _placed(task, error, good), error.__cause__ or error)
-        (sure if error.alone else unsure).append(failure)
+    for failed in changes.failed:
+        failure = Failure.of(failed.offset, _placed(task, failed, good), failed.__cause__ or failed)
+        (sure if failed.alone else unsure).append(failure)
     return _Attempt(_Computed(placed=placed, keys=keys, old=old, changes=changes), sure, unsure)
 
 
