@@ -62,6 +62,7 @@ LONG: Final = (
     "tests/integration/demo/test_demo.py",
     "tests/integration/streaming/test_broker_outage.py",
     "tests/integration/streaming/test_changed_job.py",
+    "tests/integration/streaming/test_crash_of_operations.py",
     "tests/integration/streaming/test_examples.py",
     "tests/integration/streaming/test_idle_time.py",
     "tests/integration/streaming/test_instance_drills.py",

@@ -13,8 +13,10 @@ from typing import Any, Final, Literal, Self, get_args
 
 import msgspec
 
+from airflow_provider.changelog.commit_record import COMMIT_KEY
 from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.common.clock import now_ms
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import Role, TaskState
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.duration import duration_ms
@@ -23,8 +25,10 @@ from airflow_provider.streaming.operations.join_state import BESIDE_GROUPS
 from airflow_provider.streaming.operations.operation import ChunkedOperation
 from airflow_provider.streaming.operations.timed_rows import TimedOperation
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage, compile_job
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.planner.stage_topics import changelog_of, partitions_read, source_topics
 from airflow_provider.streaming.planner.topic_facts import TopicFacts
+from airflow_provider.streaming.worker.state_check import refuse_state_of
 from airflow_provider.streaming.worker.task import Task
 from airflow_provider.streaming.worker.task_time import time_of_commit
 from airflow_provider.testing.counts import Counts
@@ -70,6 +74,7 @@ class JobTester:
         self._generation = 1
         self._output_read: dict[str, int] = {}
         self._clock_s = 0.0
+        self._refusal: ConfigurationError | None = None
         self._closed = False
         try:
             self._active.become(Role.ACTIVE, self._generation)
@@ -289,6 +294,7 @@ class JobTester:
             self._job, self._rows = changed, _rows_of_stages(changed)
             self._active.change_job(changed)
             self._standby.change_job(changed)
+            self._refusal = self._refused(changed)
         if store == "empty":
             self._active.remove_stores()
         self._generation += 1
@@ -326,6 +332,18 @@ class JobTester:
             )
         return _compiled(job, self._partitions)
 
+    def _refused(self, job: CompiledJob) -> ConfigurationError | None:
+        """Why an instance of a job does not start; None where it does."""
+        try:
+            refuse_state_of(job.specs, {task: self._last_commit(job.specs[task.stage], task) for task in job.tasks})
+        except ConfigurationError as error:
+            return error
+        return None
+
+    def _last_commit(self, stage: StageSpec, task: TaskId) -> bytes | None:
+        records, _ = self._log.read(stage.changelog, task.partition, 0)
+        return next((record.value for _, record in reversed(records) if record.key == COMMIT_KEY), None)
+
     def _instance(self, name: str) -> TestedInstance:
         return TestedInstance(name, self._job, Path(self._folder.name), self._log, lambda: self._clock_s)
 
@@ -360,6 +378,8 @@ class JobTester:
         Raises what stopped the task of one of `inputs`, which are partitions of sources, or a task of a later stage.
         """
         self._refuse_closed()
+        if self._refusal is not None:
+            raise self._refusal  # no instance of the job starts
         if len(self._active.tasks) < len(self._job.tasks):
             self._active.process(())  # restores the stores that were lost
         # What a stage writes may be for any other; a task that stopped leaves its records where they are.

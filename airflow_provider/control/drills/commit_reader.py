@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, TypeVar
 
 import msgspec
 from confluent_kafka import Message
@@ -17,9 +17,11 @@ from airflow_provider.errors import TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 
-__all__ = ["last_commits", "read_commits"]
+__all__ = ["last_commits", "last_of_tasks", "read_commits"]
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _NEAR: Final = 64
 """How many offsets before its end a task's last commit is looked for at first."""
@@ -68,25 +70,46 @@ def last_commits(
 ) -> dict[TaskId, Commit | None]:
     """The last commit of each task before an offset of where it commits; None where it had none.
 
+    As `last_of_tasks`.
+    """
+
+    def read(record: Message) -> Commit | None:
+        return next((commit for _, commit in _commits_in([record])), None)
+
+    return last_of_tasks(connection, application_id, topics, ends, read, timeout_s)
+
+
+def last_of_tasks(
+    connection: KafkaConnection,
+    application_id: str,
+    topics: CommitTopics,
+    ends: Mapping[TaskId, int],
+    read: Callable[[Message], T | None],
+    timeout_s: float = 120.0,
+) -> dict[TaskId, T | None]:
+    """What is made of the last commit of each task before an offset of where it commits; None where it had none.
+
     Args:
         connection: the cluster.
         application_id: the application.
         topics: where they commit.
         ends: by task, the offset before which it lies; at none of them a transaction is open.
+        read: makes it of a commit record; None leaves the record out.
         timeout_s: how long it may take in all.
 
     Raises:
         BrokerUnreachableError: an end was not reached in time.
         StatefulStreamsError: there is no such topic, or it may not be read.
     """
-    found: dict[TaskId, Commit | None] = dict.fromkeys(ends)
+    found: dict[TaskId, T | None] = dict.fromkeys(ends)
     for topic, tasks in topics.tasks_by_topic(ends).items():
         left, back = [task for task in tasks.values() if ends[task] > 0], _NEAR
         with SpanReader(connection, application_id, topic, timeout_s=timeout_s) as reader:
             while left:
                 spans = {task.partition: (max(0, ends[task] - back), ends[task]) for task in left}
-                for number, commit in _commits_in(reader.read(spans)):
-                    found[tasks[number]] = commit
+                for record in reader.read(spans):
+                    if record.key() == COMMIT_KEY and (made := read(record)) is not None:
+                        found[tasks[int(record.partition() or 0)]] = made
                 left, back = [task for task in left if found[task] is None and ends[task] > back], back * _FURTHER
     return found
 

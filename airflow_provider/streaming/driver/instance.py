@@ -39,6 +39,7 @@ from airflow_provider.streaming.driver.slot_driver import SlotDriver
 from airflow_provider.streaming.driver.source_ends import SourceEnds
 from airflow_provider.streaming.driver.spark_session import spark_session
 from airflow_provider.streaming.driver.state_cleanup import StateCleanup
+from airflow_provider.streaming.driver.state_comparison import refuse_other_state
 from airflow_provider.streaming.driver.state_folder_check import check_state_folder
 from airflow_provider.streaming.driver.store_host import StoreHost
 from airflow_provider.streaming.driver.task_plans import task_plans
@@ -103,13 +104,16 @@ class Instance:
         facts, topics = verify_topics(self._job, admin, self._settings.verify_interval_s, plans)
         job = compile_job(self._job, facts, plans)
         with ControlReader(self._settings.connection, self._job.application_id, statuses=False) as control:
-            refuse_other_stages(control.read_to_end().job, self._job.description())
+            described = control.read_to_end().job
+            refuse_other_stages(described, self._job.description())
             self._heartbeat.check()
             spark = spark_session(self._settings)
             host = StoreHost(spark, self._settings.instance)
             check_state_folder(host, self._settings)
             self._heartbeat.set_ui_url(spark.sparkContext.uiWebUrl)
             job = with_types_of_spark(job, spark)
+            if described is not None:
+                refuse_other_state(job, self._settings.connection, admin)
             slots = self._slots(spark, job, admin, lambda: progress.idle)
             progress = ProgressWatch(
                 {stage.number: SourceEnds(self._settings.connection, stage.source.topic) for stage in job.stages},

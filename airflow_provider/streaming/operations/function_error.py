@@ -16,6 +16,9 @@ class FunctionError(Exception):
         reason: what was raised, in one line.
     """
 
+    alone = False
+    """Whether the row goes wrong whatever lies beside it."""
+
     def __init__(self, offset: int, key: str, reason: str) -> None:
         self.offset, self.key, self.reason = offset, key, reason
         super().__init__(f"offset {offset}, key {key!r}: {reason}")

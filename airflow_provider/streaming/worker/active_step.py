@@ -25,6 +25,7 @@ from airflow_provider.streaming.operations.function_error import FunctionError
 from airflow_provider.streaming.operations.operation import Changes
 from airflow_provider.streaming.operations.timed_rows import FurtherReader, RangeReader, TimedRows
 from airflow_provider.streaming.worker.batch_result import BatchResult
+from airflow_provider.streaming.worker.certain_failures import certain_failures
 from airflow_provider.streaming.worker.computation import TooLargeError, compute
 from airflow_provider.streaming.worker.failure import Failure
 from airflow_provider.streaming.worker.record_rows import count_records, filtered_records, without_records
@@ -115,26 +116,47 @@ def _computed(task: Task, rows: pa.Table) -> tuple[_Computed, list[Failure]]:
     """What rows come to, and the records that cannot be processed.
 
     A record is processed with all of its rows or with none: what is left out can be given to the job again. So it does
-    not move time either.
+    not move time either, and those behind it are judged again without it.
 
     Raises:
         RecordError: there is one, and the job's policy is to fail.
     """
-    done, failures = _attempt(task, rows)
-    found = {failure.offset for failure in failures}
-    while failures and (task.job.input.event_time is not None or count_records(rows) < rows.num_rows):
-        done, more = _attempt(task, without_records(rows, found))
-        if not more:
+    event_time, before = task.job.input.event_time, time_of_commit(task.commit_record)
+    failures = list[Failure]()
+    while True:
+        found = _attempt(task, rows)
+        failures += found.sure
+        if event_time is None and count_records(rows) == rows.num_rows:
+            # Each of them is left out by itself already.
+            failures += found.unsure
+            break
+        more = certain_failures(rows, found.unsure, before)
+        if not found.sure and not more:
             break
         failures += more
-        found |= {failure.offset for failure in more}
-    return done, sorted(failures, key=lambda failure: failure.offset)
+        rows = without_records(rows, {failure.offset for failure in (*found.sure, *more)})
+    return found.done, sorted(failures, key=lambda failure: failure.offset)
 
 
-def _attempt(task: Task, rows: pa.Table) -> tuple[_Computed, list[Failure]]:
+@dataclass(frozen=True)
+class _Attempt:
+    """What rows come to beside each other.
+
+    Args:
+        done: it.
+        sure: the records that fail whatever lies beside them.
+        unsure: those that fail beside the others.
+    """
+
+    done: _Computed
+    sure: list[Failure]
+    unsure: list[Failure] = field(default_factory=list)
+
+
+def _attempt(task: Task, rows: pa.Table) -> _Attempt:
     job, check = task.job, task.partition_check
     tolerant = job.error_policy.tolerant
-    good, failures = validate_rows(
+    good, sure = validate_rows(
         job.input.topic,
         task.partition,
         job.input.key_name,
@@ -143,12 +165,12 @@ def _attempt(task: Task, rows: pa.Table) -> tuple[_Computed, list[Failure]]:
         table=job.input.table,
         null_keys=job.input.null_keys == "keep",
     )
-    if failures and not tolerant:
-        raise failures[0].error
+    if sure and not tolerant:
+        raise sure[0].error
     while True:
         placed = place_rows(task.operation, job.input.event_time, good, time_of_commit(task.commit_record))
         if placed.rows.num_rows == 0:
-            return _Computed(placed=placed), failures
+            return _Attempt(_Computed(placed=placed), sure)
         grouped = task.operation.group(job.input.key_name, placed.rows)
         keys, old = grouped.keys, task.get_many(grouped.keys)
         # A group that has state was found right when it got it.
@@ -158,7 +180,7 @@ def _attempt(task: Task, rows: pa.Table) -> tuple[_Computed, list[Failure]]:
         good, misplaced = without_strays(job.input.topic, task.partition, good, strays, check.partitioner)
         if not tolerant:
             raise misplaced[0].error
-        failures += misplaced
+        sure += misplaced
     if isinstance(grouped, RangeReader):
         grouped.read(task.range)
     if isinstance(grouped, FurtherReader):
@@ -169,8 +191,11 @@ def _attempt(task: Task, rows: pa.Table) -> tuple[_Computed, list[Failure]]:
         changes = compute(job, task.operation, placed.rows, grouped, old)
     except FunctionError as error:
         raise _placed(task, error, good) from error
-    failures += [Failure.of(e.offset, _placed(task, e, good), e.__cause__ or e) for e in changes.failed]
-    return _Computed(placed=placed, keys=keys, old=old, changes=changes), failures
+    unsure = list[Failure]()
+    for failed in changes.failed:
+        failure = Failure.of(failed.offset, _placed(task, failed, good), failed.__cause__ or failed)
+        (sure if failed.alone else unsure).append(failure)
+    return _Attempt(_Computed(placed=placed, keys=keys, old=old, changes=changes), sure, unsure)
 
 
 def _new(keys: Sequence[bytes], old: Sequence[bytes | None]) -> list[bytes]:

@@ -78,7 +78,12 @@ def _too_large_alone(job: StageSpec, operation: Operation, rows: pa.Table) -> li
     sizes = pc.add(pc.binary_length(rows.column(ROW)), pc.binary_length(rows.column("__key")))
     kept = [(at, size.as_py() + _BESIDE_ROW_BYTES) for at, size in enumerate(sizes)]
     changelog = job.changelog
-    return [_error(rows, at, _excess("state", changelog, limit, size)) for at, size in kept if size > limit]
+    found = list[FunctionError]()
+    for at, size in kept:
+        if size > limit:
+            found.append(_error(rows, at, _excess("state", changelog, limit, size)))
+            found[-1].alone = True
+    return found
 
 
 def _in_time(operation: Operation) -> bool:

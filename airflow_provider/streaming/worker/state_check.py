@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Mapping
+
 from airflow_provider.changelog.commit_record import CommitRecord
 from airflow_provider.common.store_signature import WAYS_OUT, StoreSignature
-from airflow_provider.errors import ConfigurationError
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.errors import ConfigurationError, TopicMismatchError
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 
-__all__ = ["continued_signature"]
+__all__ = ["continued_signature", "refuse_state_of"]
 
 
 def continued_signature(job: StageSpec, last: CommitRecord | None) -> StoreSignature | None:
@@ -42,3 +46,24 @@ def continued_signature(job: StageSpec, last: CommitRecord | None) -> StoreSigna
             f"{'; '.join(changes)}. Nothing was processed. {WAYS_OUT}"
         )
     return now if before is None or now is None else before.continued_by(now)
+
+
+def refuse_state_of(stages: Mapping[int, StageSpec], commits: Mapping[TaskId, bytes | None]) -> None:
+    """Refuse a job that one of its tasks could not go on with.
+
+    Each task refuses by itself. But one without a commit has nothing to compare with: it would process what an earlier
+    version left for it between two stages, and refuse that version when the change is undone.
+
+    Args:
+        stages: of the job, by number.
+        commits: the last of each task, as it lies in its changelog; None for none.
+
+    Raises:
+        ConfigurationError: as `continued_signature`.
+    """
+    for task, last in commits.items():
+        stage = stages[task.stage]
+        if last is not None:
+            with contextlib.suppress(TopicMismatchError):  # its own task says so, and holds up no other
+                record = CommitRecord.from_bytes(last, stage.application_id, task, stage.changelog)
+                continued_signature(stage, record)

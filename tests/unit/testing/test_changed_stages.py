@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pytest
 
 from airflow_provider.control.status import TaskState
-from airflow_provider.errors import ConfigurationError
+from airflow_provider.errors import ConfigurationError, RecordError
 from airflow_provider.streaming import StatefulJob, session_window, stream, table, window
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.operations.aggregate import Aggregate
@@ -35,15 +35,15 @@ def per_country(*more: Aggregate, name: str = "spent", **combine: bool) -> State
     return StatefulJob("shop", counts.sink("per-country"))
 
 
-def gathered(amount: str = "BIGINT") -> StatefulJob:
-    """The function would take its rows with either type."""
-    grouped = orders(amount).group_by("country").process(gather, ["amount"], name="gathered")
-    return StatefulJob("shop", grouped.sink("gathered"))
-
-
 def gather(key: str, rows: Any, state: Any) -> Any:
     state.update([*(state.get() or []), *(row["amount"] for row in rows)])
     yield {"amounts": state.get()}
+
+
+def gathered(amount: str = "BIGINT", function: Callable[..., Any] = gather) -> StatefulJob:
+    """The function would take its rows with either type."""
+    grouped = orders(amount).group_by("country").process(function, ["amount"], name="gathered")
+    return StatefulJob("shop", grouped.sink("gathered"))
 
 
 def with_city(amount: str = "BIGINT", limit: str = "BIGINT", **time_or_place: Any) -> StatefulJob:
@@ -106,13 +106,13 @@ def rows_of_customers() -> list[InputRecord]:
     ]
 
 
-def some_orders(round_: int) -> list[InputRecord]:
+def some_orders(round_: int, partitions: int = 2) -> list[InputRecord]:
     return [
         InputRecord(
             {"id": f"{round_}-{n}", "customer": name, "country": country, "amount": round_, "price": 100},
             topic="orders",
             key=f"{round_}-{n}",
-            partition=n % 2,
+            partition=n % partitions,
             timestamp_ms=2000,
         )
         for n, (name, country) in enumerate([("ann", "DE"), ("bob", "AT"), ("ann", "AT"), ("bob", "DE")])
@@ -154,6 +154,29 @@ def test_change_that_one_stage_refuses_is_refused_by_those_before_it_and_undone_
 
         assert results(tester) == expected
         assert tester.counts == counted
+
+
+def failing(key: str, rows: Any, state: Any) -> Any:
+    if rows:
+        raise ValueError("not written yet")
+    yield state
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_task_without_a_commit_takes_nothing_under_a_change_that_another_task_refuses(partitions: int) -> None:
+    """What the first version left for it between two stages is not of the changed one's form."""
+    with JobTester(gathered(function=failing), partitions=partitions) as tester:
+        with pytest.raises(RecordError, match="not written yet"):
+            tester.pipe_inputs(some_orders(1, partitions))
+
+        with pytest.raises(ConfigurationError, match="the column 'amount': bigint became string"):
+            tester.restart(job=gathered("STRING"))
+        with pytest.raises(ConfigurationError, match="the column 'amount': bigint became string"):
+            tester.pipe_inputs(some_orders(2, partitions))
+        assert tester.read_output() == []
+
+        tester.restart(job=gathered())
+        assert tester.states() == {"AT": [1, 1, 2, 2], "DE": [1, 1, 2, 2]}
 
 
 def test_aggregate_that_is_added_behind_an_internal_topic_goes_on_in_every_stage() -> None:

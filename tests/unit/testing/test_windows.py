@@ -370,3 +370,26 @@ def test_bound_outside_of_the_years_that_python_has_is_the_text_of_the_output(wi
 
 def _text(bound: datetime | str) -> str:
     return bound if isinstance(bound, str) else bound.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def test_record_that_fails_changes_nothing_for_those_beside_it() -> None:
+    """A session, in which what is left out moves no time, and so decides what is late."""
+    minute, most = 60_000, 2**63 - 1
+    job = (
+        StatefulJob("app")
+        .source("in", schema="k STRING, at BIGINT, v BIGINT", event_time="at", watermark="0 seconds")
+        .group_by("k", session_window("at", "1 hour"))
+        .aggregate(F.sum("v").alias("v"))
+        .sink("out")
+        .on_error("skip")
+    )
+    rows = [
+        {"k": "k", "at": 0, "v": most - 1},
+        {"k": "k", "at": 22 * minute, "v": 1},
+        {"k": "j", "at": 30 * minute, "v": most},
+        {"k": "j", "at": 80 * minute, "v": 1},  # no room
+        {"k": "k", "at": 10 * minute, "v": -5},  # in time, as the one before is left out
+        {"k": "k", "at": 25 * minute, "v": 3},  # so it has room
+    ]
+
+    check_batching(job, rows)
