@@ -31,7 +31,7 @@ from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
 from tests.integration.guarded_broker import LOGIN, GuardedBroker
 from tests.integration.streaming.accounts import Accounts
-from tests.integration.streaming.committed import newest_by_key, records_of
+from tests.integration.streaming.committed import ends_of, newest_by_key, records_of
 from tests.integration.streaming.pages_job import PARTITIONS, WINDOW_MS, job_of
 
 JOB = Path(__file__).parent / "pages_job.py"
@@ -116,7 +116,10 @@ def test_stages_and_windows_need_no_more_rights_than_the_page_lists(
     assert view.job is not None
     assert find_described_problems(TopicAdmin(airflow), view, view.job) == ()
     topics = CommitTopics.of(view, "state")
-    pages.wait(lambda: bool(records_of(guarded.bootstrap_servers, f"{pages.id}-errors")), "the dead letter", 600)
+    errors = f"{pages.id}-errors"
+    pages.wait(
+        lambda: sum(ends_of(guarded.bootstrap_servers, errors, "read_committed").values()), "the dead letter", 600
+    )
     before = take_cut(airflow, pages.id, topics, TASKS)
     pages.visit()
     pages.wait(pages.counted, "the last visits to be counted", 600)
