@@ -41,7 +41,8 @@ def start_deployment(
         Its status where it lives, what was started otherwise.
 
     Raises:
-        ConfigurationError: it lives and was deployed otherwise, or cannot be launched here.
+        ConfigurationError: it lives and was deployed otherwise, unless a supervisor starts it, or cannot be launched
+            here.
         FencedError: other publishers took over again and again.
         TopicMissingError: the application has no control topics.
         BrokerUnreachableError: no broker answered.
@@ -70,7 +71,8 @@ def start_deployment(
             living = late_start(publisher.view, instance, timeouts, open_reader)
         if living is None:
             return start_instance(publisher, cluster, deployment, command, environment, tied=tied)
-        if changed:
+        # A supervisor's settings are its own, and what lives may end: that is no error for good.
+        if changed and not tied:
             raise ConfigurationError(
                 f"{instance!r} lives and was deployed otherwise: {', '.join(changed)}. It was left as it is. Stop it "
                 "first to start it as wanted."
