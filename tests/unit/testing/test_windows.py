@@ -268,6 +268,20 @@ def test_a_store_holds_no_window_that_is_over() -> None:
         assert tester.states() == states
 
 
+@pytest.mark.parametrize("store", ["kept", "empty"])
+def test_changelog_is_cut_though_the_owner_changes_with_each_expiry(store: Any) -> None:
+    with JobTester(job_of(CASES["tumbling"], "0 seconds")) as tester:
+        log, changelog = tester._log, "windows-state-changelog"  # noqa: SLF001
+        for begin in range(0, 100_000, 10_000):
+            tester.pipe_inputs([{"customer": c, "amount": 1, "at": begin} for c in "abcdefgh"])
+            states = tester.states()
+            tester.restart(store=store)
+            assert tester.states() == states
+        assert log.begin(changelog, 0) > log.end(changelog, 0) // 2
+        tester.restart(store="empty")
+        assert tester.states() == states
+
+
 HOUR = 3_600_000
 HOURLY = StatefulJob("hourly").source("orders", schema=SCHEMA, event_time="at", watermark="0 seconds")
 COUNTED = HOURLY.group_by("customer", window("at", "1 hour")).aggregate(
