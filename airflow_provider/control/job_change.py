@@ -8,7 +8,7 @@ from airflow_provider.common.store_signature import WAYS_OUT
 from airflow_provider.control.job_description import JobDescription, StageDescription, TopicKind
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["refuse_change", "refuse_other_stages"]
+__all__ = ["refuse_change", "refuse_moved_stages", "refuse_other_stages"]
 
 
 def refuse_change(before: JobDescription | None, now: JobDescription) -> None:
@@ -30,6 +30,20 @@ def refuse_change(before: JobDescription | None, now: JobDescription) -> None:
     """
     if before is None:
         return
+    refuse_moved_stages(before, now)
+    _refuse_other_meaning(before, now)
+
+
+def refuse_moved_stages(before: JobDescription, now: JobDescription) -> None:
+    """The part of `refuse_change` that is about which stage is which, whatever their state means.
+
+    Args:
+        before: as the job was described last.
+        now: the version that is to be deployed.
+
+    Raises:
+        ConfigurationError: as of `refuse_change`.
+    """
     changes = [*_moved(before, now), *_taken(before, now), *_put_back(before, now), *_resized(before, now)]
     if changes:
         raise ConfigurationError(
@@ -38,7 +52,6 @@ def refuse_change(before: JobDescription | None, now: JobDescription) -> None:
             "new ones behind them; or deploy this version under a new application id; or reset the application, "
             "which begins again with nothing."
         )
-    _refuse_other_meaning(before, now)
 
 
 def refuse_other_stages(kept: JobDescription | None, now: JobDescription) -> None:

@@ -163,9 +163,7 @@ class JobDescription:
         # A stage that goes on does not come again to what it reads now: whom it fed would never have that.
         missed = {stage.output for positions, stage in earlier.items() if positions in self.own}
         return tuple(
-            stage
-            for positions, stage in earlier.items()
-            if positions not in self.own and stage.source not in missed
+            stage for positions, stage in earlier.items() if positions not in self.own and stage.source not in missed
         )
 
     def with_partitions(self, of_sources: Mapping[str, int]) -> JobDescription:

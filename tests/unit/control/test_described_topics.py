@@ -5,9 +5,9 @@ from typing import Any, cast
 
 import pytest
 
-from airflow_provider.control.described_topics import create_described_topics, described_findings, topic_specs
 from airflow_provider.control import job_topics
 from airflow_provider.control.assignment import Assignment
+from airflow_provider.control.described_topics import create_described_topics, described_findings, topic_specs
 from airflow_provider.control.job_description import JobDescription
 from airflow_provider.control.job_topics import create_job_topics
 from airflow_provider.control.view import ControlView
