@@ -30,8 +30,8 @@ from airflow_provider.control.watcher import watched_by
 __all__ = ["ApplicationState"]
 
 _TASK_COLUMNS: Final = (
-    "task", "instance", "role", "state", "lag", "lag s", "certified", "source lag", "processed", "left out", "lost",
-    "records/s", "predicted RTO", "last RTO",
+    "task", "instance", "role", "state", "lag", "lag s", "certified", "source lag", "processed", "left out", "late",
+    "lost", "records/s", "predicted RTO", "last RTO",
 )  # fmt: skip
 
 
@@ -220,6 +220,7 @@ class ApplicationState:
                 _number(task.source.lag_records) if task.role is Role.ACTIVE else "-",
                 _number(task.processed_records) if task.role is Role.ACTIVE else "-",
                 _number(task.failed_records) if task.role is Role.ACTIVE else "-",
+                _number(task.late_records) if task.role is Role.ACTIVE else "-",
                 _number(task.lost_records) if task.role is Role.ACTIVE else "-",
                 f"{task.records_per_s:,.0f}" if task.role is Role.ACTIVE else "-",
                 *(self._rto(task.task) if task.role is Role.ACTIVE else ("-", "-")),

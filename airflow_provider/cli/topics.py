@@ -109,29 +109,33 @@ def _of_file(asked: argparse.Namespace) -> int:
         before = None if view is None else view.job
         job = sized_job(admin, said, before)
         found = find_described_problems(admin, view, job, asked.replication_factor)
-        return found if job == before else (*found, _not_described(job, described=before is not None))
+        if job == before:
+            return found
+        # What is left to a person may be why the job should not go on as it is now.
+        held_up = any(finding.repair is None for finding in found)
+        return (*found, _not_described(job, described=before is not None, held_up=held_up))
 
     done: list[str] = []
     found = look()
     if asked.action == "repair" and asked.apply:
         refuse_those_of_others(admin, said.application_id, said.stores)
         done = [repair_topic(admin, finding) for finding in found if finding.repair is not None]
-        # What is left to a person may be why the job should not go on as it is now.
         if all(finding.repair is not None for finding in found):
             create_job_topics(cluster, admin, said, asked.replication_factor)
         found = look()
     return _say(asked, said.application_id, found, done)
 
 
-def _not_described(job: JobDescription, *, described: bool) -> TopicFinding:
+def _not_described(job: JobDescription, *, described: bool, held_up: bool) -> TopicFinding:
     gone = f" What it does not need any more stays: {', '.join(job.gone)}." if job.gone else ""
     return TopicFinding(
         f"the job of {job.application_id!r} was changed since its topics were created.{gone}"
         if described
         else f"the job of {job.application_id!r} was not described yet, so its tasks are not known.",
-        "Run 'topics repair' of the job file with --apply, or the deploy DAG, before the instances that run it.",
+        ("Correct what else is named here first. Then run" if held_up else "Run")
+        + " 'topics repair' of the job file with --apply, or the deploy DAG, before the instances that run it.",
         topic=assignment_topic(job.application_id),
-        keep=f"keep in {assignment_topic(job.application_id)} what the job is made of",
+        keep=None if held_up else f"keep in {assignment_topic(job.application_id)} what the job is made of",
     )
 
 

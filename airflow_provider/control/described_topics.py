@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from airflow_provider.control.job_change import refuse_change
 from airflow_provider.control.job_description import JobDescription, JobTopic, TopicKind
-from airflow_provider.errors import ConfigurationError
+from airflow_provider.errors import ConfigurationError, TopicMissingError
 from airflow_provider.kafka.application_topics import refuse_those_of_others
 from airflow_provider.kafka.source_topic import check_partitions
 from airflow_provider.kafka.topic_admin import TopicAdmin
@@ -25,12 +26,16 @@ from airflow_provider.kafka.topic_spec import (
 
 __all__ = ["create_described_topics", "described_findings", "topic_specs"]
 
+_LOST: Final = "Do not create it. Stop the instances, and follow 'Changelog missing or mismatched' in the runbook."
+
 
 def create_described_topics(
     topics: TopicAdmin,
     job: JobDescription,
     replication_factor: int | None = None,
     before: JobDescription | None = None,
+    *,
+    ran: bool = False,
 ) -> tuple[JobDescription, tuple[str, ...]]:
     """Create all topics of an application but its sources, or verify those that exist.
 
@@ -39,13 +44,15 @@ def create_described_topics(
         job: what the application is made of.
         replication_factor: of the topics; None takes the cluster's default and accepts any.
         before: what it was made of when its topics were created last; None where it never was described.
+        ran: whether an instance of it was ever there, as of `described_findings`.
 
     Returns:
         The job with all partitions known, and the names of the topics that did not exist.
 
     Raises:
         ConfigurationError: this version of the job cannot go on with what the one before left (`refuse_change`).
-        TopicMissingError: a source does not exist.
+        TopicMissingError: a source does not exist; or the application ran, and a topic of its own that it had does not:
+            an empty one would have the input counted again.
         TopicMismatchError: a topic exists otherwise than needed, or a changelog exists that another application may
             call its own.
         BrokerUnreachableError: no broker answered.
@@ -59,6 +66,11 @@ def create_described_topics(
             found = topics.describe(topic.name)
             check_partitions(source, partitions[source] or 0, {} if found is None else {topic.name: found.partitions})
     refuse_change(before, job)
+    lost = [name for name in _had(job, before) if ran and topics.describe(name) is None]
+    if lost:
+        raise TopicMissingError(
+            f"{' '.join(_missing(job, name, held=True) for name in lost)} Nothing was created. {_LOST}"
+        )
     # Those that the user made may be as they are.
     outputs = job.names(TopicKind.SINK, TopicKind.DEAD_LETTERS)
     taken = {name for name in outputs if topics.describe(name) is not None}
@@ -104,13 +116,23 @@ def described_findings(
         before: what it was made of when its topics were created last, where `job` is another version: what only the new
             one needs was never there.
     """
-    had = job.own if before is None else before.own
+    had = _had(job, before)
     sources = (topic for topic in job.topics if topic.kind is TopicKind.SOURCE)
     specs = topic_specs(job, replication_factor)
     return (
         *(finding for topic in sources for finding in _of_source(job, topic, found[topic.name])),
         *(finding for spec in specs for finding in _of_spec(job, spec, found[spec.name], ran and spec.name in had)),
     )
+
+
+def _had(job: JobDescription, before: JobDescription | None) -> tuple[str, ...]:
+    """The topics of its own that this version of a job needs and that it ran with, if it ran."""
+    return job.own if before is None else tuple(name for name in job.own if name in before.own)
+
+
+def _missing(job: JobDescription, name: str, *, held: bool) -> str:
+    ran = f", and {job.application_id!r} ran before: what it held is lost with it" if held else ""
+    return f"topic {name!r} does not exist{ran}."
 
 
 def _of_source(job: JobDescription, topic: JobTopic, found: TopicDescription | None) -> Iterator[TopicFinding]:
@@ -139,11 +161,8 @@ def _of_spec(
                 yield TopicFinding(difference.problem, difference.fix, topic=spec.name, setting=difference.setting)
         return
     yield TopicFinding(
-        f"topic {spec.name!r} does not exist"
-        + (f", and {job.application_id!r} ran before: what it held is lost with it." if held else "."),
-        "Do not create it. Stop the instances, and follow 'Changelog missing or mismatched' in the runbook."
-        if held
-        else "Run the topics DAG with 'Repair', or the deploy DAG: both create it.",
+        _missing(job, spec.name, held=held),
+        _LOST if held else "Run the topics DAG with 'Repair', or the deploy DAG: both create it.",
         topic=spec.name,
         create=None if held else spec,
     )

@@ -8,7 +8,7 @@ from airflow_provider.common.store_signature import WAYS_OUT
 from airflow_provider.control.job_description import JobDescription, StageDescription, TopicKind
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["refuse_change", "refuse_other_stages"]
+__all__ = ["refuse_change", "refuse_moved_stages", "refuse_other_stages"]
 
 
 def refuse_change(before: JobDescription | None, now: JobDescription) -> None:
@@ -24,12 +24,27 @@ def refuse_change(before: JobDescription | None, now: JobDescription) -> None:
 
     Raises:
         ConfigurationError: a stage has another number, takes the number of one that was removed and that left its
-            positions, or has another number of partitions between it and the stage before it; or it means something
-            else by its state. It says what was changed and what the ways out are.
+            positions, is put back though one that fed it went on meanwhile, or has another number of partitions between
+            it and the stage before it; or it means something else by its state. It says what was changed and what the
+            ways out are.
     """
     if before is None:
         return
-    changes = [*_moved(before, now), *_taken(before, now), *_resized(before, now)]
+    refuse_moved_stages(before, now)
+    _refuse_other_meaning(before, now)
+
+
+def refuse_moved_stages(before: JobDescription, now: JobDescription) -> None:
+    """The part of `refuse_change` that is about which stage is which, whatever their state means.
+
+    Args:
+        before: as the job was described last.
+        now: the version that is to be deployed.
+
+    Raises:
+        ConfigurationError: as of `refuse_change`.
+    """
+    changes = [*_moved(before, now), *_taken(before, now), *_put_back(before, now), *_resized(before, now)]
     if changes:
         raise ConfigurationError(
             f"This version of the job {now.application_id!r} cannot go on with what the one before it left: "
@@ -37,7 +52,6 @@ def refuse_change(before: JobDescription | None, now: JobDescription) -> None:
             "new ones behind them; or deploy this version under a new application id; or reset the application, "
             "which begins again with nothing."
         )
-    _refuse_other_meaning(before, now)
 
 
 def refuse_other_stages(kept: JobDescription | None, now: JobDescription) -> None:
@@ -69,11 +83,11 @@ def refuse_other_stages(kept: JobDescription | None, now: JobDescription) -> Non
 
 
 def _refuse_other_meaning(before: JobDescription, now: JobDescription) -> None:
-    known = {stage.number: stage for stage in before.stages}
+    known = {(stage.number, _named(stage)): stage for stage in (*before.left, *before.stages)}
     changes = [
         f"stage {stage.number} ({stage.name}): {change}"
         for stage in now.stages
-        if (was := known.get(stage.number)) is not None and _named(was) == _named(stage)
+        if (was := known.get((stage.number, _named(stage)))) is not None
         for change in _changes(was, stage)
     ]
     if changes:
@@ -99,35 +113,63 @@ def _listed(stages: Mapping[int, str]) -> str:
 
 def _moved(before: JobDescription, now: JobDescription) -> Iterator[str]:
     """Stages that went on under another number."""
-    numbers = {name: number for number, name in before.stages_gone.items()}
-    numbers |= {stage.name: stage.number for stage in before.stages}
+    numbers = _numbers(before)
     for stage in now.stages:
         number = numbers.get(stage.name, stage.number)
         if number != stage.number:
             yield f"stage {number} ({stage.name}) became stage {stage.number}"
 
 
+def _numbers(before: JobDescription) -> dict[str, int]:
+    numbers = {stage.name: stage.number for stage in before.left}
+    numbers |= {name: number for number, name in before.stages_gone.items()}
+    return numbers | {stage.name: stage.number for stage in before.stages}
+
+
 def _taken(before: JobDescription, now: JobDescription) -> Iterator[str]:
     """Stages without store whose positions would be those of another one that had their number."""
-    moved = {stage.name for stage in before.stages} | {*before.stages_gone.values()}
-    known = {stage.number: stage for stage in before.stages}
+    numbers = _numbers(before)
+    known = {stage.number: stage for stage in before.stages if stage.store is None}
     for stage in now.stages:
-        if stage.store is not None or stage.name in moved:
+        if stage.store is not None or numbers.get(stage.name, stage.number) != stage.number:
             continue
-        if (gone := before.stages_gone.get(stage.number)) is not None:
+        was, gone = known.get(stage.number), before.stages_gone.get(stage.number)
+        if was is not None and was.source != stage.source:
+            yield (
+                f"stage {stage.number} ({stage.name}) reads {stage.source!r}, and the one of that number ({was.name}) "
+                f"read {was.source!r}"
+            )
+        elif was is not None and _feeds(before, was) != _feeds(now, stage):
+            yield (
+                f"stage {stage.number} ({stage.name}) has the number of one that is removed ({was.name}), and would go "
+                "on at its positions"
+            )
+        elif was is None and gone not in (None, stage.name):
             yield (
                 f"stage {stage.number} ({stage.name}) has the number of one that was removed ({gone}), whose positions "
                 "are still there"
             )
-        elif _reads_another(known.get(stage.number), stage):
+
+
+def _feeds(job: JobDescription, stage: StageDescription) -> bool:
+    """Whether it writes what another stage reads."""
+    return stage.output in job.names(TopicKind.REPARTITION)
+
+
+def _put_back(before: JobDescription, now: JobDescription) -> Iterator[str]:
+    """Stages of an earlier version that come again, where one that fed them went on without them."""
+    between, left = now.names(TopicKind.REPARTITION), {before.positions(stage) for stage in before.left}
+    went_on = {stage.output for stage in now.stages if now.positions(stage) in before.own}
+    for stage in now.stages:
+        positions = now.positions(stage)
+        if stage.source not in between or not {positions, stage.source} & {*before.gone}:
+            continue
+        if positions not in left or stage.source in went_on:
             yield (
-                f"stage {stage.number} ({stage.name}) reads {stage.source!r}, and the one of that number "
-                f"({known[stage.number].name}) read {known[stage.number].source!r}"
+                f"stage {stage.number} ({stage.name}) is put back, and what was to come to it over {stage.source!r} "
+                "meanwhile never did, so its state is one of then that nothing could make whole (under another name= "
+                "it begins with what comes from then on)"
             )
-
-
-def _reads_another(before: StageDescription | None, now: StageDescription) -> bool:
-    return before is not None and before.store is None and before.source != now.source
 
 
 def _resized(before: JobDescription, now: JobDescription) -> Iterator[str]:

@@ -9,7 +9,7 @@ from enum import Enum
 
 from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.kafka.names import changelog_topic
+from airflow_provider.kafka.names import changelog_topic, commits_topic
 
 __all__ = ["JobDescription", "JobTopic", "StageDescription", "TopicKind"]
 
@@ -94,6 +94,8 @@ class JobDescription:
         gone: names of topics that it kept for itself before it was changed, and that nothing but a reset deletes.
         stages_gone: by number, the names of stages without a store that it had before it was changed: their positions
             are in a topic with that number.
+        left: stages that it had before it was changed and that may be put back as they were, since none that fed them
+            over an internal topic went on without them.
     """
 
     application_id: str
@@ -101,6 +103,7 @@ class JobDescription:
     topics: tuple[JobTopic, ...]
     gone: tuple[str, ...] = ()
     stages_gone: Mapping[int, str] = field(default_factory=dict)
+    left: tuple[StageDescription, ...] = ()
 
     @classmethod
     def of_topics(
@@ -176,6 +179,12 @@ class JobDescription:
         """The names of the topics that only the application writes to."""
         return self.names(TopicKind.REPARTITION, TopicKind.CHANGELOG, TopicKind.COMMITS)
 
+    def positions(self, stage: StageDescription) -> str:
+        """The topic with the commits of a stage's tasks, and so with where they stand."""
+        if stage.store is None:
+            return commits_topic(self.application_id, stage.number)
+        return changelog_topic(self.application_id, stage.store)
+
     def after(self, before: JobDescription | None) -> JobDescription:
         """The same, with what an earlier version of the job leaves behind.
 
@@ -191,6 +200,15 @@ class JobDescription:
             self,
             gone=tuple(name for name in left if name not in self.own),
             stages_gone={number: name for number, name in sorted(stages.items()) if number not in kept},
+            left=self._left_of(before),
+        )
+
+    def _left_of(self, before: JobDescription) -> tuple[StageDescription, ...]:
+        earlier = {self.positions(stage): stage for stage in (*before.left, *before.stages)}
+        # A stage that goes on does not come again to what it reads now: whom it fed would never have that.
+        missed = {stage.output for positions, stage in earlier.items() if positions in self.own}
+        return tuple(
+            stage for positions, stage in earlier.items() if positions not in self.own and stage.source not in missed
         )
 
     def with_partitions(self, of_sources: Mapping[str, int]) -> JobDescription:

@@ -35,13 +35,15 @@ def create_job_topics(
 
     Raises:
         ConfigurationError: this version of the job cannot go on with what the one before left.
-        TopicMissingError: a source does not exist.
+        TopicMissingError: a source does not exist; or a topic that the application ran with does not.
         TopicMismatchError: a topic exists otherwise than needed.
         BrokerUnreachableError: no broker answered.
     """
     view = read_view_if_there(cluster, admin, job.application_id)
     before = None if view is None else view.job
-    described, created = create_described_topics(admin, job, replication_factor, before)
+    described, created = create_described_topics(
+        admin, job, replication_factor, before, ran=view is not None and view.ran
+    )
     described = described.after(before)
     if described != before:
         write_control(cluster, job.application_id, described)

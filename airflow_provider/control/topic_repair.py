@@ -57,7 +57,7 @@ def find_described_problems(
     """
     names = [*job.names(TopicKind.SOURCE), *(spec.name for spec in topic_specs(job, replication_factor))]
     found = {name: admin.describe(name) for name in names}
-    ran = view is not None and (bool(view.statuses) or view.assignment is not None)
+    ran = view is not None and view.ran
     before = None if view is None else view.job
     return described_findings(job, found, ran=ran, replication_factor=replication_factor, before=before)
 

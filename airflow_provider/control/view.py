@@ -56,6 +56,11 @@ class ControlView:
     unreadable: dict[bytes, str] = field(default_factory=dict)
 
     @property
+    def ran(self) -> bool:
+        """Whether an instance of the application was ever there, or was to be."""
+        return bool(self.statuses) or self.assignment is not None
+
+    @property
     def silent_for_s(self) -> Mapping[str, float]:
         """Seconds between each instance's last status and the newest record of all, by the broker's clock.
 

@@ -89,7 +89,7 @@ def columns_after(schema: str | Columns | None, steps: Sequence[Step]) -> Column
     return columns
 
 
-def written_columns(where: str, schema: str | None, steps: Sequence[Step]) -> tuple[str, ...]:
+def written_columns(where: str, schema: str | Columns | None, steps: Sequence[Step]) -> tuple[str, ...]:
     """All columns that the rows have after some steps, for what writes them as they are.
 
     Args:

@@ -17,6 +17,8 @@ _UNITS: Final = {
     "second": 1_000,
     "millisecond": 1,
 }
+# Later than any time that a record can have (years 1 to 9999), and far from where 64 bits end.
+_LONGEST_MS: Final = 10_000 * 366 * _UNITS["day"]
 _TEXT: Final = re.compile(r"\s*(?:interval\s+)?((?:\d+\s*[a-z]+\s*)+)", re.IGNORECASE)
 _PART: Final = re.compile(r"(\d+)\s*([a-z]+)")
 
@@ -30,13 +32,19 @@ def duration_ms(where: str, text: object, *, zero: bool = False) -> int:
         zero: whether there may be none at all.
 
     Raises:
-        ConfigurationError: it is no duration, has a unit whose length differs, such as a month, or is not above 0.
+        ConfigurationError: it is no duration, has a unit whose length differs, such as a month, is not above 0, or is
+            more than 10,000 years.
     """
     found = _TEXT.fullmatch(text) if isinstance(text, str) else None
     if found is not None:
-        parts = [(int(number), unit) for number, unit in _PART.findall(found[1].lower())]
+        parts = [(_whole(digits), unit) for digits, unit in _PART.findall(found[1].lower())]
         if all(unit.removesuffix("s") in _UNITS for _, unit in parts):
             ms = sum(number * _UNITS[unit.removesuffix("s")] for number, unit in parts)
+            if ms > _LONGEST_MS:
+                raise ConfigurationError(
+                    f"{where} got {str(text)[:100]!r}: give at most 10,000 years ({_LONGEST_MS // _UNITS['day']} days), "
+                    "which no two records are apart."
+                )
             if ms > 0 or zero:
                 return ms
     least = "0 or more" if zero else "more than 0"
@@ -44,6 +52,12 @@ def duration_ms(where: str, text: object, *, zero: bool = False) -> int:
         f"{where} got {text!r}: give {least} of {', '.join(f'{unit}s' for unit in _UNITS)}, such as '10 minutes' or "
         "'1 day 12 hours'. Months and years have no one length."
     )
+
+
+def _whole(digits: str) -> int:
+    # int() refuses more than some thousand digits with an error of its own.
+    significant = digits.lstrip("0")
+    return int(significant or "0") if len(significant) < 20 else 10**20
 
 
 def duration_text(ms: int) -> str:

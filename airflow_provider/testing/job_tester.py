@@ -17,6 +17,7 @@ from airflow_provider.changelog.commit_record import COMMIT_KEY
 from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.job_change import refuse_moved_stages
 from airflow_provider.control.status import Role, TaskState
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.duration import duration_ms
@@ -67,6 +68,7 @@ class JobTester:
             raise ConfigurationError(f"JobTester() got partitions={partitions}: it must be 1 or more.")
         self._partitions = partitions
         self._job = _compiled(job, partitions)
+        self._described = job.description()
         self._rows = _rows_of_stages(self._job)
         self._log = InMemoryLog()
         self._folder = tempfile.TemporaryDirectory(prefix="job-tester-")
@@ -282,8 +284,8 @@ class JobTester:
 
         Raises:
             RecordError: the record that stopped the task before is still the next one.
-            ConfigurationError: `store` is neither; or the changed job would misread the state, is not complete, or is
-                another application.
+            ConfigurationError: `store` is neither; or the changed job cannot go on with what the one before it left,
+                as its deployment would say; or it is not complete, or is another application.
         """
         if store not in get_args(_Store):
             raise ConfigurationError(f"restart() got store={store!r}: give {' or '.join(map(repr, get_args(_Store)))}.")
@@ -299,6 +301,8 @@ class JobTester:
             self._active.remove_stores()
         self._generation += 1
         self._active.become(Role.ACTIVE, self._generation)
+        if job is not None:
+            self._described = job.description().after(self._described)
         self._process(self._inputs)
 
     def promote_standby(self) -> None:
@@ -330,6 +334,8 @@ class JobTester:
                 f"restart() got the job {job.application_id!r}, and {self._job.application_id!r} is tested: "
                 "another application begins with empty state. Give it a JobTester of its own."
             )
+        # What their state means is compared by the tasks, with the types that Spark gives it.
+        refuse_moved_stages(self._described, job.description())
         return _compiled(job, self._partitions)
 
     def _refused(self, job: CompiledJob) -> ConfigurationError | None:

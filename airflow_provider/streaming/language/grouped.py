@@ -15,7 +15,6 @@ from airflow_provider.streaming.column_check import (
     check_event_time,
     check_grouping,
     check_operation,
-    written_columns,
 )
 from airflow_provider.streaming.function_check import process_operation
 from airflow_provider.streaming.language.missing_time import refuse_missing_time
@@ -206,7 +205,7 @@ class GroupedStream:
     def drop_duplicates(self, *, within: str, name: str | None = None) -> Result:
         """See `Stream.drop_duplicates`."""
         refuse_missing_time("drop_duplicates()", self.stream)
-        columns = written_columns("drop_duplicates()", self.stream.schema, self.stream.steps)
+        columns = self.stream.written_columns("drop_duplicates()")
         operation = dataclasses.replace(DropDuplicates.of(within), columns=columns)
         return self._result("drop_duplicates", operation, name)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming.column_check import check_grouping, written_columns
+from airflow_provider.streaming.column_check import check_grouping
 
 if TYPE_CHECKING:
     from airflow_provider.streaming.language.stream import Stream
@@ -44,7 +44,7 @@ class KeyedRows:
                 f"sink() of the rows of {stream.topic!r} got no key, and none of their columns is known to be one: "
                 'name the column, such as sink("words", key="word").'
             )
-        names = written_columns(f"sink() of the rows of {stream.topic!r}", stream.schema, stream.steps)
+        names = stream.written_columns(f"sink() of the rows of {stream.topic!r}")
         if columns is not None:
             check_grouping(columns, known)
         return cls(stream, known, names)

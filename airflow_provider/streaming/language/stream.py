@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_topic
 from airflow_provider.streaming.argument_check import check_kind, given_text
-from airflow_provider.streaming.column_check import RECORD, Columns, columns_after, find_column
+from airflow_provider.streaming.column_check import RECORD, Columns, columns_after, find_column, written_columns
 from airflow_provider.streaming.event_time import EventTime, event_time_after, event_time_of
 from airflow_provider.streaming.language.grouped import GroupedStream
 from airflow_provider.streaming.language.join import Join, check_join_names
@@ -75,7 +75,18 @@ class Stream:
 
     def columns_after(self, steps: tuple[Step, ...]) -> Columns | None:
         """The same after some steps, from the beginning."""
-        return columns_after(self.schema if self.origin is None else self.origin.columns, steps)
+        return columns_after(self._given, steps)
+
+    def written_columns(self, where: str) -> tuple[str, ...]:
+        """All of its columns, for what writes its rows as they are.
+
+        Args:
+            where: which method writes them, for the error.
+
+        Raises:
+            ConfigurationError: they are known to Spark alone.
+        """
+        return written_columns(where, self._given, self.steps)
 
     @property
     def is_union(self) -> bool:
@@ -299,6 +310,11 @@ class Stream:
             ConfigurationError: there is no such column, or none is known to be the key.
         """
         return Sink(topic, KeyedRows.of(self, key))
+
+    @property
+    def _given(self) -> str | Columns | None:
+        """What its rows have before its steps: a join has columns, and no schema."""
+        return self.schema if self.origin is None else self.origin.columns
 
     def _with(self, step: Step, key: str | None) -> Stream:
         others = tuple(dataclasses.replace(other, steps=(*other.steps, step), key=None) for other in self.others)

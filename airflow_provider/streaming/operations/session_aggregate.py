@@ -251,8 +251,7 @@ class GroupedSessions:
     def __init__(self, operation: SessionAggregation, key_name: str, rows: pa.Table, segments: Sequence[int]) -> None:
         self._operation, self._key_name, self._rows = operation, key_name, rows
         self._groups: list[bytes] = rows.column("__key").to_pylist()
-        prefixes = [time_prefix(segment) for segment in segments]
-        self.keys: list[bytes] = sorted(prefix + group for group in set(self._groups) for prefix in prefixes)
+        self.keys: list[bytes] = self._lookups(segments)
 
     def apply(self, old: Sequence[bytes | None], tolerant: bool = False) -> Changes:
         """See `GroupedRows.apply`; the output's keys are those of the store, of the sessions' starts."""
@@ -284,6 +283,26 @@ class GroupedSessions:
             output += [(time_prefix(start) + group, None) for start in sorted(gone)]
             output.append((time_prefix(session.start) + group, value))
         return Changes(state, output)
+
+    def _lookups(self, segments: Sequence[int]) -> list[bytes]:
+        """The keys under which sessions lie that a row may touch: none of them ends before its group's earliest row.
+
+        One row that comes late would have all groups looked up as far back, which may be thousands of segments where
+        the watermark was made longer.
+        """
+        earliest: dict[bytes, int] = {}
+        for group, time in zip(self._groups, self._rows.column(EVENT_MS).to_pylist(), strict=True):
+            known = earliest.get(group)
+            if known is None or time < known:
+                earliest[group] = time
+        prefixes = [time_prefix(segment) for segment in segments]
+        first, length = segments[0], self._operation.segments.length_ms
+        keys = list[bytes]()
+        for group, time in earliest.items():
+            # At least one, so that a group that is new is known to be.
+            begin = min(max((time - first) // length, 0), len(prefixes) - 1)
+            keys += [prefix + group for prefix in prefixes[begin:]]
+        return sorted(keys)
 
     def _placed(self, kept: Mapping[bytes, bytes | None]) -> list[_Open]:
         """By row, the session that it came into, row after row: one that has ended by then takes no more."""

@@ -57,6 +57,7 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
     Raises:
         RecordError: a record cannot be processed, and the job's policy is to fail, or its dead letter is too large for
             the topic; nothing of the batch was written.
+        ConfigurationError: as `close_windows`.
         FencedError: a newer owner exists; nothing was written.
     """
     job, last = task.job, task.commit_record
@@ -72,7 +73,7 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
     policy = job.error_policy
     # 3. read and compute
     done, failures = _computed(task, kept)
-    changes = close_windows(task.operation, done.changes, done.placed, task.range, job.input.key_name)
+    changes = close_windows(job, task.operation, done.changes, done.placed, task.range)
     # 4. and 5.
     task.write(
         BatchResult(

@@ -9,6 +9,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_provider.common.error_text import bounded
+from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.operations.drop_duplicates import DropDuplicates
 from airflow_provider.streaming.operations.function_error import FunctionError
 from airflow_provider.streaming.operations.join_interval import IntervalJoin
@@ -19,7 +21,9 @@ from airflow_provider.streaming.operations.session_aggregate import SessionAggre
 from airflow_provider.streaming.operations.timed_rows import TimedOperation
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 
-__all__ = ["TooLargeError", "compute"]
+__all__ = ["TooLargeError", "check_results", "compute"]
+
+_KEY_CHARS: Final = 200
 
 _BESIDE_ROW_BYTES: Final = 50
 """Bytes that the store of a join adds to a row and its key, rounded up; of many chunks it says eight more for each."""
@@ -68,6 +72,34 @@ def compute(
             raise _first_too_large(rows, large)
         changes = _row_by_row(job, operation, rows, dict(zip(grouped.keys, old, strict=True)), changes, large)
     return changes
+
+
+def check_results(job: StageSpec, output: Sequence[tuple[bytes, bytes | None]]) -> None:
+    """Refuse what comes out as time goes on, where the sink does not take it.
+
+    What it is made of is committed, most often: no record of the batch is to blame, and none can be left out for it.
+
+    Args:
+        job: of the job.
+        output: what is written into the sink, under the keys that it gets there.
+
+    Raises:
+        ConfigurationError: one of the results is too large.
+    """
+    topic = job.sink_topic
+    if topic is None or not output:
+        return
+    limit = job.pair_limit(topic)
+    for key, value in output:
+        size = len(key) + (0 if value is None else len(value))
+        if size > limit:
+            name = bounded(repr(key.decode("utf-8", "replace")), _KEY_CHARS)
+            raise ConfigurationError(
+                f"The result {name} is {size:,} bytes, and {topic!r} takes {limit:,} at the most. Nothing was written, "
+                "and no single record of the input is to blame: it is made of all that its key and window have had. "
+                f"Raise max.message.bytes of {topic!r} and deploy again: the task goes on where it stopped, and "
+                "writes it."
+            )
 
 
 def _too_large_alone(job: StageSpec, operation: Operation, rows: pa.Table) -> list[FunctionError]:

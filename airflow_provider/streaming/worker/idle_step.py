@@ -28,6 +28,7 @@ def idle_step(task: Task, stream_time_ms: int, group: ConsumerGroup) -> None:
         group: gets the offsets, which stay as they are.
 
     Raises:
+        ConfigurationError: as `close_windows`.
         FencedError: a newer owner exists; nothing was written.
         StatefulStreamsError: as `Task.write`.
     """
@@ -41,7 +42,7 @@ def idle_step(task: Task, stream_time_ms: int, group: ConsumerGroup) -> None:
     mark = stream_time_ms - event_time.delay_ms
     after = StreamTime(stream_time_ms, mark if before.watermark_ms is None else max(mark, before.watermark_ms))
     placed = TimedRows(rows=pa.Table.from_batches([], schema=columns), late=0, before=before, after=after)
-    changes = close_windows(operation, Changes([], []), placed, task.range, job.input.key_name)
+    changes = close_windows(job, operation, Changes([], []), placed, task.range)
     expired = expired_before_ms(operation, after, last, job.store.name)
     expires = expired is not None and next(task.range(b"", time_prefix(expired)), None) is not None
     if not changes.output and not expires:

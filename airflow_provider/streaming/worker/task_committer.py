@@ -53,7 +53,6 @@ class TaskCommitter:
         self._digest = RunningDigest()
         self._signature: StoreSignature | None = None
         self._segments: TimeSegments | None = None
-        self._expired_offset: int | None = None
 
     def fence(self) -> None:
         """Fence every earlier owner and abort what it left open.
@@ -127,8 +126,8 @@ class TaskCommitter:
         self._digest.add(result.digest_change, result.expired_before_ms, self._spans(record))
         self._failpoints.hit(FailPoint.STORE_DONE)
         self._replica.set_end(offset)
-        if expired:
-            self._delete_expired(record)
+        if expired and last is not None:
+            self._delete_expired(last)
 
     def close(self) -> None:
         """Give the producer up; what it left open is aborted by the next owner."""
@@ -171,17 +170,17 @@ class TaskCommitter:
         left = {segment: offset for segment, offset in found.items() if first is None or segment >= first}
         return {str(at): offset for at, offset in sorted(spans.fold(left, min).items())}
 
-    def _delete_expired(self, record: CommitRecord) -> None:
-        """Have the brokers delete what the log begins with: all of it is of segments that are gone.
+    def _delete_expired(self, last: CommitRecord) -> None:
+        """Have the brokers delete what the log begins with: it is of segments that went with earlier expiries.
 
-        One expiry later than it could be, so that a standby that is a little behind finds what it reads.
+        By what the commit before this expiry kept, so that a standby that is a little behind finds what it reads. It is
+        known to whichever owner comes next, so the log is cut however often the owner changes.
         """
         assert self._writer is not None
-        offsets = record.segment_offsets.get(self._replica.name, {}).values()
-        if self._expired_offset is not None:
-            self._writer.delete_before(self._replica.changelog, self._task_id.partition, self._expired_offset)
-        # What is written from this commit on is never among it, nor is the commit record.
-        self._expired_offset = min(offsets, default=None)
+        # What was written since a segment that is left began is never before it, nor is a commit record.
+        offset = min(last.segment_offsets.get(self._replica.name, {}).values(), default=None)
+        if offset is not None:
+            self._writer.delete_before(self._replica.changelog, self._task_id.partition, offset)
 
     def _newly_expired(self, record: CommitRecord, last: CommitRecord | None) -> dict[str, int]:
         """What expires with a commit: one range, and only where there is something new."""

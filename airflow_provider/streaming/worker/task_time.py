@@ -13,6 +13,8 @@ from airflow_provider.streaming.event_time import EVENT_MS, EventTime
 from airflow_provider.streaming.operations.operation import Changes, Operation
 from airflow_provider.streaming.operations.stream_time import StreamTime, watermarks
 from airflow_provider.streaming.operations.timed_rows import PlacingOperation, StoreRange, TimedOperation, TimedRows
+from airflow_provider.streaming.planner.stage_spec import StageSpec
+from airflow_provider.streaming.worker.computation import check_results
 
 __all__ = [
     "close_windows",
@@ -61,10 +63,18 @@ def segments_of(operation: Operation) -> TimeSegments | None:
 
 
 def close_windows(
-    operation: Operation, changes: Changes, placed: TimedRows, kept: StoreRange, key_name: str
+    job: StageSpec, operation: Operation, changes: Changes, placed: TimedRows, kept: StoreRange
 ) -> Changes:
-    """What is written of a batch's changes, once what ended in it is closed; see `TimedOperation.close`."""
-    return operation.close(changes, placed, kept, key_name) if isinstance(operation, TimedOperation) else changes
+    """What is written of a batch's changes, once what ended in it is closed; see `TimedOperation.close`.
+
+    Raises:
+        ConfigurationError: a result that comes out by that is larger than the sink takes; nothing was written.
+    """
+    if not isinstance(operation, TimedOperation):
+        return changes
+    closed = operation.close(changes, placed, kept, job.input.key_name)
+    check_results(job, closed.output)
+    return closed
 
 
 def expired_before_ms(operation: Operation, time: StreamTime, last: CommitRecord | None, store: str) -> int | None:

@@ -229,6 +229,11 @@ class Accounts:
 
     # -- the control plane ---------------------------------------------------------------------------------------
 
+    def read_anew(self) -> None:
+        """The control topics were deleted and created again."""
+        self._reader.close()
+        self._reader = ControlReader(self.connection, self.id)
+
     @property
     def view(self) -> ControlView:
         self._reader.poll(0.0)

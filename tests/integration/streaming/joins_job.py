@@ -1,5 +1,7 @@
 """Orders with their customers, and impressions with their clicks: two joins in one job.
 
+An order waits for its customer, in a table that each task has in full.
+
 Arguments: the application id.
 """
 
@@ -10,14 +12,17 @@ from airflow_provider.streaming import StatefulJob, run, stream, table
 PARTITIONS = 2
 """Of the joins."""
 WITHIN_MS = 10_000
+GRACE_MS = 3_600_000
 
 
 def job_of(application_id: str) -> StatefulJob:
     """The job."""
     orders = stream(f"{application_id}-purchases", schema="id BIGINT, customer STRING, amount DECIMAL(12,2)")
-    customers = table(f"{application_id}-customers", schema="customer STRING, country STRING", key="customer")
+    customers = table(
+        f"{application_id}-customers", schema="customer STRING, country STRING", key="customer", broadcast=True
+    )
     enriched = orders.filter("amount > 0", name="free").join(
-        customers, on="customer", how="left", name="enriched", partitions=PARTITIONS
+        customers, on="customer", how="left", grace=f"{GRACE_MS} milliseconds", name="enriched", partitions=PARTITIONS
     )
     shown = stream(
         f"{application_id}-impressions", schema="ad STRING, shown BIGINT", event_time="shown", watermark="1 hour"

@@ -27,6 +27,7 @@ def whole() -> ControlView:
                 0,
                 processed_records=12_345,
                 failed_records=3,
+                late_records=1_042,
                 lost_records=1_500,
                 records_per_s=678.9,
                 stalled_s=0.0,
@@ -60,13 +61,14 @@ def test_application_that_is_whole_has_no_problem_and_a_line_for_each_copy() -> 
         "1,234",
         "12,345",
         "3",
+        "1,042",
         "1,500",
         "679",
         "~9.5",
         "s",
         "-",
     ] in lines
-    assert ["0_0", "b", "standby", "warm", "0", "0.0", "no", "-", "-", "-", "-", "-", "-", "-"] in lines
+    assert ["0_0", "b", "standby", "warm", "0", "0.0", "no", "-", "-", "-", "-", "-", "-", "-", "-"] in lines
     assert text.startswith("app, generation 1, watched by none\n")
     assert "open incidents" not in text
     assert text.endswith("no problems")

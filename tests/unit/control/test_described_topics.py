@@ -5,9 +5,13 @@ from typing import Any, cast
 
 import pytest
 
+from airflow_provider.control import job_topics
+from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.described_topics import create_described_topics, described_findings, topic_specs
 from airflow_provider.control.job_description import JobDescription
-from airflow_provider.errors import ConfigurationError, TopicMismatchError
+from airflow_provider.control.job_topics import create_job_topics
+from airflow_provider.control.view import ControlView
+from airflow_provider.errors import ConfigurationError, TopicMismatchError, TopicMissingError
 from airflow_provider.kafka.topic_spec import TopicDescription, TopicSpec
 from airflow_provider.streaming import StatefulJob, stream
 from airflow_provider.streaming import functions as F
@@ -128,3 +132,29 @@ def test_what_a_missing_topic_held_is_not_hidden_by_an_empty_one() -> None:
 def test_source_that_is_missing_or_was_changed_is_for_a_person() -> None:
     assert findings("orders", ran=False) == [("orders", False)]
     assert findings(ran=True, orders=6) == [("orders", False)]
+
+
+@pytest.mark.parametrize("lost", ["app-1-commits", "app-per-country-changelog", "app-per-country-repartition"])
+def test_deployment_does_not_create_what_the_application_ran_with(lost: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, topics = create({"orders": 4})
+    found = {"orders": 4, **topics.created}
+    del found[lost]
+    topics = Topics(found)
+    view = ControlView("app", job=before, assignment=Assignment(application_id="app", generation=1, tasks={}))
+    monkeypatch.setattr(job_topics, "read_view_if_there", lambda *_: view)
+
+    with pytest.raises(TopicMissingError, match=f"{lost}' does not exist, and 'app' ran before: .*Do not create it"):
+        create_job_topics(cast(Any, None), cast(Any, topics), JOB)
+
+    assert topics.created == {}
+
+
+def test_deployment_creates_what_a_stage_needs_that_was_added_to_an_application_that_ran() -> None:
+    smaller = StatefulJob("app", ORDERS.group_by("customer").aggregate(COUNT).sink("per-customer")).description()
+    topics = Topics({"orders": 4})
+    before, _ = create_described_topics(cast(Any, topics), smaller)
+    topics = Topics({"orders": 4, **topics.created})
+
+    _, created = create_described_topics(cast(Any, topics), JOB, before=before, ran=True)
+
+    assert created == ("app-per-country-repartition", "app-per-country-changelog", "app-1-commits", "per-country")

@@ -222,3 +222,92 @@ def test_instance_runs_the_stages_that_the_application_is_known_by_and_no_others
         refuse_other_stages(kept, described(per_customer(), large()))
     with pytest.raises(ConfigurationError, match=r"stage 0 \(customers\) became stage 1"):
         refuse_other_stages(kept, described(large(), per_customer()))
+
+
+def deployed(*versions: list[Sink]) -> JobDescription | None:
+    """Versions of the job, deployed one after the other."""
+    kept: JobDescription | None = None
+    for sinks in versions:
+        now = described(*sinks, before=kept)
+        refuse_change(kept, now)
+        kept = now
+    return kept
+
+
+LANDS = per_country(name="lands")
+PUT_BACK = {
+    "renamed-and-back": ([per_country()], [LANDS], [per_country()]),
+    "renamed-twice-and-back": ([per_country()], [LANDS], [per_country(name="states")], [per_country()]),
+    "renamed-back-after-both-were-out": (
+        [large(), per_country()],
+        [large(), LANDS],
+        [large()],
+        [large(), LANDS],
+        [large(), per_country()],
+    ),
+    "join-renamed-and-back": (
+        [ORDERS.join(CUSTOMERS, on="customer", name="one").sink("with-city")],
+        [ORDERS.join(CUSTOMERS, on="customer", name="other").sink("with-city")],
+        [ORDERS.join(CUSTOMERS, on="customer", name="one").sink("with-city")],
+    ),
+}
+
+
+@pytest.mark.parametrize("versions", PUT_BACK.values(), ids=PUT_BACK)
+def test_stage_is_not_put_back_where_what_fed_it_went_on_without_it(versions: tuple[list[Sink], ...]) -> None:
+    kept, last = deployed(*versions[:-1]), described(*versions[-1])
+
+    for refuse in (refuse_change, refuse_other_stages):
+        with pytest.raises(ConfigurationError, match=r"is put back, and what was to come .*another name=.*or reset"):
+            refuse(kept, last)
+
+
+def test_stage_that_was_fed_by_one_with_a_store_is_not_put_back_after_that_went_on_and_out() -> None:
+    joined = ORDERS.join(CUSTOMERS, on="customer", name="customers")
+    per_city = joined.group_by("city").aggregate(COUNT, name="cities").sink("per-city")
+
+    alone = deployed([large(), per_city], [large(), joined.sink("joined")], [large()])
+    with pytest.raises(ConfigurationError, match="is put back, and what was to come"):
+        refuse_change(alone, described(large(), per_city))
+    refuse_change(alone, described(large(), joined.sink("joined")))
+    refuse_change(deployed([large(), per_city], [large()]), described(large(), per_city))
+
+
+def test_what_an_earlier_version_of_this_package_did_not_keep_of_a_stage_that_is_gone_is_not_guessed() -> None:
+    kept = deployed([large(), per_country()], [large()])
+    assert kept is not None
+
+    with pytest.raises(ConfigurationError, match="is put back, and what was to come"):
+        refuse_change(dataclasses.replace(kept, left=()), described(large(), per_country()))
+
+
+def test_stage_is_put_back_where_nothing_passed_it_by() -> None:
+    again = deployed([large(), per_country()], [large()], [large(), per_country()])
+    by_source = deployed([per_customer()], [ORDERS.group_by("customer").aggregate(COUNT, name="c").sink("c")])
+    refuse_change(by_source, described(per_customer()))
+
+    assert again is not None
+    assert (again.left, again.gone) == ((), ())
+    assert from_json(to_json(by_source), JobDescription) == by_source
+
+
+def test_stage_is_not_put_back_with_another_meaning_or_number() -> None:
+    kept = deployed([large(), per_country(SPENT)], [large()])
+
+    with pytest.raises(ConfigurationError, match=r"would misread it: .*sum\(amount\) became max\(amount\)"):
+        refuse_change(kept, described(large(), per_country(F.max("amount").alias("spent"))))
+    with pytest.raises(ConfigurationError, match=r"stage 2 \(countries\) became stage 3"):
+        refuse_change(kept, described(large(), per_customer(), per_country(SPENT)))
+
+
+def test_sink_does_not_go_on_at_the_positions_of_a_stage_that_fed_another() -> None:
+    for before, now in ((per_country(), large()), (large(), per_country())):
+        with pytest.raises(ConfigurationError, match=r"stage 0 .* has the number of one that is removed .*at its"):
+            refuse_change(described(before), described(now))
+
+
+def test_positions_that_were_left_are_not_taken_by_way_of_a_stage_with_a_store() -> None:
+    kept = deployed([large(), small()], [large()], [large(), per_customer()])
+
+    with pytest.raises(ConfigurationError, match=r"number of one that was removed \(small\)"):
+        refuse_change(kept, described(large(), ORDERS.filter("amount > 5", name="more").sink("customers")))

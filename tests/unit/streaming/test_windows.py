@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming import StatefulJob, session_window, window
+from airflow_provider.streaming import StatefulJob, session_window, stream, window
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.duration import duration_ms, duration_text
 from airflow_provider.streaming.planner.compiled_job import compile_job
@@ -46,6 +46,16 @@ def test_durations_are_read_as_spark_does(text: str, ms: int) -> None:
 def test_what_is_no_duration_is_refused(text: object) -> None:
     with pytest.raises(ConfigurationError, match=r"window\(\) got .*10 minutes"):
         duration_ms("window()", text)
+
+
+@pytest.mark.parametrize("text", ["3660001 days", "15250284452 weeks", "99999999999999 weeks", f"{'9' * 5000} hours"])
+def test_duration_that_no_two_records_are_apart_is_refused_where_it_stands(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"window\(\) got '[\w ]+': give at most 10,000 years"):
+        duration_ms("window()", text)
+    with pytest.raises(ConfigurationError, match=r"stream\(watermark=...\) got .* at most 10,000 years"):
+        stream("orders", schema="id STRING, at BIGINT", key="id", event_time="at", watermark=text)
+
+    assert duration_ms("window()", "3660000 days") == 3_660_000 * 86_400_000
 
 
 def test_windows_are_values() -> None:

@@ -254,6 +254,28 @@ def test_join_may_be_grouped_by_its_own_key() -> None:
         assert len(job.stages) == 4
 
 
+def test_rows_of_a_join_are_written_behind_steps() -> None:
+    joined = ORDERS.join(CUSTOMERS, on="customer").filter("amount > 1", name="small").with_column("twice", "amount * 2")
+    with JobTester(StatefulJob("shop", joined.sink("enriched", key="country"))) as tester:
+        tester.pipe_inputs([customer("ann", "AT"), order(1, "ann", 5), order(2, "ann", 1)])
+
+        value = {"customer": "ann", "id": "o1", "amount": 5, "country": "AT", "twice": 10}
+        assert tester.read_output() == [OutputRecord("AT", value)]
+        assert tester.counts.filtered["small"] == 1
+
+
+def test_duplicates_of_a_join_are_dropped_behind_steps() -> None:
+    timed = stream("orders", schema="customer STRING, at BIGINT", event_time="at", watermark="0 seconds")
+    joined = timed.join(CUSTOMERS, on="customer").select("*", "upper(customer) AS name")
+    job = StatefulJob("shop", joined.drop_duplicates("name", within="1 hour").sink("first"))
+    with JobTester(job) as tester:
+        again = [InputRecord({"customer": "ann", "at": at}, topic="orders") for at in (1, 2)]
+        tester.pipe_inputs([customer("ann", "AT", at=0), *again])
+
+        value = {"customer": "ann", "at": 1, "country": "AT", "name": "ANN"}
+        assert tester.read_output() == [OutputRecord("ANN", value)]
+
+
 def test_result_of_a_join_is_joined_again() -> None:
     joined = ORDERS.join(CUSTOMERS, on="customer").join(LIMITS, on="customer")
     with JobTester(StatefulJob("shop", joined.sink("out"))) as tester:

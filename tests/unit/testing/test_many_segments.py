@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -46,6 +46,27 @@ def record_bytes(task: Task) -> int:
     record = task.commit_record
     assert record is not None
     return len(record.to_bytes())
+
+
+def test_late_row_of_a_session_looks_up_its_own_group_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_up = list[int]()
+    get_many = Task.get_many
+
+    def counting(task: Task, keys: Sequence[bytes]) -> list[bytes | None]:
+        looked_up.append(len(keys))
+        return get_many(task, keys)
+
+    monkeypatch.setattr(Task, "get_many", counting)
+    with JobTester(CHANGED["sessions"]("0 seconds")) as tester:
+        tester.pipe_inputs([{"k": "a", "at": T0}])
+        tester.restart(job=CHANGED["sessions"]("1 hour"))
+        tester.pipe_inputs([{"k": "a", "at": T0 + n * 1_000_000} for n in range(4)])
+        looked_up.clear()
+        tester.pipe_inputs([{"k": f"k{n}", "at": T0 + 3_000_000} for n in range(100)] + [{"k": "a", "at": T0 + 5_000}])
+        segments = 3_010_000 // 2_500  # of a quarter of the gap
+        assert segments <= sum(looked_up) < segments + 100 * 10
+        assert tester.states()["a@2023-11-14T22:13:20.000Z"]["n"] == 3
+        check_digest(the_task(tester))
 
 
 @pytest.mark.parametrize("job_of", CHANGED.values(), ids=CHANGED)

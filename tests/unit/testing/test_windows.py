@@ -268,6 +268,53 @@ def test_a_store_holds_no_window_that_is_over() -> None:
         assert tester.states() == states
 
 
+@pytest.mark.parametrize("store", ["kept", "empty"])
+def test_changelog_is_cut_though_the_owner_changes_with_each_expiry(store: Any) -> None:
+    with JobTester(job_of(CASES["tumbling"], "0 seconds")) as tester:
+        log, changelog = tester._log, "windows-state-changelog"  # noqa: SLF001
+        for begin in range(0, 100_000, 10_000):
+            tester.pipe_inputs([{"customer": c, "amount": 1, "at": begin} for c in "abcdefgh"])
+            states = tester.states()
+            tester.restart(store=store)
+            assert tester.states() == states
+        assert log.begin(changelog, 0) > log.end(changelog, 0) // 2
+        tester.restart(store="empty")
+        assert tester.states() == states
+
+
+@pytest.mark.parametrize(
+    "ended_by",
+    [
+        pytest.param(lambda tester: tester.pipe_input({"k": "b", "at": 90_000, "t": "x"}), id="record"),
+        pytest.param(lambda tester: tester.advance_wall_clock("2 minutes"), id="clock"),
+    ],
+)
+@pytest.mark.parametrize("by", [CASES["tumbling"], session_window("at", "10 seconds")], ids=str)
+def test_closed_result_that_its_topic_does_not_take_is_named_and_comes_out_once_it_does(
+    by: Any, ended_by: Callable[[JobTester], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = "airflow_provider.streaming.planner.stage_spec.MAX_MESSAGE_BYTES"
+    source = StatefulJob("windows").source(
+        "in", schema="k STRING, at BIGINT, t STRING", event_time="at", watermark="0 seconds", idle_timeout="1 minute"
+    )
+    job = source.group_by("k", by).aggregate(F.max("t").alias("t"), emit="close").sink("out").on_error("skip")
+    named = r"^The result 'a@1970-01-01T00:00:00.000Z' is 1\d,\d+ bytes, and 'out' takes 9,900 at the most"
+    with JobTester(job) as tester:
+        monkeypatch.setattr(limit, 10_000)
+        # Each of these is six characters of JSON, and one byte of the state.
+        tester.pipe_input({"k": "a", "at": 0, "t": "\x01" * 2_000})
+        with pytest.raises(ConfigurationError, match=named):
+            ended_by(tester)
+        assert tester.read_output() == []
+        monkeypatch.undo()
+        tester.restart()
+        tester.pipe_input({"k": "c", "at": 90_000, "t": "x"})
+        assert [(record.key, len(record.value["t"])) for record in tester.read_output()] == [
+            ("a@1970-01-01T00:00:00.000Z", 2_000)
+        ]
+        assert tester.counts.failed == 0
+
+
 HOUR = 3_600_000
 HOURLY = StatefulJob("hourly").source("orders", schema=SCHEMA, event_time="at", watermark="0 seconds")
 COUNTED = HOURLY.group_by("customer", window("at", "1 hour")).aggregate(

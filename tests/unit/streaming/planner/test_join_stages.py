@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import repartition_topic
-from airflow_provider.streaming import StatefulJob, stream, table
+from airflow_provider.streaming import StatefulJob, Stream, stream, table
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.event_time import EVENT_MS, RECORD_TIME, EventTime
 from airflow_provider.streaming.operations.join_interval import IntervalJoin
@@ -23,6 +24,8 @@ from airflow_provider.streaming.planner.topic_facts import TopicFacts
 
 ORDERS = stream("orders", schema="id STRING, customer STRING, amount BIGINT")
 CUSTOMERS = table("customers", schema="customer STRING, country STRING", key="customer")
+TIMED = stream("timed", schema="customer STRING, amount BIGINT, at TIMESTAMP", event_time="at", watermark="1 minute")
+MOVED = stream("moved", schema="customer STRING, country STRING", watermark="1 minute")
 SHOWN = stream("shown", schema="ad STRING, shown TIMESTAMP", event_time="shown", watermark="1 minute")
 CLICKED = stream("clicked", schema="ad STRING, clicked BIGINT", event_time="clicked", watermark="2 minutes")
 
@@ -93,6 +96,39 @@ def test_steps_behind_a_join_have_a_stage_of_their_own() -> None:
         True,
         "app-out-repartition",
     )
+
+
+@pytest.mark.parametrize(
+    "joined",
+    [TIMED.join(CUSTOMERS, on="customer"), TIMED.join(MOVED, on="customer", within="1 minute")],
+    ids=["with-a-table", "with-a-stream"],
+)
+@pytest.mark.parametrize(
+    ("step", "columns"),
+    [
+        (lambda rows: rows.filter("amount > 0", name="free"), ("customer", "amount", "at", "country")),
+        (lambda rows: rows.with_column("twice", "amount * 2"), ("customer", "amount", "at", "country", "twice")),
+        (lambda rows: rows.with_column("amount", "amount * 2"), ("customer", "at", "country", "amount")),
+        (lambda rows: rows.select("*", "amount * 2 AS twice"), ("customer", "amount", "at", "country", "twice")),
+        (lambda rows: rows.select("customer", "amount AS paid"), ("customer", "paid")),
+    ],
+    ids=["filter", "with_column", "with_column-again", "select-all", "select"],
+)
+def test_rows_behind_steps_of_a_join_are_written_with_its_columns(
+    joined: Stream, step: Callable[[Stream], Stream], columns: tuple[str, ...]
+) -> None:
+    assert StatefulJob("app", step(joined).sink("out", key="customer")).stages[-1].operation.columns == columns
+
+
+def test_duplicates_behind_steps_of_a_join_are_dropped_with_all_its_columns() -> None:
+    rows = TIMED.join(CUSTOMERS, on="customer").with_column("twice", "amount * 2")
+    columns = ("customer", "amount", "at", "country", "twice")
+
+    # By the join's key, and by another column, which goes through one more topic.
+    same = StatefulJob("app", rows.drop_duplicates("customer", within="1 hour").sink("out")).stages
+    other = StatefulJob("app", rows.drop_duplicates("twice", within="1 hour").sink("out")).stages
+
+    assert [same[-1].operation.columns, other[-1].operation.columns] == [columns, columns]
 
 
 def test_join_that_is_grouped_by_its_key_needs_no_further_topic() -> None:
