@@ -42,7 +42,7 @@ def duration_ms(where: str, text: object, *, zero: bool = False) -> int:
             ms = sum(number * _UNITS[unit.removesuffix("s")] for number, unit in parts)
             if ms > _LONGEST_MS:
                 raise ConfigurationError(
-                    f"{where} got {str(text)[:100]!r}: give at most 10,000 years ({_LONGEST_MS // _UNITS['day']} days), "
+                    f"{where} got {found[0][:100]!r}: give at most 10,000 years ({_LONGEST_MS // _UNITS['day']} days), "
                     "which no two records are apart."
                 )
             if ms > 0 or zero:
