@@ -116,10 +116,8 @@ def test_stages_and_windows_need_no_more_rights_than_the_page_lists(
     assert view.job is not None
     assert find_described_problems(TopicAdmin(airflow), view, view.job) == ()
     topics = CommitTopics.of(view, "state")
-    errors = f"{pages.id}-errors"
-    pages.wait(
-        lambda: sum(ends_of(guarded.bootstrap_servers, errors, "read_committed").values()), "the dead letter", 600
-    )
+    servers, errors = guarded.bootstrap_servers, f"{pages.id}-errors"
+    pages.wait(lambda: sum(ends_of(servers, errors, "read_committed").values()) > 0, "the dead letter", 600)
     before = take_cut(airflow, pages.id, topics, TASKS)
     pages.visit()
     pages.wait(pages.counted, "the last visits to be counted", 600)
