@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 
@@ -32,6 +33,25 @@ def test_publisher_that_a_newer_one_took_over_from_says_so_by_its_error_alone(
 
     said = "".join(capfd.readouterr()) + caplog.text
     assert "fenced" not in said.lower()
+
+
+def test_publisher_that_is_taken_over_from_in_its_transaction_says_so(
+    bootstrap_servers: str, application_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its client then raises whatever polls it, after the error of the call that ended too."""
+    connection = KafkaConnection(bootstrap_servers)
+    TopicAdmin(connection).ensure(control_specs(application_id))
+    first = AssignmentPublisher(connection, application_id)
+    produce = first._produce  # noqa: SLF001
+
+    def taken_over(value: Any) -> None:
+        produce(value)
+        AssignmentPublisher(connection, application_id).publish(assigned("a", application_id=application_id))
+
+    monkeypatch.setattr(first, "_produce", taken_over)
+
+    with pytest.raises(FencedError, match="A newer publisher"):
+        first.publish(assigned("b", application_id=application_id))
 
 
 def test_what_the_history_keeps_is_published_with_the_rest_or_not_at_all(
