@@ -155,6 +155,16 @@ class CommitRecord:
         firsts = {int(last): first for last, first in self.segment_spans.get(store, {}).items()}
         return TimeSpans.of(segments.length_ms, map(int, lasts), firsts)
 
+    def read_another(self, topic: str, topic_id: str | None) -> bool:
+        """Whether the records that were processed are of another topic of this name, which is gone.
+
+        Args:
+            topic: the source as the job names it now.
+            topic_id: the topic's id now; None where it is not known.
+        """
+        found = self.sources.get(topic)
+        return found is not None and None not in (found.topic_id, topic_id) and found.topic_id != topic_id
+
     def check_source(self, topic: str, topic_id: str | None) -> None:
         """Refuse to go on with a source that was created again under its name.
 
@@ -167,9 +177,9 @@ class CommitRecord:
         Raises:
             TopicMismatchError: the topic of which records were processed was deleted and created again.
         """
-        found = self.sources.get(topic)
-        if found is None or found.topic_id is None or topic_id in (None, found.topic_id):
+        if not self.read_another(topic, topic_id):
             return
+        found = self.sources[topic]
         raise TopicMismatchError(
             f"Task {self.task} of {self.application_id!r} has processed {topic!r} with the id {found.topic_id} up to "
             f"offset {found.offset}, and the topic of that name has the id {topic_id}: it was deleted and created "

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from airflow_provider.changelog.commit_record import CommitRecord
 from airflow_provider.common.store_signature import WAYS_OUT, StoreSignature
@@ -60,10 +59,26 @@ def refuse_state_of(stages: Mapping[int, StageSpec], commits: Mapping[TaskId, by
 
     Raises:
         ConfigurationError: as `continued_signature`.
+        TopicMismatchError: a topic between two stages was deleted and created again.
     """
+    between = {stage.sink_topic for stage in stages.values()}
     for task, last in commits.items():
-        stage = stages[task.stage]
         if last is not None:
-            with contextlib.suppress(TopicMismatchError):  # its own task says so, and holds up no other
-                record = CommitRecord.from_bytes(last, stage.application_id, task, stage.changelog)
-                continued_signature(stage, record)
+            _refuse_state_of(stages[task.stage], task, last, between)
+
+
+def _refuse_state_of(stage: StageSpec, task: TaskId, last: bytes, between: Collection[str | None]) -> None:
+    topic = stage.input.topic
+    try:
+        record = CommitRecord.from_bytes(last, stage.application_id, task, stage.changelog)
+    except TopicMismatchError:
+        return  # its own task says so, and holds up no other
+    if not record.read_another(topic, stage.topic_ids.get(topic)):
+        continued_signature(stage, record)
+    elif topic in between:
+        # The stages before would go on filling it. Of a source its own task says so.
+        raise TopicMismatchError(
+            f"{topic!r}, between two stages of {stage.application_id!r}, was deleted and created again, and what was "
+            "on the way is lost with it. Nothing was processed. Reset the application, or deploy the job under another "
+            "application id."
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Protocol
 
@@ -13,10 +14,10 @@ from airflow_provider.changelog.commit_record import CommitRecord, SourcePositio
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import Role, TaskState
 from airflow_provider.errors import ConfigurationError, TopicMismatchError
-from airflow_provider.streaming import StatefulJob
+from airflow_provider.streaming import StatefulJob, stream
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, compile_job
-from airflow_provider.streaming.worker.state_check import continued_signature
+from airflow_provider.streaming.worker.state_check import continued_signature, refuse_state_of
 from airflow_provider.testing.in_memory_log import InMemoryLog, Record
 from airflow_provider.testing.source_rows import SourceRecord, SourceRows
 from airflow_provider.testing.tested_instance import TestedInstance
@@ -146,3 +147,34 @@ def test_standby_says_that_the_source_was_created_again_and_goes_on_following(op
     (status,) = standby.process(())
 
     assert (status.state, status.error_kind) == (TaskState.FOLLOWING, "TopicMismatchError")
+
+
+@pytest.mark.parametrize(
+    ("topic", "known", "refused"),
+    [
+        pytest.param("app-words-repartition", "id-1", True, id="between-two-stages"),
+        pytest.param("app-words-repartition", "id-2", False, id="the-same"),
+        pytest.param("lines", "id-1", False, id="a-source-is-its-own-tasks"),
+    ],
+)
+def test_topic_between_two_stages_that_was_created_again_stops_all_of_them(
+    topic: str, known: str, refused: bool
+) -> None:
+    """Else the stage before goes on, and nobody may read what it writes."""
+    lines = stream("lines", schema="line STRING, number BIGINT", key="number")
+    job = StatefulJob("app", lines.group_by("line").aggregate(F.count().alias("n"), name="words").sink("out"))
+    stages = compiled(job, {"lines": "id-2", "app-words-repartition": "id-2"}).specs
+    task = next(TaskId(number, 0) for number, stage in stages.items() if stage.input.topic == topic)
+    last = CommitRecord(
+        application_id="app",
+        task=task,
+        sequence=1,
+        generation=1,
+        instance="i1",
+        incarnation=1,
+        committed_at_ms=0,
+        sources={topic: SourcePosition(5, known)},
+    ).to_bytes()
+
+    with pytest.raises(TopicMismatchError, match="between two stages") if refused else nullcontext():
+        refuse_state_of(stages, {task: last})
