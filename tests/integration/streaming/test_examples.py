@@ -129,6 +129,8 @@ def test_example_is_exact_though_its_worker_is_killed_under_load(running: Runnin
         seen = running.processed()
         running.wait(lambda: running.processed() > seen + 200, "records to be processed after that", 300)
 
+    # What ends time is to come behind all of it, in whatever order the partitions of the sources are read.
+    running.wait(lambda: running.processed() == len(running.sent), "all of them to be processed", 300)
     running.send(example.end())
     rows = running.wanted.rows
     running.wait(lambda: running.rows() == rows, "all to come out", 300)
