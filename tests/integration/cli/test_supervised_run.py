@@ -87,6 +87,14 @@ def running(application: Application, after: int = 0, deadline_s: float = WAIT_S
     return found
 
 
+def lives(pid: int) -> bool:
+    """One that is dead and that nobody has waited for yet does not."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def launcher_of(processes: InstanceProcesses) -> psutil.Process:
     return next(process for process in processes.find() if LAUNCHER in process.cmdline())
 
@@ -168,7 +176,7 @@ def test_killed_command_is_followed_by_a_clean_shutdown_and_the_next_one_waits_f
 
     after = running(application, before.incarnation)
     assert after.process.pid != before.process.pid
-    assert not psutil.pid_exists(before.process.pid)
+    assert not lives(before.process.pid)
     second.send_signal(signal.SIGTERM)
     assert second.wait(WAIT_S) == ExitStatus.FINE
 
@@ -187,7 +195,7 @@ def test_command_and_launcher_killed_at_once_leave_what_the_next_one_ends(
     start()
 
     running(application, before.incarnation)
-    assert not psutil.pid_exists(before.process.pid)
+    assert not lives(before.process.pid)
 
 
 def test_start_that_was_killed_whole_is_not_waited_for(
