@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
-from typing import Final
 
 from airflow_provider.cli.environment_defaults import set_defaults_of_environment
 from airflow_provider.cli.exit_status import ExitStatus
@@ -14,11 +13,9 @@ from airflow_provider.control.status import InstanceState
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.launch.instance_lock import InstanceLock
 from airflow_provider.launch.pulse import Beat, Pulse
-from airflow_provider.launch.run_folder import RunFolder
+from airflow_provider.launch.run_folder import RUN_DIR, RunFolder
 
 __all__ = ["add_health", "health_of"]
-
-_RUN_DIR: Final = "~/.local/state/stateful-streams"
 
 
 def add_health(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -26,7 +23,7 @@ def add_health(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     health = commands.add_parser("health", help="whether an instance that is supervised here lives, without a broker")
     health.add_argument("--application", metavar="APPLICATION", help="its application id; has to be given")
     health.add_argument("--instance", metavar="NAME", help="has to be given")
-    health.add_argument("--run-dir", default=_RUN_DIR, metavar="FOLDER", help="as of `run` (%(default)s)")
+    health.add_argument("--run-dir", default=RUN_DIR, metavar="FOLDER", help="as of `run` (%(default)s)")
     health.add_argument("--ready", action="store_true", help="whether it is up, too, and takes tasks")
     health.add_argument(
         "--max-silence", type=float, default=30.0, metavar="SECONDS", help="without a sign of life (%(default)g)"
@@ -45,7 +42,7 @@ def _act(asked: argparse.Namespace) -> int:
     folder = RunFolder.newest(run_dir, asked.application, asked.instance)
     launched_s = None
     if folder is not None and folder.in_use():
-        launched_s = time.time() - int(folder.path.name.rpartition("-")[2]) / 1000
+        launched_s = time.time() - folder.incarnation / 1000
     fine, what = health_of(
         kept=InstanceLock(run_dir, asked.application, asked.instance).is_held(),
         launched_s=launched_s,

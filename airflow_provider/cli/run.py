@@ -32,6 +32,7 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import check_name
 from airflow_provider.launch.instance_start import Started
 from airflow_provider.launch.job_file import application_ids_of, check_job_file, sha256_of
+from airflow_provider.launch.run_folder import RUN_DIR
 
 __all__ = ["add_run", "application_of", "deployment_of"]
 
@@ -39,7 +40,6 @@ __all__ = ["add_run", "application_of", "deployment_of"]
 _KAFKA_CONN_ID: Final = "kafka_streams_default"
 _SPARK_CONN_ID: Final = "spark_default"
 _STATE_DIR: Final = "/var/lib/stateful-streams"
-_RUN_DIR: Final = "~/.local/state/stateful-streams"
 
 _OF_ENVIRONMENT: Final = (
     "--application", "--bootstrap-servers", "--config", "--conn-id", "--hang-timeout", "--log", "--master", "--python",
@@ -57,7 +57,7 @@ def add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     run.add_argument("--application", metavar="APPLICATION", help="where the job file does not name it literally")
     run.add_argument("--master", default="local[*]", metavar="URL", help="of Spark (%(default)s)")
     run.add_argument("--state-dir", metavar="FOLDER", help=f"of this instance alone ({_STATE_DIR}/NAME)")
-    run.add_argument("--run-dir", default=_RUN_DIR, metavar="FOLDER", help="for logs and scratch (%(default)s)")
+    run.add_argument("--run-dir", default=RUN_DIR, metavar="FOLDER", help="for logs and scratch (%(default)s)")
     run.add_argument("--conf", action="append", default=[], metavar="K=V", help="a Spark setting; kept in Kafka")
     run.add_argument("--env", action="append", default=[], metavar="K=V", help="of the job; kept in Kafka")
     run.add_argument("--arg", action="append", default=[], metavar="A", help="of the job file; kept in Kafka")

@@ -160,7 +160,7 @@ class SupervisedRun:
         """Have the launcher shut the instance down cleanly; kill what is left when that takes too long."""
         processes = self._processes
         folder = RunFolder.newest(self._run_dir, self.deployment.application_id, self.deployment.instance)
-        incarnation = int(folder.path.name.rpartition("-")[2]) if folder else 0
+        incarnation = folder.incarnation if folder else 0
         launchers = processes.launchers_of(os.getpid())
         if not launchers:
             processes.kill()
@@ -170,11 +170,8 @@ class SupervisedRun:
         for launcher in launchers:
             with contextlib.suppress(psutil.NoSuchProcess):
                 launcher.send_signal(signal.SIGTERM)
-        deadline = time.monotonic() + self.stop_timeout_s
-        while processes.find() and time.monotonic() < deadline:
-            time.sleep(_POLL_S)
-        if left := processes.find():
-            _say(f"{len(left)} processes have not ended within {self.stop_timeout_s:g} s: kills them")
+        if not processes.await_end(self.stop_timeout_s):
+            _say(f"{len(processes.find())} processes have not ended within {self.stop_timeout_s:g} s: kills them")
             processes.kill()
         if log is not None:
             self._show(log)

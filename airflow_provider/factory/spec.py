@@ -15,6 +15,7 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.factory.schedule_check import check_schedule
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.kafka.names import check_name
+from airflow_provider.launch.run_folder import RUN_DIR
 
 __all__ = ["DRILL_KINDS", "Callbacks", "Drill", "Instance", "Slo", "Stream"]
 
@@ -157,7 +158,7 @@ class Stream:
     num_standby_replicas: int = 1
     replication_factor: int | None = None
     state_dir: str = "/var/lib/stateful-streams"
-    run_dir: str = "~/.local/state/stateful-streams"
+    run_dir: str = RUN_DIR
     conf: Mapping[str, str] = field(default_factory=dict)
     env_vars: Mapping[str, str] = field(default_factory=dict)
     python: str | None = None

@@ -14,7 +14,10 @@ from typing import BinaryIO, Final
 
 from airflow_provider.common.private_files import create_private_file, make_private_folder
 
-__all__ = ["RunFolder", "RunRetention"]
+__all__ = ["RUN_DIR", "RunFolder", "RunRetention"]
+
+RUN_DIR: Final = "~/.local/state/stateful-streams"
+"""In which launches have their folders where nothing else was said."""
 
 _LOCK: Final = "lock"
 
@@ -149,24 +152,31 @@ class RunFolder:
             application_id: the application.
             instance: its name.
         """
-        form = re.compile(rf"{re.escape(f'{application_id}-{instance}')}-(\d+)")
         with suppress(OSError):
-            named = [(int(found[1]), path) for path in run_dir.iterdir() if (found := form.fullmatch(path.name))]
+            named = _launches(run_dir, f"{application_id}-{instance}")
             return cls(max(named)[1]) if named else None
         return None
+
+    @property
+    def incarnation(self) -> int:
+        """Of the process that was launched."""
+        return int(self.path.name.rpartition("-")[2])
 
     def _earlier(self) -> list[RunFolder]:
         """Of earlier launches of the same instance, the newest first."""
         base, _, own = self.path.name.rpartition("-")
         if not base or not own.isdigit():
             return []
-        form = re.compile(rf"{re.escape(base)}-(\d+)")
-        found = []
-        for path in self.path.parent.iterdir():
-            named = form.fullmatch(path.name)
-            if named and int(named[1]) < int(own) and path.is_dir() and not path.is_symlink():
-                found.append((int(named[1]), path))
-        return [RunFolder(path) for _, path in sorted(found, reverse=True)]
+        found = sorted(_launches(self.path.parent, base), reverse=True)
+        return [
+            RunFolder(path) for number, path in found if number < int(own) and path.is_dir() and not path.is_symlink()
+        ]
+
+
+def _launches(folder: Path, base: str) -> list[tuple[int, Path]]:
+    """What lies in a folder under the name of an instance's launch: the incarnation, and the path."""
+    form = re.compile(rf"{re.escape(base)}-(\d+)")
+    return [(int(found[1]), path) for path in folder.iterdir() if (found := form.fullmatch(path.name))]
 
 
 def _changed_at_s(file: Path) -> float:
