@@ -15,10 +15,8 @@ from airflow_provider.common.clock import now_ms
 from airflow_provider.common.file_end import file_end
 from airflow_provider.common.host_name import host_name
 from airflow_provider.common.json_codec import from_plain
-from airflow_provider.control.command import RESTART, Command, CommandKind
 from airflow_provider.control.conditions import InstanceEnded, InstanceRunning, SupervisedRunning
 from airflow_provider.control.deployment import Deployment
-from airflow_provider.control.hand_over import publish_hand_over
 from airflow_provider.control.history.builder import upgrade_record
 from airflow_provider.control.history.record import HistoryKind
 from airflow_provider.control.instance_handle import InstanceHandle
@@ -33,6 +31,7 @@ from airflow_provider.links.instance_log import InstanceLogLink
 from airflow_provider.links.spark_ui import SparkUiLink
 from airflow_provider.operators.arguments import parse_mapping, parse_whole
 from airflow_provider.operators.control import ControlOperator
+from airflow_provider.operators.instance_restart import RESTARTING, living_of, report_of, restart_id, stop_for_restart
 from airflow_provider.operators.supervised_instance import SupervisedInstance
 
 if TYPE_CHECKING:
@@ -43,8 +42,7 @@ __all__ = ["DeployInstanceOperator"]
 
 _TAIL_BYTES: Final = 4000
 _ON_CHANGE: Final = ("fail", "attach", "restart", "upgrade", "report")
-_RESTARTING: Final = ("restart", "upgrade")
-_STOP_S: Final = 60.0
+_SHUTDOWN_S: Final = 20.0
 _LOG_MIN_BYTES: Final = 1 << 20
 
 
@@ -195,7 +193,7 @@ class DeployInstanceOperator(ControlOperator):
         self._await_shutdown()
         if self.on_change == "upgrade" and self._was_stopped(str(context["run_id"])):
             raise AirflowSkipException(f"{self.instance!r} does not run, so there is nothing to upgrade.")
-        if self.on_change in _RESTARTING:
+        if self.on_change in RESTARTING:
             self._stop_if_changed(context)
         handle = self.linked_instance = self.publish_by(self._attach_or_launch)
         incarnation = handle.incarnation
@@ -224,14 +222,14 @@ class DeployInstanceOperator(ControlOperator):
         return handle
 
     def _end_upgrade(self, context: Context, reason: str | None = None) -> None:
-        if self.on_change in _RESTARTING and self.until == "running":
+        if self.on_change in RESTARTING and self.until == "running":
             self.end_history(HistoryKind.UPGRADE, self.task_of_run(context), reason)
 
     def _attach_or_launch(self, publisher: AssignmentPublisher) -> InstanceHandle:
         """The living process, or a new one. A task that is fenced reads again and finds the other's."""
         view, changed = publisher.view, self._changed(publisher.view)
         # A start that takes too long is left to end, unless something else is to be started.
-        replaces = bool(changed) and self.on_change in _RESTARTING
+        replaces = bool(changed) and self.on_change in RESTARTING
         living = self._living(view) or (None if replaces else self._late_start(view))
         if living is None:
             self._say_why_again(view)
@@ -258,19 +256,13 @@ class DeployInstanceOperator(ControlOperator):
         status = self.hook.read(self.application_id).statuses.get(self.instance)
         if status is None:
             return True
-        ours = any(id_.startswith(self._restart_id(run_id)) for id_ in status.last_commands)
+        own = restart_id(self, run_id)
+        ours = any(id_.startswith(own) for id_ in status.last_commands)
         return status.state is InstanceState.STOPPED and not ours
-
-    def _restart_id(self, run_id: str) -> str:
-        return f"{RESTART}{run_id}/{self.task_id}/"
 
     def _report_changes(self) -> dict[str, Any]:
         view = self.hook.read(self.application_id)
-        living, changed = self._living(view), self._changed(view)
-        self.log.info(
-            "%s; differs from what runs: %s", "It lives" if living else "It does not run", changed or "nothing"
-        )
-        return {"instance": self.instance, "runs": living is not None, "changed": list(changed)}
+        return report_of(self, self.instance, self._living(view), self._changed(view))
 
     def _stop_if_changed(self, context: Context) -> None:
         """Hand over and stop a living instance that was deployed otherwise."""
@@ -284,25 +276,10 @@ class DeployInstanceOperator(ControlOperator):
         if self.until == "running":
             id_ = self.task_of_run(context)
             self.note_history([upgrade_record(self.application_id, id_, run_id, self.instance, changed, now_ms())])
-        self.publish_by(lambda publisher: publish_hand_over(publisher, self.instance, self.timeouts))
-        stop = Command(
-            id=f"{self._restart_id(run_id)}{living.incarnation}",
-            kind=CommandKind.STOP,
-            instance=self.instance,
-            incarnation=living.incarnation,
-        )
-        self.hook.write(self.application_id, stop)
-        self._await_shutdown(_STOP_S)
-        status = self.hook.read(self.application_id).statuses.get(self.instance)
-        if status is not None and status.incarnation == living.incarnation and status.state.alive:
-            raise InstanceError(
-                f"{self.instance!r} was asked to stop and did not within {_STOP_S:g} s: look at its log, try again."
-            )
+        stop_for_restart(self, living, run_id)
 
     def _living(self, view: ControlView) -> InstanceStatus | None:
-        from airflow_provider.launch.instance_start import living_instance
-
-        return living_instance(view, self.instance, self.timeouts, lambda: self.hook.reader(self.application_id))
+        return living_of(self, self.instance, view)
 
     def _late_start(self, view: ControlView) -> InstanceStatus | None:
         from airflow_provider.launch.instance_start import late_start
@@ -316,11 +293,11 @@ class DeployInstanceOperator(ControlOperator):
             why = reason_to_launch(status, view.silent_for_s.get(self.instance, 0.0), self.timeouts)
             self.log.info("Launching it again: %s", why)
 
-    def _await_shutdown(self, timeout_s: float = 20.0) -> None:
+    def _await_shutdown(self) -> None:
         """Let an instance that was asked to stop end first: its stores are locked until then."""
         with self.hook.reader(self.application_id) as reader:
             reader.read_to_end()
-            await_shutdown(reader, self.instance, timeout_s)
+            await_shutdown(reader, self.instance, _SHUTDOWN_S)
 
     def _launch(self, publisher: AssignmentPublisher) -> InstanceHandle:
         from airflow_provider.hooks.kafka_streams import KafkaStreamsHook

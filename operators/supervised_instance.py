@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider import __version__
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.command import RESTART, Command, CommandKind
-from airflow_provider.control.hand_over import publish_hand_over
 from airflow_provider.control.history.builder import upgrade_record
 from airflow_provider.control.history.record import HistoryKind
-from airflow_provider.control.shutdown import await_shutdown
 from airflow_provider.control.status import InstanceState, InstanceStatus
-from airflow_provider.errors import ConfigurationError, InstanceError
+from airflow_provider.errors import ConfigurationError
 from airflow_provider.launch.job_file import sha256_of
 from airflow_provider.operators.control import ControlOperator
+from airflow_provider.operators.instance_restart import RESTARTING, living_of, report_of, restart_id, stop_for_restart
 
 if TYPE_CHECKING:
     from airflow_provider.control.view import ControlView
 
 __all__ = ["SupervisedInstance"]
-
-_STOP_S: Final = 60.0
-_RESTARTING: Final = ("restart", "upgrade")
 
 
 class SupervisedInstance:
@@ -47,11 +42,7 @@ class SupervisedInstance:
     def report(self) -> dict[str, Any]:
         """Whether it lives, and what differs."""
         view = self._read()
-        living, changed = self._living(view), self._changed(view)
-        self._task.log.info(
-            "%s; differs from what runs: %s", "It lives" if living else "It does not run", changed or "nothing"
-        )
-        return {"instance": self._instance, "runs": living is not None, "changed": changed}
+        return report_of(self._task, self._instance, self._living(view), self._changed(view))
 
     def prepare(self, context: Context) -> int:
         """Ask it to end where it is to be restarted.
@@ -67,7 +58,7 @@ class SupervisedInstance:
         view = self._read()
         living, known = self._living(view), view.statuses.get(self._instance)
         if living is None:
-            if self._on_change == "upgrade" and _was_stopped(known, self._restart_id(context)):
+            if self._on_change == "upgrade" and _was_stopped(known, restart_id(self._task, str(context["run_id"]))):
                 raise AirflowSkipException(f"{self._instance!r} does not run, so there is nothing to upgrade.")
             self._task.log.info(
                 "%s is started by its supervisor, not by Airflow: waits until `stateful-streams run --supervised "
@@ -77,7 +68,7 @@ class SupervisedInstance:
             )
             return 0 if known is None else known.incarnation + 1
         changed = self._changed(view)
-        if self._on_change in _RESTARTING and not _began_in(context, living):
+        if self._on_change in RESTARTING and not _began_in(context, living):
             unknown = self._on_change == "upgrade" and not self._sha256
             reasons = changed or (["what its host has now"] if unknown else [])
             if reasons:
@@ -111,7 +102,7 @@ class SupervisedInstance:
         if self._on_change == "attach":
             self._task.log.warning("%s runs otherwise: %s", self._instance, other)
             return
-        restarted = "Its supervisor has restarted it, and still" if self._on_change in _RESTARTING else "It"
+        restarted = "Its supervisor has restarted it, and still" if self._on_change in RESTARTING else "It"
         raise ConfigurationError(
             f"{restarted} runs another job file: {other}. Bring {self._file!r} to the host of {self._instance!r}, then "
             "run the upgrade DAG, or let its supervisor restart it."
@@ -132,41 +123,20 @@ class SupervisedInstance:
             task.application_id, task.task_of_run(context), run_id, self._instance, tuple(why), now_ms()
         )
         task.note_history([record])
-        task.publish_by(lambda publisher: publish_hand_over(publisher, self._instance, task.timeouts))
-        stop = Command(
-            id=f"{self._restart_id(context)}{living.incarnation}",
-            kind=CommandKind.STOP,
-            instance=self._instance,
-            incarnation=living.incarnation,
-        )
-        task.hook.write(task.application_id, stop)
-        with task.hook.reader(task.application_id) as reader:
-            reader.read_to_end()
-            await_shutdown(reader, self._instance, _STOP_S)
-            status = reader.view.statuses.get(self._instance)
-        if status is not None and status.incarnation == living.incarnation and status.state.alive:
-            raise InstanceError(
-                f"{self._instance!r} was asked to stop and did not within {_STOP_S:g} s: look at its log, try again."
-            )
-
-    def _restart_id(self, context: Context) -> str:
-        return f"{RESTART}{context['run_id']}/{self._task.task_id}/"
+        stop_for_restart(task, living, run_id)
 
     def _read(self) -> ControlView:
         return self._task.hook.read(self._task.application_id)
 
     def _living(self, view: ControlView) -> InstanceStatus | None:
-        from airflow_provider.launch.instance_start import living_instance
-
-        task = self._task
-        return living_instance(view, self._instance, task.timeouts, lambda: task.hook.reader(task.application_id))
+        return living_of(self._task, self._instance, view)
 
 
-def _was_stopped(status: InstanceStatus | None, restart_id: str) -> bool:
+def _was_stopped(status: InstanceStatus | None, own: str) -> bool:
     """Whether it never ran, or was stopped on purpose: by another than this task, of which this may be a retry."""
     if status is None:
         return True
-    ours = any(id_.startswith(restart_id) for id_ in status.last_commands)
+    ours = any(id_.startswith(own) for id_ in status.last_commands)
     # A stop without a command is its supervisor's, which starts it again.
     return status.state is InstanceState.STOPPED and status.stop_hand_over is not None and not ours
 
