@@ -20,7 +20,7 @@ from airflow_provider.state.time_segments import TimeSegments, time_prefix
 from airflow_provider.streaming.duration import duration_ms, duration_text
 from airflow_provider.streaming.event_time import EVENT_MS, EventTime
 from airflow_provider.streaming.operations.json_rows import json_rows
-from airflow_provider.streaming.operations.json_type import json_type
+from airflow_provider.streaming.operations.json_type import without_json_type
 from airflow_provider.streaming.operations.operation import Changes
 from airflow_provider.streaming.operations.python_values import python_values
 from airflow_provider.streaming.operations.stream_time import StreamTime, watermarks
@@ -98,12 +98,11 @@ class DropDuplicates:
         Raises:
             ConfigurationError: a column has a type that does not come back from JSON as it was.
         """
-        for name, kind in [] if schema is None else [(name, schema.field(name).type) for name in self.columns]:
-            if json_type(kind) is None:
-                raise ConfigurationError(
-                    f"drop_duplicates() writes all columns, and {name!r} of type {type_name(kind)} cannot be written: "
-                    f"make a text of it, such as with_column({name!r}, 'to_json({name})'), of bytes 'base64({name})'."
-                )
+        for name, kind in without_json_type(schema, self.columns):
+            raise ConfigurationError(
+                f"drop_duplicates() writes all columns, and {name!r} of type {kind} cannot be written: "
+                f"make a text of it, such as with_column({name!r}, 'to_json({name})'), of bytes 'base64({name})'."
+            )
         return StoreSignature(
             key=key_name,
             key_type=type_name(key_type),

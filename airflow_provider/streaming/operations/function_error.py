@@ -14,11 +14,9 @@ class FunctionError(Exception):
         offset: of the row; where none of a call's rows goes wrong alone, of the first, and the reason names them all.
         key: the key as text.
         reason: what was raised, in one line.
+        alone: whether the row goes wrong whatever lies beside it.
     """
 
-    alone = False
-    """Whether the row goes wrong whatever lies beside it."""
-
-    def __init__(self, offset: int, key: str, reason: str) -> None:
-        self.offset, self.key, self.reason = offset, key, reason
+    def __init__(self, offset: int, key: str, reason: str, *, alone: bool = False) -> None:
+        self.offset, self.key, self.reason, self.alone = offset, key, reason, alone
         super().__init__(f"offset {offset}, key {key!r}: {reason}")

@@ -14,7 +14,7 @@ from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.event_time import EVENT_MS
 from airflow_provider.streaming.operations.join_rows import GONE, UNKEYED, JoinRows, rows_of_columns
-from airflow_provider.streaming.operations.json_type import json_type
+from airflow_provider.streaming.operations.json_type import without_json_type
 from airflow_provider.streaming.operations.operation import Changes
 from airflow_provider.streaming.operations.type_name import type_name
 
@@ -53,12 +53,11 @@ class JoinSide:
         Raises:
             ConfigurationError: a column has a type that does not come back from JSON as it was.
         """
-        for name, kind in [] if schema is None else [(name, schema.field(name).type) for name in self.columns]:
-            if json_type(kind) is None:
-                raise ConfigurationError(
-                    f"The column {name!r} of type {type_name(kind)} cannot go through a join: make "
-                    "plain columns of its parts, or a text with to_json(...), in a select() before join()."
-                )
+        for name, kind in without_json_type(schema, self.columns):
+            raise ConfigurationError(
+                f"The column {name!r} of type {kind} cannot go through a join: make "
+                "plain columns of its parts, or a text with to_json(...), in a select() before join()."
+            )
         return StoreSignature(key=key_name, key_type=type_name(key_type), operation="repartition")
 
     def going_on(self, signature: StoreSignature) -> JoinSide:

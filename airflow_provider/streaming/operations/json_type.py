@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import pyarrow as pa
 
-__all__ = ["json_schema", "json_type"]
+from airflow_provider.streaming.operations.type_name import type_name
+
+__all__ = ["json_schema", "json_type", "without_json_type"]
 
 _NAMES: Final = {
     pa.string(): "STRING",
@@ -35,6 +38,21 @@ def json_type(kind: pa.DataType) -> str | None:
     if pa.types.is_decimal(kind):
         return f"DECIMAL({kind.precision},{kind.scale})"
     return _NAMES.get(kind)
+
+
+def without_json_type(schema: pa.Schema | None, columns: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Those of some columns that `json_type` has no name for, each with the name of its type.
+
+    Args:
+        schema: of the rows; None while the types are not known, which are not judged then.
+        columns: some of them.
+    """
+    if schema is None:
+        return
+    for name in columns:
+        kind = schema.field(name).type
+        if json_type(kind) is None:
+            yield name, type_name(kind)
 
 
 def json_schema(columns: pa.Schema) -> str:

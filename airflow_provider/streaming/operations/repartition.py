@@ -11,7 +11,7 @@ import pyarrow as pa
 from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.operations.json_rows import json_rows
-from airflow_provider.streaming.operations.json_type import json_type
+from airflow_provider.streaming.operations.json_type import without_json_type
 from airflow_provider.streaming.operations.operation import Changes
 from airflow_provider.streaming.operations.type_name import type_name
 
@@ -34,12 +34,11 @@ class Repartition:
         Raises:
             ConfigurationError: a column has a type that does not come back from JSON as it was.
         """
-        for name, kind in [] if schema is None else [(name, schema.field(name).type) for name in self.columns]:
-            if json_type(kind) is None:
-                raise ConfigurationError(
-                    f"The column {name!r} of type {type_name(kind)} cannot be repartitioned by "
-                    f"{key_name!r}: make plain columns of its parts, or a text with to_json(...), before group_by()."
-                )
+        for name, kind in without_json_type(schema, self.columns):
+            raise ConfigurationError(
+                f"The column {name!r} of type {kind} cannot be repartitioned by "
+                f"{key_name!r}: make plain columns of its parts, or a text with to_json(...), before group_by()."
+            )
         return StoreSignature(key=key_name, key_type=type_name(key_type), operation="repartition")
 
     def going_on(self, signature: StoreSignature) -> Repartition:

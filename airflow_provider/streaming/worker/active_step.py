@@ -131,11 +131,14 @@ def _computed(task: Task, rows: pa.Table) -> tuple[_Computed, list[Failure]]:
             # Each of them is left out by itself already.
             failures += found.unsure
             break
-        more = certain_failures(rows, found.unsure, before)
-        if not found.sure and not more:
+        # Their event times may be none at all.
+        out = {failure.offset for failure in found.sure}
+        rows = without_records(rows, out)
+        more = certain_failures(rows, [failure for failure in found.unsure if failure.offset not in out], before)
+        if not out and not more:
             break
         failures += more
-        rows = without_records(rows, {failure.offset for failure in (*found.sure, *more)})
+        rows = without_records(rows, {failure.offset for failure in more})
     return found.done, sorted(failures, key=lambda failure: failure.offset)
 
 

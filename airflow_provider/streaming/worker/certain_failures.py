@@ -29,8 +29,11 @@ def certain_failures(rows: pa.Table, failures: Sequence[Failure], before: Stream
     """
     by_offset = {failure.offset: failure for failure in reversed(failures)}
     offsets, keys = rows.column("__offset").to_numpy(), rows.column("__key")
-    times = rows.column(EVENT_MS).to_numpy() if EVENT_MS in rows.schema.names else None
-    greatest = NO_WATERMARK if before.stream_time_ms is None else before.stream_time_ms
+    # By row, the greatest time before it; one more, behind all.
+    begin_ms = NO_WATERMARK if before.stream_time_ms is None else before.stream_time_ms
+    timed = EVENT_MS in rows.schema.names
+    times = rows.column(EVENT_MS).to_numpy() if timed else np.zeros(0, np.int64)
+    greatest = np.maximum.accumulate(np.concatenate(([begin_ms], times)))
     certain, unsure = list[Failure](), set[bytes | None]()
     for offset in sorted(by_offset):
         begin, end = np.searchsorted(offsets, [offset, offset + 1]).tolist()
@@ -40,10 +43,7 @@ def certain_failures(rows: pa.Table, failures: Sequence[Failure], before: Stream
             certain.append(by_offset[offset])
         if end - begin > 1 or not known:
             unsure |= groups
-        if times is None:
-            continue
         # Of two sides each has a time of its own.
-        moved = int(times[begin:end].max()) > int(times[:begin].max(initial=greatest))
-        if moved or FLAGS in rows.schema.names:
+        if timed and (greatest[end] > greatest[begin] or FLAGS in rows.schema.names):
             break
     return certain

@@ -110,12 +110,7 @@ def _too_large_alone(job: StageSpec, operation: Operation, rows: pa.Table) -> li
     sizes = pc.add(pc.binary_length(rows.column(ROW)), pc.binary_length(rows.column("__key")))
     kept = [(at, size.as_py() + _BESIDE_ROW_BYTES) for at, size in enumerate(sizes)]
     changelog = job.changelog
-    found = list[FunctionError]()
-    for at, size in kept:
-        if size > limit:
-            found.append(_error(rows, at, _excess("state", changelog, limit, size)))
-            found[-1].alone = True
-    return found
+    return [_error(rows, at, _excess("state", changelog, limit, size), alone=True) for at, size in kept if size > limit]
 
 
 def _in_time(operation: Operation) -> bool:
@@ -194,9 +189,9 @@ def _first_too_large(rows: pa.Table, large: Mapping[bytes, str]) -> TooLargeErro
     return _error(rows, at, large[keys[at].as_py()])
 
 
-def _error(rows: pa.Table, at: int, reason: str) -> TooLargeError:
+def _error(rows: pa.Table, at: int, reason: str, *, alone: bool = False) -> TooLargeError:
     key: bytes = rows.column("__key")[at].as_py()
-    return TooLargeError(rows.column("__offset")[at].as_py(), key.decode("utf-8", "replace"), reason)
+    return TooLargeError(rows.column("__offset")[at].as_py(), key.decode("utf-8", "replace"), reason, alone=alone)
 
 
 def _row_by_row(

@@ -440,3 +440,21 @@ def test_record_that_fails_changes_nothing_for_those_beside_it() -> None:
     ]
 
     check_batching(job, rows)
+
+
+def test_record_without_a_time_is_left_out_beside_one_that_fails() -> None:
+    most = 2**63 - 1
+    job = (
+        StatefulJob("app")
+        .source("in", schema="k STRING, at BIGINT, v BIGINT", event_time="at", watermark="1 hour")
+        .group_by("k", session_window("at", "1 hour"))
+        .aggregate(F.sum("v").alias("v"))
+        .sink("out")
+        .on_error("skip")
+    )
+    rows = [{"k": "k", "at": None, "v": 1}, {"k": "k", "at": 0, "v": most}, {"k": "k", "at": 1, "v": 1}]
+
+    with JobTester(job) as tester:
+        tester.pipe_inputs(rows)
+        assert tester.counts.failed == 2
+    check_batching(job, rows)
