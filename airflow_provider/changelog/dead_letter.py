@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_provider.common.error_text import bounded
+from airflow_provider.common.task_id import TaskId
 
 __all__ = ["DeadLetter"]
 
@@ -20,7 +21,7 @@ _HEADER_BYTES: Final = 10
 class DeadLetter:
     """The input record as it was, and why it was left out.
 
-    The headers have the names that Kafka Streams gives them (KIP-1034), and one more for the timestamp.
+    The headers have the names that Kafka Streams gives them (KIP-1034), and two more.
 
     Args:
         key: the input record's key.
@@ -30,6 +31,7 @@ class DeadLetter:
         offset: its offset.
         timestamp_ms: its timestamp, epoch ms. The dead letter carries the same, or the time of writing where that is
             earlier: brokers refuse records of the future (``message.timestamp.after.max.ms``).
+        task: that left it out.
         error: the error's class.
         message: what went wrong; cut in the record's headers where it is long.
         stack: the stack of the user's function; cut likewise; empty otherwise.
@@ -41,6 +43,7 @@ class DeadLetter:
     partition: int
     offset: int
     timestamp_ms: int
+    task: TaskId
     error: str
     message: str
     stack: str = ""
@@ -75,5 +78,6 @@ class DeadLetter:
             "partition": self.partition,
             "offset": self.offset,
             "timestamp": self.timestamp_ms,
+            "task": self.task,
         }
         return [(f"__streams.errors.{name}", str(value).encode()) for name, value in fields.items()]

@@ -30,8 +30,8 @@ from airflow_provider.control.watcher import watched_by
 __all__ = ["ApplicationState"]
 
 _TASK_COLUMNS: Final = (
-    "task", "instance", "role", "state", "lag", "lag s", "certified", "source lag", "processed", "left out", "late",
-    "lost", "records/s", "predicted RTO", "last RTO",
+    "task", "instance", "role", "state", "lag", "lag s", "certified", "source lag", "processed", "filtered",
+    "left out", "late", "lost", "records/s", "predicted RTO", "last RTO",
 )  # fmt: skip
 
 
@@ -219,6 +219,7 @@ class ApplicationState:
                 certified(task, status.sent_at_ms),
                 _number(task.source.lag_records) if task.role is Role.ACTIVE else "-",
                 _number(task.processed_records) if task.role is Role.ACTIVE else "-",
+                _number(sum(task.filtered_records.values())) if task.role is Role.ACTIVE else "-",
                 _number(task.failed_records) if task.role is Role.ACTIVE else "-",
                 _number(task.late_records) if task.role is Role.ACTIVE else "-",
                 _number(task.lost_records) if task.role is Role.ACTIVE else "-",

@@ -215,6 +215,8 @@ class TaskStatus:
         committed_generation: of the last commit that the store knows; None before the first.
         processed_records: input records processed since the instance got the task.
         records_per_s: its recent rate.
+        filtered_records: by name of a filter, input records that it dropped, since the application began; under
+            ``duplicates``, those that ``drop_duplicates()`` did.
         failed_records: input records that could not be processed and were left out, since the application began.
         late_records: input records that came when all of their windows were closed and were left out, since the
             application began.
@@ -248,6 +250,7 @@ class TaskStatus:
     committed_generation: int | None = None
     processed_records: int = 0
     records_per_s: float = 0.0
+    filtered_records: Mapping[str, int] = field(default_factory=dict)
     failed_records: int = 0
     late_records: int = 0
     stream_time_ms: int | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from airflow_provider.changelog.dead_letter import DeadLetter
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.testing.in_memory_log import Record
 
 __all__ = ["dead_letter_record", "read_dead_letter"]
@@ -24,6 +25,7 @@ def read_dead_letter(record: Record) -> DeadLetter:
         partition=int(fields["partition"]),
         offset=int(fields["offset"]),
         timestamp_ms=record.timestamp_ms,
+        task=TaskId.parse(fields["task"]),
         error=fields["exception"],
         message=fields["message"],
         stack=fields["stacktrace"],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import signal
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
 from airflow_provider.kit.broker import EmbeddedBroker
+from tests.airflow_connection import DEFAULT_CONNECTION, airflow_connection
 from tests.brokers import settings_of_broker
 from tests.builders import placed
 from tests.spark_submit_stub import spark_submit_stub
@@ -48,9 +48,7 @@ def conf(
     cluster: KafkaConnection, metadata_database: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[dict[str, Any]]:
     """What a person fills into the form; with a spark-submit that runs the job file without Spark."""
-    extra = {"bootstrap_servers": cluster.bootstrap_servers}
-    connection = json.dumps({"conn_type": "kafkastreams", "extra": extra})
-    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_STREAMS_DEFAULT", connection)
+    monkeypatch.setenv(DEFAULT_CONNECTION, airflow_connection(cluster))
     TopicAdmin(cluster).ensure([TopicSpec(name="dag-source", partitions=2)])
     with spark_submit_stub(tmp_path, monkeypatch) as run_dir:
         yield {

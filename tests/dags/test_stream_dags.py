@@ -21,6 +21,7 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
 from airflow_provider.kit.broker import EmbeddedBroker
+from tests.airflow_connection import DEFAULT_CONNECTION, airflow_connection
 from tests.brokers import settings_of_broker
 from tests.builders import placed
 from tests.spark_submit_stub import spark_submit_stub
@@ -138,8 +139,7 @@ class Team:
 
 @pytest.fixture
 def team(cluster: KafkaConnection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Team]:
-    connection = {"conn_type": "kafkastreams", "extra": {"bootstrap_servers": cluster.bootstrap_servers}}
-    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_STREAMS_DEFAULT", json.dumps(connection))
+    monkeypatch.setenv(DEFAULT_CONNECTION, airflow_connection(cluster))
     local = "airflow.dag_processing.bundles.local.LocalDagBundle"
     bundles = [{"name": "team", "classpath": local, "kwargs": {"path": str(tmp_path / "dags")}}]
     monkeypatch.setenv("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST", json.dumps(bundles))

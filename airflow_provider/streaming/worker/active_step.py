@@ -70,7 +70,6 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
     next_offset = int(rows.column("__offset")[-1].as_py()) + 1
     filtered = filtered_records(rows, job.input.filters)
     kept = rows if rows.column("__filtered").null_count == rows.num_rows else _left(rows)
-    policy = job.error_policy
     # 3. read and compute
     done, failures = _computed(task, kept)
     changes = close_windows(job, task.operation, done.changes, done.placed, task.range)
@@ -82,7 +81,7 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
             records=count_records(rows),
             filtered=dict(Counter(filtered) + Counter(changes.dropped)),
             failed=len({failure.offset for failure in failures}),
-            dead_letters=() if policy.topic is None else _dead_letters(kept, failures, job.record_limit(policy.topic)),
+            dead_letters=_dead_letters(task, kept, failures),
             late=done.placed.late,
             digest_change=digest_changes(task.operation, done.keys, done.old, changes),
             time=done.placed.after,
@@ -214,7 +213,11 @@ def _placed(task: Task, error: FunctionError, rows: pa.Table) -> ProcessError | 
     return kind(task.job.input.topic, task.partition, error.offset, key, error.reason)
 
 
-def _dead_letters(rows: pa.Table, failures: Sequence[Failure], max_bytes: int) -> list[DeadLetter]:
+def _dead_letters(task: Task, rows: pa.Table, failures: Sequence[Failure]) -> Sequence[DeadLetter]:
+    topic = task.job.error_policy.topic
+    if topic is None:
+        return ()
+    max_bytes = task.job.record_limit(topic)
     by_offset = {failure.offset: failure for failure in reversed(failures)}
     bad = rows.filter(pc.is_in(rows.column("__offset"), value_set=pa.array(list(by_offset), pa.int64())))
     letters = []
@@ -230,6 +233,7 @@ def _dead_letters(rows: pa.Table, failures: Sequence[Failure], max_bytes: int) -
             partition=error.partition,
             offset=row["__offset"],
             timestamp_ms=row["__timestamp_ms"],
+            task=task.id,
             error=type(error).__name__,
             message=error.reason,
             stack=failure.stack,

@@ -83,6 +83,7 @@ def with_ownership(status: TaskStatus, ownership: Ownership, record: CommitRecor
         resumed_offset=ownership.resumed_offset,
         committed_generation=None if record is None else record.generation,
         processed_records=ownership.processed,
+        filtered_records={} if record is None else record.filtered,
         failed_records=0 if record is None else record.failed,
         late_records=0 if record is None else record.late,
         stream_time_ms=None if record is None else record.stream_time_ms,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider.kafka.connection import KafkaConnection
+from tests.airflow_connection import DEFAULT_CONNECTION, airflow_connection
 from tests.airflow_home import use_temporary_airflow_home
 from tests.integration.launch.application import FAKE_INSTANCE, Application
 from tests.spark_submit_stub import spark_submit_stub
@@ -22,9 +23,7 @@ use_temporary_airflow_home()
 
 @pytest.fixture
 def application(bootstrap_servers: str, application_id: str, monkeypatch: pytest.MonkeyPatch) -> Application:
-    extra = {"bootstrap_servers": bootstrap_servers}
-    described = {"conn_type": "kafkastreams", "extra": extra}
-    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_STREAMS_DEFAULT", json.dumps(described))
+    monkeypatch.setenv(DEFAULT_CONNECTION, airflow_connection(KafkaConnection(bootstrap_servers)))
     return Application.create(bootstrap_servers, application_id)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,11 @@ from typing import Any
 import pytest
 
 from airflow_provider.errors import InstanceError
+from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.operators.application_reset import ResetApplicationOperator
 from airflow_provider.operators.changelog_topics import CreateChangelogTopicsOperator
 from airflow_provider.operators.state_removal import RemoveStateOperator
+from tests.airflow_connection import DEFAULT_CONNECTION, airflow_connection
 from tests.integration.airflow.running import context
 from tests.integration.streaming.changing_words import JOB, ChangingWords
 
@@ -21,8 +22,7 @@ from tests.integration.streaming.changing_words import JOB, ChangingWords
 def words(
     bootstrap_servers: str, application_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ChangingWords]:
-    described = {"conn_type": "kafkastreams", "extra": {"bootstrap_servers": bootstrap_servers}}
-    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_STREAMS_DEFAULT", json.dumps(described))
+    monkeypatch.setenv(DEFAULT_CONNECTION, airflow_connection(KafkaConnection(bootstrap_servers)))
     words = ChangingWords(bootstrap_servers, application_id, tmp_path)
     yield words
     words.close()

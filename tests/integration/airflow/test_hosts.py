@@ -5,7 +5,6 @@ That of a worker's is behind TLS, with a login and with no more rights than the 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from airflow_provider.operators.failover import FailOverOperator
 from airflow_provider.operators.failover_report import ReportFailOverOperator
 from airflow_provider.operators.task_assignment import AssignTasksOperator
 from airflow_provider.sensors.standby_lag import StandbyLagSensor
+from tests.airflow_connection import DEFAULT_CONNECTION, airflow_connection
 from tests.brokers import settings_of_broker
 from tests.chaos.evidence import gather
 from tests.chaos.judge import judge
@@ -165,15 +165,7 @@ def on_broker(
     user: KafkaConnection,
 ) -> Ledger:
     """The application; Airflow and the instances connect as the user."""
-    extra = {
-        "bootstrap_servers": user.bootstrap_servers,
-        "security_protocol": user.security_protocol,
-        **({} if user.sasl_mechanism is None else {"sasl_mechanism": user.sasl_mechanism}),
-        **({} if user.ssl_ca_location is None else {"ssl_ca_location": user.ssl_ca_location}),
-    }
-    login = {"login": user.sasl_username, "password": user.sasl_password} if user.sasl_username else {}
-    described = {"conn_type": "kafkastreams", **login, "extra": extra}
-    environment.setenv("AIRFLOW_CONN_KAFKA_STREAMS_DEFAULT", json.dumps(described))
+    environment.setenv(DEFAULT_CONNECTION, airflow_connection(user))
     TopicAdmin(admin).ensure([TopicSpec(name=name, partitions=TASKS) for name in (INPUT, OUTPUT, LETTERS)])
     return Ledger(placement(folder, environment), admin)
 

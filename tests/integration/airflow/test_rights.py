@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +24,7 @@ from airflow_provider.operators.instance_stop import StopInstanceOperator
 from airflow_provider.operators.task_assignment import AssignTasksOperator
 from airflow_provider.sensors.standby_lag import StandbyLagSensor
 from airflow_provider.triggers.incident import IncidentTrigger
+from tests.airflow_connection import DEFAULT_CONNECTION, airflow_connection
 from tests.builders import active, assigned, instance, standby
 from tests.integration.airflow.running import run
 from tests.integration.guarded_broker import GuardedBroker
@@ -37,14 +37,7 @@ ON_TOPICS = "Describe and DescribeConfigs on its topics, Read on those that it r
 @pytest.fixture
 def application(guarded: GuardedBroker, application_id: str, monkeypatch: pytest.MonkeyPatch) -> Application:
     """It has an assignment and statuses; the connection of Airflow is that of the user, who has what the page lists."""
-    extra = {
-        "bootstrap_servers": guarded.user.bootstrap_servers,
-        "security_protocol": guarded.user.security_protocol,
-        "sasl_mechanism": guarded.user.sasl_mechanism,
-    }
-    login = {"login": guarded.user.sasl_username, "password": guarded.user.sasl_password}
-    described = {"conn_type": "kafkastreams", **login, "extra": extra}
-    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_STREAMS_DEFAULT", json.dumps(described))
+    monkeypatch.setenv(DEFAULT_CONNECTION, airflow_connection(guarded.user))
     made = Application.create(guarded.bootstrap_servers, application_id)
     TopicAdmin(made.connection).ensure([changelog_spec(application_id, "state", 2)])
     made.publish(assigned("a b", "b a", application_id=application_id))

@@ -12,12 +12,12 @@ import pytest
 
 from airflow_provider.control.rights import Role
 from airflow_provider.control.status import InstanceState
-from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import assignment_topic, status_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import changelog_spec
 from airflow_provider.operators.instance_deployment import DeployInstanceOperator
 from airflow_provider.operators.instance_stop import StopInstanceOperator
+from tests.airflow_connection import DEFAULT_CONNECTION, airflow_connection
 from tests.integration.airflow.running import run
 from tests.integration.guarded_broker import GuardedBroker
 from tests.integration.launch.application import Application
@@ -26,21 +26,10 @@ from tests.secret_scan import arguments_with, environments_with, files_with, hol
 from tests.waiting import wait_until
 
 
-def described(connection: KafkaConnection) -> str:
-    """As Airflow keeps it."""
-    extra = {
-        "bootstrap_servers": connection.bootstrap_servers,
-        "security_protocol": connection.security_protocol,
-        "sasl_mechanism": connection.sasl_mechanism,
-    }
-    login = {"login": connection.sasl_username, "password": connection.sasl_password}
-    return json.dumps({"conn_type": "kafkastreams", **login, "extra": extra})
-
-
 @pytest.fixture
 def application(guarded: GuardedBroker, application_id: str, monkeypatch: pytest.MonkeyPatch) -> Application:
-    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_STREAMS_DEFAULT", described(guarded.user))
-    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_OF_INSTANCES", described(guarded.another))
+    monkeypatch.setenv(DEFAULT_CONNECTION, airflow_connection(guarded.user))
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_OF_INSTANCES", airflow_connection(guarded.another))
     made = Application.create(guarded.bootstrap_servers, application_id)
     TopicAdmin(made.connection).ensure([changelog_spec(application_id, "state", 2)])
     source, sink = f"{application_id}-source", f"{application_id}-sink"

@@ -95,6 +95,7 @@ def test_dead_letters_hold_the_record_and_say_why(tolerant: Application) -> None
     assert headers["__streams.errors.partition"] == b"0"
     assert headers["__streams.errors.offset"] == b"1"
     assert headers["__streams.errors.timestamp"] == b"1001"
+    assert headers["__streams.errors.task"] == b"0_0"
     assert headers["__streams.errors.exception"] == b"ProcessError"
     assert b"odd" in (headers["__streams.errors.message"] or b"")
     assert b"refuse_odd" in (headers["__streams.errors.stacktrace"] or b"")

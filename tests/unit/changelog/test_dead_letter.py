@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from airflow_provider.changelog.dead_letter import DeadLetter
+from airflow_provider.common.task_id import TaskId
 
 
 @pytest.mark.parametrize(
@@ -25,12 +26,14 @@ def test_dead_letter_has_a_timestamp_that_brokers_take_and_the_records_own_in_it
         partition=0,
         offset=1,
         timestamp_ms=timestamp_ms,
+        task=TaskId(1, 0),
         error="DecodeError",
         message="no JSON",
     )
 
     assert letter.written_timestamp_ms(now_ms=1_000) == written_ms
     assert dict(letter.headers())["__streams.errors.timestamp"] == str(timestamp_ms).encode()
+    assert dict(letter.headers())["__streams.errors.task"] == b"1_0"
 
 
 LETTER = DeadLetter(
@@ -40,6 +43,7 @@ LETTER = DeadLetter(
     partition=0,
     offset=7,
     timestamp_ms=1,
+    task=TaskId(0, 0),
     error="ProcessError",
     message="ValueError: " + "x" * 5_000_000,
     stack="Traceback " + "s" * 5_000_000,

@@ -186,7 +186,15 @@ class FullQueue(MemoryProducer):
 
 def letter(offset: int) -> DeadLetter:
     return DeadLetter(
-        key=b"k", value=b"v", topic="orders", partition=3, offset=offset, timestamp_ms=1, error="E", message="m"
+        key=b"k",
+        value=b"v",
+        topic="orders",
+        partition=3,
+        offset=offset,
+        timestamp_ms=1,
+        task=TaskId(0, 3),
+        error="E",
+        message="m",
     )
 
 

@@ -26,6 +26,7 @@ def whole() -> ControlView:
             active(
                 0,
                 processed_records=12_345,
+                filtered_records={"small": 20, "duplicates": 1_001},
                 failed_records=3,
                 late_records=1_042,
                 lost_records=1_500,
@@ -60,6 +61,7 @@ def test_application_that_is_whole_has_no_problem_and_a_line_for_each_copy() -> 
         "-",
         "1,234",
         "12,345",
+        "1,021",
         "3",
         "1,042",
         "1,500",
@@ -68,7 +70,7 @@ def test_application_that_is_whole_has_no_problem_and_a_line_for_each_copy() -> 
         "s",
         "-",
     ] in lines
-    assert ["0_0", "b", "standby", "warm", "0", "0.0", "no", "-", "-", "-", "-", "-", "-", "-", "-"] in lines
+    assert ["0_0", "b", "standby", "warm", "0", "0.0", "no", *["-"] * 9] in lines
     assert text.startswith("app, generation 1, watched by none\n")
     assert "open incidents" not in text
     assert text.endswith("no problems")

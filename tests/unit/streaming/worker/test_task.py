@@ -317,7 +317,15 @@ def test_commit_counts_all_that_the_task_wrote_into_sink_and_dead_letter_topic(
 ) -> None:
     job = dataclasses.replace(job_spec(), sink_topic="totals", error_policy=ErrorPolicy(OnError.DEAD_LETTER, "dead"))
     letter = DeadLetter(
-        key=b"k", value=b"{", topic="orders", partition=0, offset=5, timestamp_ms=0, error="", message="", stack=""
+        key=b"k",
+        value=b"{",
+        topic="orders",
+        partition=0,
+        offset=5,
+        timestamp_ms=0,
+        task=TaskId(0, 0),
+        error="",
+        message="",
     )
     counted: list[object] = []
     with closing(Bench(tmp_path, log, job=job)) as bench:
