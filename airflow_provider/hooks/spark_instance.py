@@ -9,7 +9,13 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.launch.spark_command import SPARK_DEFAULTS, connector_jars, find_binary, interpreters
+from airflow_provider.launch.spark_command import (
+    SPARK_DEFAULTS,
+    connector_jars,
+    find_binary,
+    interpreters,
+    refuse_secrets,
+)
 
 __all__ = ["SparkInstanceHook"]
 
@@ -31,7 +37,8 @@ class SparkInstanceHook(SparkSubmitHook):
         python: the job's own interpreter, beside which spark-submit lies; empty for Airflow's.
 
     Raises:
-        ConfigurationError: there is no such connection, it asks for cluster mode, or spark-submit is not found.
+        ConfigurationError: there is no such connection, it asks for cluster mode, spark-submit is not
+            found, or a setting is a secret.
     """
 
     def __init__(
@@ -52,6 +59,7 @@ class SparkInstanceHook(SparkSubmitHook):
                 "host, for example 'local[2]'."
             ) from error
         self._user_conf, self._python = dict(conf or {}), python
+        refuse_secrets(self._user_conf)
         super().__init__(
             conf={**SPARK_DEFAULTS, **self._user_conf},
             conn_id=spark_conn_id,

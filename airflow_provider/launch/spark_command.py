@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,7 @@ from typing import Final
 
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["SPARK_DEFAULTS", "connector_jars", "find_binary", "interpreters", "spark_command"]
+__all__ = ["SPARK_DEFAULTS", "connector_jars", "find_binary", "interpreters", "refuse_secrets", "spark_command"]
 
 _REDACTED: Final = {
     # Spark's own defaults, and what Kafka calls its credentials.
@@ -23,6 +24,9 @@ SPARK_DEFAULTS: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
 }
 """The settings of an instance, unless its deployment names others."""
+
+_SECRET: Final = re.compile(r"(?i)(secret|password|token|(secret|access)[.]?key)$")
+"""The end of a setting's name where its value is the secret itself, and no path of a file that holds it."""
 
 _JARS: Final = ("spark.jars", "spark.jars.packages")
 
@@ -47,15 +51,34 @@ def spark_command(
         python: the job's own interpreter, beside which spark-submit is looked for first; empty for this one.
 
     Raises:
-        ConfigurationError: spark-submit is not found.
+        ConfigurationError: spark-submit is not found, or a setting is a secret.
         JarsError: the Kafka connector's jars could not be resolved.
     """
+    refuse_secrets(conf)
     command = [find_binary("spark-submit", python), "--master", master]
     for key, value in {**SPARK_DEFAULTS, **conf}.items():
         command += ["--conf", f"{key}={value}"]
     if jars := connector_jars(conf):
         command += ["--jars", ",".join(map(str, jars))]
     return [*command, "--name", name, "--deploy-mode", "client", application, *application_args]
+
+
+def refuse_secrets(conf: Mapping[str, str]) -> None:
+    """Refuse settings that would show a secret on the command line, and in the topic that says how to deploy again.
+
+    Args:
+        conf: Spark settings.
+
+    Raises:
+        ConfigurationError: one of them is a secret.
+    """
+    found = sorted(name for name in conf if _SECRET.search(name))
+    if found:
+        raise ConfigurationError(
+            f"Spark's {', '.join(found)} would be read by everybody who sees the processes of the host, or the "
+            "application's topics: put it into spark-defaults.conf instead, in the folder that SPARK_CONF_DIR names in "
+            "the instance's environment, readable for its user alone."
+        )
 
 
 def connector_jars(conf: Mapping[str, str]) -> tuple[Path, ...]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 import shutil
 import signal
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -52,6 +54,8 @@ __all__ = ["Instance", "num_slots"]
 log = logging.getLogger(__name__)
 
 _CONTROL_POLL_S: Final = 0.1
+_AFTER_ERROR_S: Final = 10.0
+"""For so long an instance that ends by an error waits for its micro-batches: until it says so, nobody takes over."""
 
 
 class Instance:
@@ -135,6 +139,7 @@ class Instance:
                 faults=self._faults(job, host) if self._job.allow_faults else None,
                 takes_snapshots=self._job.snapshot_settings is not None,
             )
+            executor, patience_s = ExecutorWatch.of(spark), _AFTER_ERROR_S
             try:
                 for slot in slots:
                     slot.start()
@@ -151,11 +156,12 @@ class Instance:
                 checks = [
                     topics.check,
                     self._heartbeat.check,
-                    ExecutorWatch.of(spark).check,
+                    executor.check,
                     *(slot.check for slot in slots),
                 ]
                 self._follow(control, controller, checks, self._cleanup(job, host))
                 self._heartbeat.set_state(InstanceState.STOPPING)
+                patience_s = math.inf
             finally:
                 self._heartbeat.clear_plans()
                 self._heartbeat.set_source(None)
@@ -164,8 +170,9 @@ class Instance:
                 metrics.stop()
                 purge.stop()
                 topics.stop()
+                deadline = time.monotonic() + (0 if executor.lost else patience_s)
                 for slot in slots:
-                    slot.stop()
+                    slot.stop(deadline - time.monotonic())
         spark.stop()
         shutil.rmtree(Path(self._settings.run_dir) / "checkpoint", ignore_errors=True)
 

@@ -103,6 +103,8 @@ class ExecutorWatch:
         self._executors = executors
         self._first: frozenset[str] = frozenset()
         self._look_at = 0.0
+        self.lost = False
+        """Whether the one that the instance began with is gone, and with it all that could be finished or closed."""
 
     @classmethod
     def of(cls, spark: SparkSession) -> ExecutorWatch:
@@ -128,6 +130,7 @@ class ExecutorWatch:
             return
         now = self._executors()
         if (finding := executor_finding(self._first, now)) is not None:
+            self.lost = not self._first <= now
             raise InstanceError(finding)
         self._first = self._first or now
         self._look_at = time.monotonic() + _LOOK_S

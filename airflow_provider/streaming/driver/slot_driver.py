@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import Counter
@@ -126,13 +127,17 @@ class SlotDriver:
             self._goal = SlotGoal(tuple(tasks), paused)
             self._wake.set()
 
-    def stop(self) -> None:
-        """Finish the micro-batch, close every task, end. Returns when done, or when it is stuck."""
+    def stop(self, within_s: float = math.inf) -> None:
+        """Finish the micro-batch, close every task, end. Returns when done, when it is stuck, or after that time.
+
+        Args:
+            within_s: seconds; 0 or less does not wait.
+        """
         self._goal = SlotGoal((), self._goal.paused, stopping=True)
         self._wake.set()
-        deadline = time.monotonic() + self._longest_call_s
+        deadline = time.monotonic() + min(within_s, self._longest_call_s)
         while self._thread.is_alive() and time.monotonic() < deadline and not self._call_is_stuck:
-            self._thread.join(_RETRY_S)
+            self._thread.join(min(_RETRY_S, deadline - time.monotonic()))
 
     @property
     def batch_since(self) -> float | None:

@@ -18,6 +18,7 @@ __all__ = [
     "ARROW_BATCH_BYTES",
     "MAX_BYTES_PER_BATCH",
     "arrow_batch_bytes",
+    "closed_settings",
     "idle_settings",
     "max_task_failures",
     "spark_session",
@@ -54,6 +55,7 @@ def spark_session(settings: InstanceSettings) -> SparkSession:
         SparkSession.builder.appName(f"{settings.application_id}-{settings.instance}")
         .config(map=idle_settings(settings.call_timeout_s))
         .config(map=single_executor_settings(dict(given.getAll())))
+        .config(map=closed_settings(dict(given.getAll())))
         .config("spark.python.worker.reuse", "true")
         .config(map={name: str(value) for name, value in pieces.items() if not given.contains(name)})
         .config("spark.sql.streaming.minBatchesToRetain", "2")
@@ -67,6 +69,25 @@ def spark_session(settings: InstanceSettings) -> SparkSession:
     )
     session.conf.set(_TIME_ZONE, time_zone(dict(session.sparkContext.getConf().getAll())))
     return session
+
+
+def closed_settings(given: Mapping[str, str]) -> dict[str, bool | float | int | str | None]:
+    """The settings by which nobody else gets anything from the ports that Spark opens; none but for a local master.
+
+    What Spark sends to its executors, the Kafka connection among it, it gives to whoever connects and asks, also where
+    no executor is elsewhere. A local master makes the secret of ``spark.authenticate`` by itself
+    (https://spark.apache.org/docs/latest/security.html); for a cluster a person has to choose one.
+
+    Args:
+        given: all settings that Spark was started with; what they say stays.
+    """
+    if not is_local(given.get("spark.master", "")):
+        return {}
+    settings = {"spark.authenticate": "true"}
+    if given.get("spark.ui.enabled") == "false" and "SPARK_LOCAL_IP" not in os.environ:
+        # The UI, where it is on, is found by the host's name.
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return {name: value for name, value in settings.items() if name not in given}
 
 
 def time_zone(settings: Mapping[str, str]) -> str:

@@ -31,6 +31,12 @@ _SPARK: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
+SPARK_SECRET: Final = "the-secret-of-the-cluster"
+_AUTHENTICATED: Final = f"""
+spark.authenticate true
+spark.authenticate.secret {SPARK_SECRET}
+spark.network.crypto.enabled true
+"""
 _PATH: Final = {"PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
@@ -181,13 +187,19 @@ class Supervised(PlacedHosts):
 class OnCluster(OnWorkers):
     """Drivers on the test's own host, stores on the workers of a Spark cluster.
 
-    Each worker has room for two instances, so that there is room elsewhere when one is lost.
+    Each worker has room for two instances, so that there is room elsewhere when one is lost. Spark's parts prove to
+    each other who they are, by a secret of the file in which people put it.
     """
 
+    cores = 2
     conf: Mapping[str, str] = {"spark.executor.cores": "1", "spark.executor.memory": "600m"}
 
     def __init__(self, folder: Path, environment: pytest.MonkeyPatch) -> None:
-        self.cluster = SparkCluster(folder / "cluster", cores=2)
+        conf = folder / "spark-conf"
+        conf.mkdir(mode=0o700)
+        (conf / "spark-defaults.conf").write_text(_AUTHENTICATED)
+        environment.setenv("SPARK_CONF_DIR", str(conf))
+        self.cluster = SparkCluster(folder / "cluster", cores=self.cores)
         self.master = self.cluster.master
         self._numbers: dict[str, int] = {}
         super().__init__(folder, environment)
@@ -220,3 +232,9 @@ class OnCluster(OnWorkers):
     def kill(self) -> None:
         super().kill()
         self.cluster.stop()
+
+
+class OnFullCluster(OnCluster):
+    """The same with room for one instance on each worker: Spark finds no other place for what was lost."""
+
+    cores = 1

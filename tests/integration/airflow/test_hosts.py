@@ -34,8 +34,10 @@ from tests.chaos.load import Load
 from tests.integration.airflow.placed_hosts import (
     APPLICATION,
     OF,
+    SPARK_SECRET,
     START_S,
     OnCluster,
+    OnFullCluster,
     OnWorkers,
     PlacedHosts,
     Supervised,
@@ -43,6 +45,7 @@ from tests.integration.airflow.placed_hosts import (
 from tests.integration.airflow.running import caused_by, incident_of, run
 from tests.integration.guarded_broker import GuardedBroker
 from tests.integration.secured_broker import SecuredBroker
+from tests.secret_scan import arguments_with
 from tests.spark_cluster import needs_namespaces
 from tests.waiting import wait_until
 
@@ -216,10 +219,10 @@ def test_host_of_a_worker_is_lost_whole_and_comes_back_behind_tls_scram_and_acls
             ledger.close()
 
 
-def clustered(start: Start, *hosts: str) -> tuple[Ledger, OnCluster]:
+def clustered(start: Start, *hosts: str, on: type[OnCluster] = OnCluster) -> tuple[Ledger, OnCluster]:
     """The application, on a Spark cluster that has these hosts."""
     needs_namespaces()
-    ledger = start(OnCluster)
+    ledger = start(on)
     placed = ledger.hosts
     assert isinstance(placed, OnCluster)
     for host in hosts:
@@ -234,7 +237,7 @@ def test_host_of_a_spark_cluster_is_lost_whole_and_comes_back(start: Start) -> N
 
 
 def test_lost_executor_and_lost_worker_are_failed_over_and_a_third_host_is_used(start: Start) -> None:
-    ledger, placed = clustered(start, "worker-1", "worker-2")
+    ledger, placed = clustered(start, "worker-1", "worker-2", on=OnFullCluster)
     ledger.deploy("a", "b")
     at = ledger.hosts_of("a", "b")
     assert set(at.values()) == {"worker-1", "worker-2"}
@@ -244,6 +247,7 @@ def test_lost_executor_and_lost_worker_are_failed_over_and_a_third_host_is_used(
     (executor,) = placed.cluster.executors(at["a"])
     executor.kill()
     answer = ledger.fail_over()
+    assert not arguments_with([SPARK_SECRET])
     assert set(ledger.active().values()) == {"b"}
     assert ledger.view().statuses["a"].error_kind == "InstanceError"
     assert "was lost" in (ledger.view().statuses["a"].error or "")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.jars import jar_sets
-from airflow_provider.launch.spark_command import find_binary, interpreters, spark_command
+from airflow_provider.launch.spark_command import find_binary, interpreters, refuse_secrets, spark_command
 
 
 def test_command_is_that_of_the_settings_without_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,3 +40,19 @@ def test_settings_win_over_the_defaults() -> None:
 def test_binary_that_is_nowhere_is_named() -> None:
     with pytest.raises(ConfigurationError, match="'spark-sumbit' is neither on PATH nor beside"):
         find_binary("spark-sumbit")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["spark.authenticate.secret", "spark.ssl.keyStorePassword", "spark.hadoop.fs.s3a.secret.key", "spark.x.accessKey"],
+)
+def test_setting_that_is_a_secret_is_refused_without_its_value(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(name)) as refused:
+        refuse_secrets({"spark.x": "1", name: "hunter2"})
+
+    assert "hunter2" not in str(refused.value)
+    assert "spark-defaults.conf" in str(refused.value)
+
+
+def test_path_of_a_file_that_holds_a_secret_is_none() -> None:
+    refuse_secrets({"spark.authenticate.secret.file": "/etc/secret", "spark.kubernetes.oauthTokenFile": "/etc/token"})

@@ -65,6 +65,17 @@ def test_call_that_never_comes_back_is_an_error_and_does_not_hold_up_the_end(
     driver.stop()
 
 
+def test_slot_whose_call_does_not_return_is_left_after_its_time(driver: SlotDriver, spark: FakeSpark) -> None:
+    spark.let.clear()
+    driver.start()
+    wait_until(lambda: spark.calls, 10, "a call")
+
+    driver.stop(0.01)
+
+    # Long before the call is one that does not come back.
+    assert error_of(driver) is None
+
+
 def test_calls_that_came_back_are_not_missed(
     driver: SlotDriver, spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.streaming.driver.spark_session import idle_settings, max_task_failures, time_zone
+from airflow_provider.streaming.driver.spark_session import (
+    closed_settings,
+    idle_settings,
+    max_task_failures,
+    time_zone,
+)
 
 
 def test_idle_worker_is_ended_by_whole_seconds() -> None:
@@ -30,3 +35,31 @@ def test_how_often_spark_tries_depends_on_the_master(master: str, failures: int)
 def test_time_zone_is_not_that_of_the_host_unless_the_user_names_one() -> None:
     assert time_zone({"spark.app.name": "x"}) == "UTC"
     assert time_zone({"spark.sql.session.timeZone": "Asia/Tokyo"}) == "Asia/Tokyo"
+
+
+LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+@pytest.mark.parametrize(
+    ("given", "address", "settings"),
+    [
+        pytest.param({"spark.ui.enabled": "false"}, None, {"spark.authenticate": "true", **LOOPBACK}, id="local"),
+        pytest.param({"spark.ui.enabled": "true"}, None, {"spark.authenticate": "true"}, id="with-a-ui"),
+        pytest.param({"spark.ui.enabled": "false"}, "10.0.0.1", {"spark.authenticate": "true"}, id="on-an-address"),
+        pytest.param(
+            {"spark.ui.enabled": "false", "spark.authenticate": "false", "spark.driver.host": "a"},
+            None,
+            {"spark.driver.bindAddress": "127.0.0.1"},
+            id="said-otherwise",
+        ),
+    ],
+)
+def test_ports_of_a_local_spark_answer_nobody_else(
+    given: dict[str, str], address: str | None, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
+    if address is not None:
+        monkeypatch.setenv("SPARK_LOCAL_IP", address)
+
+    assert closed_settings({"spark.master": "local[2]", **given}) == settings
+    assert closed_settings({"spark.master": "spark://host:7077", **given}) == {}
