@@ -11,7 +11,7 @@ import msgspec
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.jaas import LOGIN_MODULES, jaas_config
-from airflow_provider.kafka.pem import read_certificates, read_private_key
+from airflow_provider.kafka.pem import check_readable, read_certificates, read_private_key
 
 __all__ = ["KafkaConnection", "SecurityProtocol"]
 
@@ -75,6 +75,17 @@ class KafkaConnection:
         self._check_certificate()
         if self._by_sasl:
             self._check_login()
+        elif self.sasl_mechanism or self.sasl_password:
+            raise ConfigurationError(
+                f"A password is never sent with the security protocol {self.security_protocol}, and who answers is not "
+                "asked who it is: set SASL_SSL (or SASL_PLAINTEXT) on the connection, or remove the password and the "
+                "SASL mechanism."
+            )
+        if self.ssl_ca_location and not self._by_tls:
+            raise ConfigurationError(
+                f"Nothing is encrypted, and no certificate verified, with the security protocol "
+                f"{self.security_protocol}: set SSL or SASL_SSL on the connection, or remove ssl_ca_location."
+            )
 
     @property
     def _by_sasl(self) -> bool:
@@ -124,6 +135,9 @@ class KafkaConnection:
 
         While brokers are away each client would write some lines a second. What matters comes as an error; the reason
         behind it, and a line for the log, give `ConnectionErrors`.
+
+        Raises:
+            ConfigurationError: a file that it names cannot be read here.
         """
         config = {
             "bootstrap.servers": self.bootstrap_servers,
@@ -146,6 +160,9 @@ class KafkaConnection:
                     "ssl.key.password": self.ssl_key_password,
                 }
             )
+        for name in ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "https.ca.location"):
+            if (file := config.get(name)) is not None:
+                check_readable(file, name)
         return config
 
     def _oauth_client_config(self) -> dict[str, str]:

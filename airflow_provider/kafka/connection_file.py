@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.client_config import FIELDS, connection_of, fields_of
 from airflow_provider.kafka.connection import KafkaConnection
 
 __all__ = ["connection_from_file", "connection_from_options"]
+
+_BLANKS: Final = " \t"
 
 
 def connection_from_options(config: Path | None, bootstrap_servers: str | None) -> KafkaConnection:
@@ -29,6 +32,8 @@ def connection_from_options(config: Path | None, bootstrap_servers: str | None) 
 def connection_from_file(file: Path, bootstrap_servers: str | None = None) -> KafkaConnection:
     """The cluster of a file with a ``name=value`` for each line, in librdkafka's words; ``#`` begins a comment.
 
+    Blanks around names and values are no part of them.
+
     Args:
         file: readable for its owner alone where it holds a password.
         bootstrap_servers: wins over the file's.
@@ -38,16 +43,17 @@ def connection_from_file(file: Path, bootstrap_servers: str | None = None) -> Ka
     """
     found = {} if bootstrap_servers is None else {"bootstrap_servers": bootstrap_servers}
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        # Not `splitlines`: a password may hold what that takes for the end of a line.
+        lines = file.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(
             f"{file} cannot be read ({error}): name a text file with a name=value a line."
         ) from error
-    for number, line in enumerate(map(str.strip, lines), 1):
+    for number, line in enumerate((line.strip(_BLANKS) for line in lines), 1):
         if not line or line.startswith("#"):
             continue
         name, equals, value = line.partition("=")
-        fields, refused = fields_of({name.strip(): value.strip()})
+        fields, refused = fields_of({name.strip(_BLANKS): value.strip(_BLANKS)})
         if not equals or refused:
             # The line itself may hold a password.
             raise ConfigurationError(f"Line {number} of {file} sets none of {', '.join(FIELDS)}: correct or remove it.")

@@ -30,5 +30,6 @@ def jaas_config(mechanism: str, options: Mapping[str, str]) -> str:
 
 
 def _quoted(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    # Java reads it with a StreamTokenizer, to which the end of a line is the end of a string.
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
     return f'"{escaped}"'

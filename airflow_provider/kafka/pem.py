@@ -6,7 +6,7 @@ from pathlib import Path
 
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["read_certificates", "read_private_key"]
+__all__ = ["check_readable", "read_certificates", "read_private_key"]
 
 
 def read_certificates(file: str) -> str:
@@ -53,6 +53,19 @@ def read_private_key(file: str, password: str | None) -> str:
             "it is encrypted."
         ) from None
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode("ascii")
+
+
+def check_readable(file: str, what: str) -> None:
+    """Refuse a file that a client could not read: its own error names none.
+
+    Args:
+        file: its path.
+        what: it holds, for the error.
+
+    Raises:
+        ConfigurationError: it cannot be read.
+    """
+    _read(file, what)
 
 
 def _read(file: str, what: str) -> bytes:

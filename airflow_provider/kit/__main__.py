@@ -53,6 +53,8 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m airfl
         0 when it ended as asked; 1 when it failed, with the reason on standard error; 130 when interrupted.
     """
     asked = _parser(program).parse_args(arguments)
+    if asked.command is not None:
+        asked.bootstrap_servers = asked.bootstrap_servers or f"{LOOPBACK}:{asked.port}"
     try:
         return {"produce": _produce, "consume": _consume, "create": _create}.get(asked.command, _serve)(asked)
     except KeyboardInterrupt:
@@ -158,7 +160,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
         dest="command", metavar="create|produce|consume", title="commands for a running broker"
     )
     cluster = argparse.ArgumentParser(add_help=False)
-    cluster.add_argument("--bootstrap-servers", default=f"{LOOPBACK}:{_PORT}", help="the broker (%(default)s)")
+    cluster.add_argument("--bootstrap-servers", help=f"the broker ({LOOPBACK} and --port, so {LOOPBACK}:{_PORT})")
     shared = argparse.ArgumentParser(add_help=False, parents=[cluster])
     shared.add_argument("topic", metavar="TOPIC", help="an existing topic")
     creating = commands.add_parser("create", parents=[cluster], help="add a topic")

@@ -10,13 +10,15 @@ from airflow_provider.kafka.client_config import connection_from_config
 from airflow_provider.kafka.connection import KafkaConnection
 
 SECRET = "hunter2"
+FILE = __file__
+"""One that is there."""
 SASL = {
     "bootstrap.servers": "a:9093,b:9093",
     "security.protocol": "SASL_SSL",
     "sasl.mechanism": "SCRAM-SHA-512",
     "sasl.username": "me",
     "sasl.password": SECRET,
-    "ssl.ca.location": "/ca.pem",
+    "ssl.ca.location": FILE,
 }
 TRANSLATED = KafkaConnection(
     "a:9093,b:9093",
@@ -24,7 +26,7 @@ TRANSLATED = KafkaConnection(
     sasl_mechanism="SCRAM-SHA-512",
     sasl_username="me",
     sasl_password=SECRET,
-    ssl_ca_location="/ca.pem",
+    ssl_ca_location=FILE,
 )
 
 
@@ -45,12 +47,12 @@ def test_other_spellings_of_librdkafka_mean_the_same() -> None:
 
 
 def test_clients_certificate_is_carried_over() -> None:
-    mutual = {"ssl.certificate.location": "/me.pem", "ssl.key.location": "/me.key", "ssl.key.password": SECRET}
+    mutual = {"ssl.certificate.location": FILE, "ssl.key.location": FILE, "ssl.key.password": SECRET}
 
     found = connection_from_config(SASL | mutual, "it")
 
     assert found == dataclasses.replace(
-        TRANSLATED, ssl_certificate_location="/me.pem", ssl_key_location="/me.key", ssl_key_password=SECRET
+        TRANSLATED, ssl_certificate_location=FILE, ssl_key_location=FILE, ssl_key_password=SECRET
     )
     assert SECRET not in repr(found)
     assert found.to_client_config().items() >= (SASL | mutual).items()
@@ -68,7 +70,7 @@ def test_credentials_of_a_client_are_exchanged_for_tokens(words: str) -> None:
         "sasl.oauthbearer.token.endpoint.url": "https://tokens/token",
         "sasl.oauthbearer.scope": "streams",
         "sasl.oauthbearer.extensions": "logicalCluster=lkc-1,identityPoolId=pool-1",
-        "https.ca.location": "/tokens.pem",
+        "https.ca.location": FILE,
     }
 
     found = connection_from_config(oauth, "it")
@@ -86,7 +88,7 @@ def test_credentials_of_a_client_are_exchanged_for_tokens(words: str) -> None:
         "sasl.oauthbearer.token.endpoint.url": "https://tokens/token",
         "sasl.oauthbearer.scope": "streams",
         "sasl.oauthbearer.extensions": "logicalCluster=lkc-1,identityPoolId=pool-1",
-        "https.ca.location": "/tokens.pem",
+        "https.ca.location": FILE,
     }
 
 

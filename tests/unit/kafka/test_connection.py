@@ -19,6 +19,8 @@ OAUTH = {
     "sasl_username": "user",
     "sasl_password": PASSWORD,
 }
+FILE = __file__
+"""One that is there."""
 PLAIN = KafkaConnection("one:9092,two:9092")
 SASL = KafkaConnection(
     "one:9093",
@@ -26,7 +28,7 @@ SASL = KafkaConnection(
     sasl_mechanism="SCRAM-SHA-512",
     sasl_username="user",
     sasl_password=PASSWORD,
-    ssl_ca_location="/etc/ca.pem",
+    ssl_ca_location=FILE,
 )
 SASL_PLAINTEXT = KafkaConnection(
     "one:9092",
@@ -34,16 +36,15 @@ SASL_PLAINTEXT = KafkaConnection(
     sasl_mechanism="PLAIN",
     sasl_username="user",
     sasl_password=PASSWORD,
-    ssl_ca_location="/etc/ca.pem",
 )
-SSL = KafkaConnection("one:9093", security_protocol="SSL", ssl_ca_location="/etc/ca.pem")
+SSL = KafkaConnection("one:9093", security_protocol="SSL", ssl_ca_location=FILE)
 
 MUTUAL = KafkaConnection(
     "one:9093",
     security_protocol="SSL",
-    ssl_ca_location="/etc/ca.pem",
-    ssl_certificate_location="/etc/me.pem",
-    ssl_key_location="/etc/me.key",
+    ssl_ca_location=FILE,
+    ssl_certificate_location=FILE,
+    ssl_key_location=FILE,
     ssl_key_password=PASSWORD,
 )
 TOKENS = KafkaConnection(
@@ -55,7 +56,7 @@ TOKENS = KafkaConnection(
     sasl_oauthbearer_token_endpoint_url="https://tokens/token",
     sasl_oauthbearer_scope="streams",
     sasl_oauthbearer_extensions="logicalCluster=lkc-1, identityPoolId=pool-1",
-    https_ca_location="/etc/tokens.pem",
+    https_ca_location=FILE,
 )
 
 EACH = pytest.mark.parametrize(
@@ -69,6 +70,13 @@ EACH = pytest.mark.parametrize(
     ("arguments", "message"),
     [
         pytest.param({"bootstrap_servers": " "}, "No bootstrap servers", id="no-servers"),
+        pytest.param(
+            {"sasl_mechanism": "SCRAM-SHA-512"},
+            "never sent with the security protocol PLAINTEXT",
+            id="mechanism-without-sasl",
+        ),
+        pytest.param({"sasl_username": "u", "sasl_password": "p"}, "never sent", id="password-without-sasl"),
+        pytest.param({"ssl_ca_location": "/ca.pem"}, "Nothing is encrypted", id="ca-without-tls"),
         pytest.param({"security_protocol": "TLS"}, "'TLS' is not one of PLAINTEXT, SSL", id="unknown-protocol"),
         pytest.param({"security_protocol": "SASL_SSL"}, "mechanism None is not one of", id="sasl-without-mechanism"),
         pytest.param(
@@ -148,7 +156,7 @@ def test_password_is_never_shown(connection: KafkaConnection) -> None:
                 "bootstrap.servers": "one:9093",
                 "security.protocol": "SSL",
                 "log_level": "2",
-                "ssl.ca.location": "/etc/ca.pem",
+                "ssl.ca.location": FILE,
             },
             id="ssl",
         ),
@@ -161,7 +169,7 @@ def test_password_is_never_shown(connection: KafkaConnection) -> None:
                 "sasl.mechanism": "SCRAM-SHA-512",
                 "sasl.username": "user",
                 "sasl.password": PASSWORD,
-                "ssl.ca.location": "/etc/ca.pem",
+                "ssl.ca.location": FILE,
             },
             id="sasl-ssl",
         ),
@@ -192,7 +200,7 @@ def test_spark_options_are_the_java_clients() -> None:
         "kafka.bootstrap.servers": "one:9093",
         "kafka.security.protocol": "SSL",
         "kafka.ssl.truststore.type": "PEM",
-        "kafka.ssl.truststore.location": "/etc/ca.pem",
+        "kafka.ssl.truststore.location": FILE,
     }
 
 
@@ -204,6 +212,12 @@ def test_jaas_configuration_quotes_what_would_end_its_strings() -> None:
         "org.apache.kafka.common.security.scram.ScramLoginModule required "
         'username="user" password="pass\\"word\\\\with $igns";'
     )
+
+
+def test_line_end_in_a_password_ends_no_string_of_the_jaas_configuration() -> None:
+    options = dataclasses.replace(SASL, sasl_password="one\ntwo\r\\n").to_spark_options()
+
+    assert options["kafka.sasl.jaas.config"].endswith('password="one\\ntwo\\r\\\\n";')
 
 
 @pytest.mark.parametrize(
@@ -235,7 +249,7 @@ def test_java_is_given_certificate_and_key_as_text_for_its_store(tmp_path: Path)
         "kafka.bootstrap.servers": "one:9093",
         "kafka.security.protocol": "SSL",
         "kafka.ssl.truststore.type": "PEM",
-        "kafka.ssl.truststore.location": "/etc/ca.pem",
+        "kafka.ssl.truststore.location": FILE,
         "kafka.ssl.keystore.type": "PEM",
         "kafka.ssl.keystore.certificate.chain": mine.certificate.read_text(),
     }
@@ -279,6 +293,16 @@ def test_key_that_cannot_be_read_is_a_typed_error_without_the_secret(
     assert refused.value.__cause__ is None or PASSWORD not in str(refused.value.__cause__)
 
 
+@EACH
+def test_file_that_is_not_here_is_named(connection: KafkaConnection) -> None:
+    files = [name for name, value in dataclasses.asdict(connection).items() if value == FILE]
+
+    for name in files:
+        changed: dict[str, Any] = {name: "/nowhere.pem"}
+        with pytest.raises(ConfigurationError, match=r"/nowhere\.pem, which holds"):
+            dataclasses.replace(connection, **changed).to_client_config()
+
+
 def test_java_exchanges_the_clients_credentials_for_tokens() -> None:
     assert TOKENS.to_spark_options() == {
         "kafka.bootstrap.servers": "one:9093",
@@ -287,7 +311,7 @@ def test_java_exchanges_the_clients_credentials_for_tokens() -> None:
         "kafka.sasl.jaas.config": (
             "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
             'clientId="user" clientSecret="pass\\"word\\\\with $igns" scope="streams" '
-            'ssl.truststore.type="PEM" ssl.truststore.location="/etc/tokens.pem" '
+            f'ssl.truststore.type="PEM" ssl.truststore.location="{FILE}" '
             'extension_logicalCluster="lkc-1" extension_identityPoolId="pool-1";'
         ),
         "kafka.sasl.login.callback.handler.class": (

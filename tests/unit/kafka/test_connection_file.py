@@ -26,6 +26,17 @@ def test_security_comes_from_a_file(tmp_path: Path) -> None:
     assert connection_from_file(file, "three:1").bootstrap_servers == "three:1"
 
 
+@pytest.mark.parametrize("odd", ["\u2028", "\x85", "\x0b", "\x1c", "\x0c"])
+def test_password_may_hold_what_some_take_for_the_end_of_a_line(odd: str, tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    lines = ["bootstrap.servers=one:1", "security.protocol=SASL_SSL", "sasl.mechanism=PLAIN", "sasl.username=me"]
+    file.write_text("\r\n".join([*lines, f"sasl.password=a{odd}ssl.ca.location=/evil{odd}"]) + "\r\n", encoding="utf-8")
+
+    found = connection_from_file(file)
+
+    assert (found.sasl_password, found.ssl_ca_location) == (f"a{odd}ssl.ca.location=/evil{odd}", None)
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [

@@ -43,6 +43,14 @@ def test_broker_that_is_away_is_one_line(command: list[str], capfd: pytest.Captu
     assert said.count("\n") == 1
 
 
+def test_port_before_a_command_is_that_of_the_broker(capfd: pytest.CaptureFixture[str]) -> None:
+    (port,) = free_ports(1)
+
+    assert main(["--port", str(port), "create", "orders:4"]) == 1
+
+    assert f"{LOOPBACK}:{port}" in capfd.readouterr().err
+
+
 def test_topic_to_create_needs_a_name_and_a_number(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["create", "orders:many"])
