@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import Producer
 
 from airflow_provider.changelog.producer_queue import Change, ProducerQueue
 from airflow_provider.errors import BrokerUnreachableError
@@ -24,17 +23,10 @@ class SmallQueue:
             self.held.clear()
         return 0
 
-    def produce(self, _: str, value: bytes, key: bytes) -> None:
+    def produce(self, _: str, value: bytes, key: bytes, __: int = -1) -> None:
         if len(self.held) == 2:
             raise BufferError("Local: Queue full")
         self.held.append((key, value))
-
-    def produce_batch(self, _: str, messages: Sequence[dict[str, Any]], __: int) -> int:
-        room = 2 - len(self.held)
-        self.held += [(message["key"], message["value"]) for message in messages[:room]]
-        for message in messages[room:]:
-            message["_error"] = KafkaError(KafkaError._QUEUE_FULL)
-        return min(room, len(messages))
 
 
 RECORDS: list[Change] = [(b"%d" % number, b"v") for number in range(5)]
@@ -64,3 +56,8 @@ def test_queue_that_stays_full_is_an_error_after_its_time(put: Any) -> None:
 
     with pytest.raises(BrokerUnreachableError, match="did not fit into the producer's queue for 0 s"):
         put(ProducerQueue(cast(Producer, producer), 0.0))
+
+
+def test_error_of_a_full_queue_says_how_many_records_are_left() -> None:
+    with pytest.raises(BrokerUnreachableError, match=r"^3 records for t did not fit"):
+        put_all(ProducerQueue(cast(Producer, SmallQueue(brokers_answer=False)), 0.0))

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from airflow_provider.changelog import writer
 from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord, SourcePosition
@@ -41,9 +41,6 @@ class HangingProducer:
     def begin_transaction(self) -> None:
         self.calls.append("begin")
 
-    def produce_batch(self, _: str, messages: Sequence[Any], __: int) -> int:
-        return len(messages)
-
     def produce(self, *_: Any, **__: Any) -> None:
         self.calls.append("record")
 
@@ -76,7 +73,7 @@ def test_coordinator_that_never_answers_ends_the_commit_at_its_deadline(monkeypa
     with pytest.raises(BrokerUnreachableError, match="did not take its offsets"):
         owner.commit({"app-state-changelog": [(b"k", b"v")]}, {}, RECORD, group)
 
-    assert producers[0].calls == ["begin", "record", "offsets"]
+    assert producers[0].calls == ["begin", "record", "record", "offsets"]
     producers[0].never.set()
     group.close()
 
@@ -90,13 +87,11 @@ class MemoryProducer(HangingProducer):
         self.offsets: list[tuple[str, int, int]] = []
         self._delivered: list[Callable[[], None]] = []
 
-    def produce_batch(self, topic: str, messages: Sequence[Any], partition: int) -> int:
-        self.topics.setdefault((topic, partition), []).extend((m["key"], m["value"]) for m in messages)
-        return len(messages)
-
-    def produce(self, topic: str, value: bytes, key: bytes, *, partition: int, on_delivery: Any) -> None:
+    def produce(self, topic: str, value: bytes, key: bytes, partition: int, on_delivery: Any = None) -> None:
         log = self.topics.setdefault((topic, partition), [])
         log.append((key, value))
+        if on_delivery is None:
+            return
         offset = 99 + len(log)
         stored = SimpleNamespace(topic=lambda: topic, offset=lambda: offset)
         self._delivered.append(lambda: on_delivery(None, stored))
@@ -213,11 +208,11 @@ def test_full_local_queue_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None
 def test_record_that_the_client_refuses_is_not_taken_for_slow_brokers(
     producer: MemoryProducer, owner: TransactionalWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_: str, messages: Sequence[Any], __: int) -> int:
-        messages[-1]["_error"] = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
-        return len(messages) - 1
+    def refuse(_: str, __: bytes, key: bytes, ___: int) -> None:
+        if key == b"b":
+            raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
 
-    monkeypatch.setattr(producer, "produce_batch", refuse)
+    monkeypatch.setattr(producer, "produce", refuse)
 
     with pytest.raises(ConfigurationError, match=r"MSG_SIZE_TOO_LARGE.*max\.message\.bytes"):
         owner.commit({"app-state-changelog": [(b"a", b"1"), (b"b", b"2")]}, {}, TWO_SOURCES, GROUP)
