@@ -18,7 +18,16 @@ from typing import Any, Final, NamedTuple
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.operations.join_rows import GONE, RIGHT
 
-__all__ = ["BESIDE_GROUPS", "HEAD_BYTES", "MATCHED", "KeptRow", "decode_rows", "encode_rows", "python_row"]
+__all__ = [
+    "BESIDE_GROUPS",
+    "HEAD_BYTES",
+    "MATCHED",
+    "KeptRow",
+    "decode_rows",
+    "encode_rows",
+    "newest_row",
+    "python_row",
+]
 
 MATCHED: Final = 8
 
@@ -82,6 +91,21 @@ def decode_rows(state: bytes | None) -> list[KeptRow]:
             "application id or another name of the join."
         )
     return found
+
+
+def newest_row(state: bytes | None) -> bytes | None:
+    """The last of a key's rows; None where there is none, or it says that there is none.
+
+    Raises:
+        ConfigurationError: as `decode_rows`.
+    """
+    # The only one, most often; every key of every batch comes by here.
+    if state is not None and len(state) >= HEAD_BYTES:
+        flags, _, size = _HEAD.unpack_from(state)
+        if HEAD_BYTES + size == len(state):
+            return None if flags & GONE else state[HEAD_BYTES:]
+    rows = decode_rows(state)
+    return rows[-1].row if rows and not rows[-1].gone else None
 
 
 def python_row(row: bytes) -> dict[str, Any]:

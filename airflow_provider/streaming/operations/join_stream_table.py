@@ -32,7 +32,7 @@ from airflow_provider.streaming.operations.join_rows import (
     JoinedColumns,
     JoinRows,
 )
-from airflow_provider.streaming.operations.join_state import KeptRow, decode_rows, encode_rows, python_row
+from airflow_provider.streaming.operations.join_state import KeptRow, decode_rows, encode_rows, newest_row, python_row
 from airflow_provider.streaming.operations.join_table_in_time import MARK_MS, TABLE_MS, TableRowsInTime, group_of
 from airflow_provider.streaming.operations.operation import Changes
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime, joined_time, side_watermarks
@@ -195,15 +195,17 @@ class StreamTableRows:
         changing[self._places[self._of_table]] = True
         # Where no row of the table comes among them, all rows of a key meet the same one.
         in_turn = changing[self._places]
-        output = self._together(np.flatnonzero(~in_turn), before)
+        places, pairs = self._together(np.flatnonzero(~in_turn), before)
         if not in_turn.any():
-            return Changes([], list(output.values()))
+            return Changes([], pairs)
         state, more = self._one_by_one(np.flatnonzero(in_turn), before)
-        output |= more
+        output = dict(zip(places, pairs, strict=True)) | more
         return Changes(state, [output[at] for at in sorted(output)])
 
-    def _together(self, at: npt.NDArray[np.int64], before: Mapping[bytes, bytes | None]) -> dict[int, Change]:
-        """The output, by place, of rows of the stream whose keys do not change.
+    def _together(
+        self, at: npt.NDArray[np.int64], before: Mapping[bytes, bytes | None]
+    ) -> tuple[list[int], list[Change]]:
+        """The places and the output, in their order, of rows of the stream whose keys do not change.
 
         Args:
             at: their places.
@@ -211,10 +213,10 @@ class StreamTableRows:
         """
         joined, codes, rows = self._operation.joined, self._places[at], self._rows.take(at)
         beside: list[bytes | None] = [None] * len(self._distinct)
-        for code in np.unique(codes).tolist():
-            versions = decode_rows(before[self._distinct[code]])
-            if versions and not versions[-1].gone:
-                beside[code] = joined.beside(versions[-1].row)
+        for code in np.flatnonzero(np.bincount(codes)).tolist():
+            row = newest_row(before[self._distinct[code]])
+            if row is not None:
+                beside[code] = joined.beside(row)
         rights = pa.array(beside, pa.binary()).take(pa.array(codes))
         unkeyed = (rows.column(FLAGS).to_numpy() & UNKEYED) != 0
         if unkeyed.any():
@@ -223,7 +225,7 @@ class StreamTableRows:
             met = pc.is_valid(rights)
             at, rows, rights = at[met.to_numpy(False)], rows.filter(met), rights.filter(met)
         values = joined.of_left(rows.column(ROW).combine_chunks(), rights).to_pylist()
-        return dict(zip(at.tolist(), zip(rows.column("__key").to_pylist(), values, strict=True), strict=True))
+        return at.tolist(), list(zip(rows.column("__key").to_pylist(), values, strict=True))
 
     def _one_by_one(
         self, at: npt.NDArray[np.int64], before: Mapping[bytes, bytes | None]

@@ -126,6 +126,8 @@ def _computed(task: Task, rows: pa.Table) -> tuple[_Computed, list[Failure]]:
     while True:
         found = _attempt(task, rows)
         failures += found.sure
+        if not found.sure and not found.unsure:
+            break
         if event_time is None and count_records(rows) == rows.num_rows:
             # Each of them is left out by itself already.
             failures += found.unsure
