@@ -19,7 +19,7 @@ def job_of(application_id: str, combine: bool) -> StatefulJob:
         .filter("word <> ''", name="empty")
     )
     counts = words.group_by("word").aggregate(F.count().alias("count"), name="words", combine=combine)
-    return StatefulJob(application_id, counts.sink(f"{application_id}-counts")).options(max_offsets_per_trigger=50_000)
+    return StatefulJob(application_id, counts.sink(f"{application_id}-counts"))
 
 
 if __name__ == "__main__":
