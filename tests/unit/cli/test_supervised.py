@@ -129,6 +129,27 @@ class _Reader:
         return ControlView("app")
 
 
+def supervised_by(folder: Path) -> supervised_run.SupervisedRun:
+    deployment = Deployment(
+        application_id="app",
+        instance="a",
+        application="job.py",
+        kafka_conn_id="k",
+        spark_conn_id="s",
+        state_dir=str(folder / "state"),
+        run_dir=str(folder / "run"),
+    )
+    return supervised_run.SupervisedRun(
+        cluster=KafkaConnection("localhost:1"),
+        deployment=deployment,
+        master="local",
+        timeouts=Timeouts(),
+        stop_timeout_s=1.0,
+        hang_timeout_s=60.0,
+        print_log=False,
+    )
+
+
 def test_end_that_cannot_be_read_for_want_of_a_right_is_said_and_left_for_a_person(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -141,28 +162,29 @@ def test_end_that_cannot_be_read_for_want_of_a_right_is_said_and_left_for_a_pers
 
     monkeypatch.setattr(supervised_run, "ControlReader", _Reader)
     monkeypatch.setattr(supervised_run, "start_deployment", start)
-    deployment = Deployment(
-        application_id="app",
-        instance="a",
-        application="job.py",
-        kafka_conn_id="k",
-        spark_conn_id="s",
-        state_dir=str(tmp_path / "state"),
-        run_dir=str(tmp_path / "run"),
-    )
-    run = supervised_run.SupervisedRun(
-        cluster=KafkaConnection("localhost:1"),
-        deployment=deployment,
-        master="local",
-        timeouts=Timeouts(),
-        stop_timeout_s=1.0,
-        hang_timeout_s=60.0,
-        print_log=False,
-    )
 
-    assert run.run() == ExitStatus.PERMANENT
+    assert supervised_by(tmp_path).run() == ExitStatus.PERMANENT
 
     assert "supervised: ended, and how cannot be read (ConfigurationError: Reading app" in capfd.readouterr().err
+
+
+def test_stop_in_the_middle_of_a_launch_stays_one_and_leaves_no_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = RunFolder(tmp_path / "run" / "app-a-7")
+
+    def start(*_: object) -> Started:
+        monkeypatch.setattr(_Reader, "started", True)
+        folder.make()
+        folder.settings.write_text("password")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(supervised_run, "ControlReader", _Reader)
+    monkeypatch.setattr(supervised_run, "start_deployment", start)
+
+    assert supervised_by(tmp_path).run() == ExitStatus.FINE
+
+    assert sorted(path.name for path in folder.path.iterdir()) == ["instance.log", "lock"]
 
 
 def test_environment_gives_what_the_command_line_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
