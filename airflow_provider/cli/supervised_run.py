@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -18,7 +17,7 @@ from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.instance_start import start_deployment
 from airflow_provider.cli.log_follower import LogFollower
 from airflow_provider.common.clock import now_ms
-from airflow_provider.common.interruption import interruptible
+from airflow_provider.common.interruption import ignored, interruptible
 from airflow_provider.control.command import RESTART
 from airflow_provider.control.deployment import Deployment
 from airflow_provider.control.liveness import Timeouts
@@ -33,11 +32,14 @@ from airflow_provider.launch.instance_start import Started
 from airflow_provider.launch.leftovers import InstanceProcesses
 from airflow_provider.launch.pulse import Pulse
 from airflow_provider.launch.run_folder import RunFolder
+from airflow_provider.launch.silence import Silence
 
 __all__ = ["SupervisedRun", "exit_status_of"]
 
 _POLL_S: Final = 0.5
 _TOPICS_PAUSE_S: Final = 5.0
+_FILES_S: Final = 10.0
+"""How long a process that was killed may take to let go of its files."""
 
 
 def exit_status_of(status: InstanceStatus | None, incarnation: int) -> ExitStatus:
@@ -94,13 +96,13 @@ class SupervisedRun:
                 try:
                     return self._live()
                 except KeyboardInterrupt:
-                    with _deaf():
+                    with ignored(signal.SIGTERM, signal.SIGINT):
                         return self._stop()
         except KeyboardInterrupt:  # while another process kept it
             return ExitStatus.FINE
         except StatefulStreamsError as error:
-            _say(f"{type(error).__name__}: {' '.join(str(error).split())}")
-            return ExitStatus.PERMANENT if is_permanent(type(error).__name__) else ExitStatus.ERROR
+            _say(_in_a_line(error))
+            return _exit_status_of_error(error)
 
     @property
     def _run_dir(self) -> Path:
@@ -120,7 +122,7 @@ class SupervisedRun:
         # A launcher that was killed leaves the others; they hold the stores.
         if self._processes.find():
             self._processes.kill()
-        return self._verdict(started.incarnation)
+        return self._verdict(RunFolder(Path(started.launched.run_dir)))
 
     def _start(self) -> Started:
         waits = False
@@ -142,12 +144,18 @@ class SupervisedRun:
         return found
 
     def _stay(self, started: Started) -> None:
-        log, silence = LogFollower(Path(started.launched.log_file)), _Silence(RunFolder(Path(started.launched.run_dir)))
+        log = LogFollower(Path(started.launched.log_file))
+        silence = Silence(
+            Pulse(RunFolder(Path(started.launched.run_dir)).pulse),
+            look_s=_POLL_S,
+            hang_s=self.hang_timeout_s,
+            start_s=self.timeouts.start_s,
+        )
         while not _ended(started.launched.launcher_pid):
             self._show(log)
             time.sleep(_POLL_S)
-            if silence.look() * _POLL_S > self.hang_timeout_s:
-                _say(f"no sign of life for {self.hang_timeout_s:g} s: kills it, to be started again")
+            if silence.lasts_too_long():
+                _say(f"no sign of life for {silence.limit_s:g} s: kills it, to be started again")
                 self._processes.kill()
         self._show(log)
 
@@ -160,35 +168,47 @@ class SupervisedRun:
         """Have the launcher shut the instance down cleanly; kill what is left when that takes too long."""
         processes = self._processes
         folder = RunFolder.newest(self._run_dir, self.deployment.application_id, self.deployment.instance)
-        incarnation = folder.incarnation if folder else 0
         launchers = processes.launchers_of(os.getpid())
-        if not launchers:
-            processes.kill()
-            return ExitStatus.FINE
-        _say("stops the instance; its standbys take its tasks over")
-        log = LogFollower(folder.log) if folder else None
+        log = LogFollower(folder.log) if folder and launchers else None
+        if launchers:
+            _say("stops the instance; its standbys take its tasks over")
         for launcher in launchers:
             with contextlib.suppress(psutil.NoSuchProcess):
                 launcher.send_signal(signal.SIGTERM)
-        if not processes.await_end(self.stop_timeout_s):
+        if launchers and not processes.await_end(self.stop_timeout_s):
             _say(f"{len(processes.find())} processes have not ended within {self.stop_timeout_s:g} s: kills them")
-            processes.kill()
+        processes.kill()
         if log is not None:
             self._show(log)
-        return self._verdict(incarnation)
+        # A stop that was asked for stays, however the instance took it.
+        return ExitStatus.FINE if folder is None else self._verdict(folder, ExitStatus.FINE)
 
-    def _verdict(self, incarnation: int) -> int:
+    def _verdict(self, folder: RunFolder, asked_for: ExitStatus | None = None) -> int:
+        """Clean up after an instance whose processes are gone, and say how it ended.
+
+        Args:
+            folder: of its launch.
+            asked_for: what is said where the end was asked for; None to say what the instance reported.
+        """
         from confluent_kafka import KafkaException
 
-        with contextlib.suppress(StatefulStreamsError, KafkaException):
+        # Its launcher does so, unless it was killed with the rest.
+        if folder.await_end(_FILES_S):
+            folder.clear()
+        else:
+            _say(f"{folder.path} is in use still; its secrets are removed by the next launch")
+        try:
             self._report_end("it was killed")
             with ControlReader(self.cluster, self.deployment.application_id) as reader:
                 status = reader.read_to_end().statuses.get(self.deployment.instance)
-            verdict = exit_status_of(status, incarnation)
-            why = f": {status.error}" if status is not None and status.error else ""
-            _say(f"ended, {status.state.value if status else 'unknown'}{why}; exit status {int(verdict)}")
+        except (StatefulStreamsError, KafkaException) as error:
+            verdict = _exit_status_of_error(error) if asked_for is None else asked_for
+            _say(f"ended, and how cannot be read ({_in_a_line(error)}); exit status {int(verdict)}")
             return verdict
-        return ExitStatus.ERROR
+        verdict = exit_status_of(status, folder.incarnation) if asked_for is None else asked_for
+        why = f": {status.error}" if status is not None and status.error else ""
+        _say(f"ended, {status.state.value if status else 'unknown'}{why}; exit status {int(verdict)}")
+        return verdict
 
     def _report_end(self, why: str) -> None:
         """Say of a process of this host that is gone, and said nothing itself, that it ended: nobody has to wait."""
@@ -198,37 +218,11 @@ class SupervisedRun:
         if status is None or not status.state.alive:
             return
         folder = RunFolder(self._run_dir / f"{application_id}-{instance}-{status.incarnation}")
-        if not folder.path.exists() or folder.in_use():
+        if not folder.path.exists() or not folder.await_end(_FILES_S):
             return
         _say(f"incarnation {status.incarnation} is {status.state.value}, and its processes are gone: reports its end")
         ended = replace(status, state=InstanceState.ENDED, tasks=(), sent_at_ms=now_ms(), error=why, error_kind=None)
         write_control(self.cluster, application_id, ended)
-
-
-class _Silence:
-    """How many looks in a row saw no sign of life; looks and no seconds, so that a host that slept counts none."""
-
-    def __init__(self, folder: RunFolder) -> None:
-        self._pulse, self._at_ns, self._looks = Pulse(folder.pulse), 0, 0
-
-    def look(self) -> int:
-        beat = self._pulse.last()
-        if beat is None or beat.at_ns != self._at_ns:
-            self._at_ns, self._looks = 0 if beat is None else beat.at_ns, 0
-        else:
-            self._looks += 1
-        return self._looks
-
-
-@contextlib.contextmanager
-def _deaf() -> Iterator[None]:
-    """Within it, the signals that asked for the end ask for nothing more."""
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _ended(child: int) -> bool:
@@ -241,6 +235,16 @@ def _ended(child: int) -> bool:
         return os.waitpid(child, os.WNOHANG)[0] == child
     except ChildProcessError:
         return True
+
+
+def _exit_status_of_error(error: Exception) -> ExitStatus:
+    # The next start waits for topics.
+    lasts = is_permanent(type(error).__name__) and not isinstance(error, TopicMissingError)
+    return ExitStatus.PERMANENT if lasts else ExitStatus.ERROR
+
+
+def _in_a_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def _say(what: str) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["interruptible"]
+__all__ = ["ignored", "interruptible"]
 
 
 @contextmanager
@@ -16,9 +16,26 @@ def interruptible(*numbers: signal.Signals) -> Iterator[None]:
     Args:
         numbers: such as ``signal.SIGINT``.
     """
-    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
+    with _handled_by(signal.default_int_handler, *numbers):
+        yield
+
+
+@contextmanager
+def ignored(*numbers: signal.Signals) -> Iterator[None]:
+    """Within it, the signals that asked for the end ask for nothing more.
+
+    Args:
+        numbers: such as ``signal.SIGINT``.
+    """
+    with _handled_by(signal.SIG_IGN, *numbers):
+        yield
+
+
+@contextmanager
+def _handled_by(handler: Callable[..., object] | signal.Handlers, *numbers: signal.Signals) -> Iterator[None]:
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,14 +34,21 @@ class Pulse:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._written: InstanceState | None = None
 
     def beat(self, state: InstanceState) -> None:
-        """Write the state; what cannot be written shows as silence."""
+        """Write the state, whole for whoever reads meanwhile; what cannot be written shows as silence."""
         with suppress(OSError):
-            self._path.write_text(state.value)
+            if state is not self._written or not self._path.exists():
+                new = self._path.with_suffix(".new")
+                new.write_text(state.value)
+                new.replace(self._path)
+                self._written = state
+            else:  # which takes no room on a full disk
+                os.utime(self._path)
 
     def last(self) -> Beat | None:
-        """The newest one; None before the first."""
+        """The newest one; None before the first, and where it cannot be read."""
         try:
             at_ns = self._path.stat().st_mtime_ns
             return Beat(InstanceState(self._path.read_text()), at_ns)

@@ -20,6 +20,7 @@ RUN_DIR: Final = "~/.local/state/stateful-streams"
 """In which launches have their folders where nothing else was said."""
 
 _LOCK: Final = "lock"
+_LOOK_S: Final = 0.1
 
 
 @dataclass(frozen=True)
@@ -102,12 +103,26 @@ class RunFolder:
             return True
         return False
 
+    def await_end(self, within_s: float) -> bool:
+        """Whether its process ends within so many seconds: one that was killed holds its files for a while still.
+
+        Args:
+            within_s: how long to wait at most.
+        """
+        deadline = time.monotonic() + within_s
+        while self.in_use():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_LOOK_S)
+        return True
+
     def clear(self) -> None:
         """Remove the secrets and the scratch of a process that ended; the log stays."""
         with suppress(OSError):
             self.settings.unlink(missing_ok=True)
             self.driver.unlink(missing_ok=True)
             self.pulse.unlink(missing_ok=True)
+            self.pulse.with_suffix(".new").unlink(missing_ok=True)  # of a heartbeat that was killed in between
         shutil.rmtree(self.temporary, ignore_errors=True)
         shutil.rmtree(self.checkpoint, ignore_errors=True)
 

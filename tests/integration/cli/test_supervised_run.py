@@ -99,6 +99,19 @@ def launcher_of(processes: InstanceProcesses) -> psutil.Process:
     return next(process for process in processes.find() if LAUNCHER in process.cmdline())
 
 
+def left_of(run_dir: Path) -> set[str]:
+    """Of what a launch needs while it lives: secrets and scratch."""
+    return {path.name for path in run_dir.glob("*/*")} & {"instance.json", "tmp", "pulse"}
+
+
+@pytest.fixture
+def hanging(tmp_path: Path) -> Path:
+    """A job file that never comes to its first heartbeat."""
+    job = tmp_path / "hanging_job.py"
+    job.write_text("import signal\nsignal.pause()\n")
+    return job
+
+
 def stop_command(status: InstanceStatus, id_: str) -> Command:
     return Command(id=id_, kind=CommandKind.STOP, instance="a", incarnation=status.incarnation)
 
@@ -199,10 +212,8 @@ def test_command_and_launcher_killed_at_once_leave_what_the_next_one_ends(
 
 
 def test_start_that_was_killed_whole_is_not_waited_for(
-    application: Application, start: Start, processes: InstanceProcesses, tmp_path: Path
+    application: Application, start: Start, processes: InstanceProcesses, hanging: Path
 ) -> None:
-    hanging = tmp_path / "job.py"
-    hanging.write_text("import signal\nsignal.pause()\n")
     first = start(job=hanging)
     wait_until(lambda: len(processes.find()) >= 2, WAIT_S, "the launch")
     first.send_signal(signal.SIGSTOP)
@@ -239,12 +250,41 @@ def test_instance_that_lives_elsewhere_is_not_started(
     assert running(application).incarnation == status.incarnation
 
 
-def test_instance_that_hangs_is_killed(application: Application, start: Start, processes: InstanceProcesses) -> None:
+def test_instance_that_hangs_is_killed_and_its_secrets_are_removed(
+    application: Application, start: Start, processes: InstanceProcesses, run_dir: Path
+) -> None:
     command = start("--hang-timeout", "2")
     os.killpg(os.getpgid(running(application).process.pid), signal.SIGSTOP)
+    assert left_of(run_dir) == {"instance.json", "tmp", "pulse"}
 
     assert command.wait(WAIT_S) == ExitStatus.ERROR
     assert not processes.find()
+    assert not left_of(run_dir)
+
+
+def test_start_that_hangs_is_killed_to_be_started_again(
+    application: Application, start: Start, processes: InstanceProcesses, hanging: Path, run_dir: Path
+) -> None:
+    command = start("--start-timeout", "2", "--hang-timeout", "1", job=hanging)
+
+    assert command.wait(WAIT_S) == ExitStatus.ERROR
+    assert not processes.find()
+    assert not left_of(run_dir)
+    assert application.view().statuses["a"].state is InstanceState.ENDED
+
+
+def test_sigterm_stays_a_stop_where_the_start_has_to_be_killed(
+    application: Application, start: Start, processes: InstanceProcesses, hanging: Path, run_dir: Path
+) -> None:
+    command = start("--stop-timeout", "1", job=hanging)
+    wait_until(lambda: len(processes.find()) >= 2, WAIT_S, "the launch")
+
+    command.send_signal(signal.SIGTERM)
+
+    assert command.wait(WAIT_S) == ExitStatus.FINE
+    assert not processes.find()
+    assert not left_of(run_dir)
+    assert application.view().statuses["a"].state is InstanceState.ENDED
 
 
 def test_topics_that_are_not_there_yet_are_waited_for(

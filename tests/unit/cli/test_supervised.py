@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from airflow_provider.cli import supervised_run
 from airflow_provider.cli.environment_defaults import set_defaults_of_environment
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.health import health_of
 from airflow_provider.cli.supervised_run import exit_status_of
 from airflow_provider.control.command import RESTART
+from airflow_provider.control.deployment import Deployment
+from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.status import InstanceState, InstanceStatus
+from airflow_provider.control.view import ControlView
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.launch.instance_start import Started
+from airflow_provider.launch.launcher import Launched
 from airflow_provider.launch.pulse import Beat, Pulse
+from airflow_provider.launch.run_folder import RunFolder
 from tests.builders import instance
 
 STOPPED = replace(instance("a"), incarnation=7, state=InstanceState.STOPPED)
@@ -77,6 +89,102 @@ def test_pulse_tells_the_last_state_and_when(tmp_path: Path) -> None:
     beat = pulse.last()
     assert beat == Beat(InstanceState.RUNNING, (tmp_path / "pulse").stat().st_mtime_ns)
     Pulse(tmp_path / "gone" / "pulse").beat(InstanceState.RUNNING)  # no folder: silence, and no error
+
+
+def test_pulse_is_whole_whenever_it_is_read(tmp_path: Path) -> None:
+    pulse = Pulse(tmp_path / "pulse")
+    pulse.beat(InstanceState.STARTING)
+    with (tmp_path / "pulse").open() as reader:
+        pulse.beat(InstanceState.RUNNING)
+        assert reader.read() == InstanceState.STARTING.value
+    before = pulse.last()
+    os.utime(tmp_path / "pulse", (1, 1))
+
+    pulse.beat(InstanceState.RUNNING)
+
+    after = pulse.last()
+    assert before is not None
+    assert after is not None
+    assert (after.state, after.at_ns >= before.at_ns) == (InstanceState.RUNNING, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["pulse"]
+
+
+class _Reader:
+    """Of the control topics, in which nothing is; from the start of the instance on they may not be read."""
+
+    started = False
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def __enter__(self) -> _Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def read_to_end(self) -> ControlView:
+        if self.started:
+            raise ConfigurationError("Reading app-assignment is not authorized")
+        return ControlView("app")
+
+
+def supervised_by(folder: Path) -> supervised_run.SupervisedRun:
+    deployment = Deployment(
+        application_id="app",
+        instance="a",
+        application="job.py",
+        kafka_conn_id="k",
+        spark_conn_id="s",
+        state_dir=str(folder / "state"),
+        run_dir=str(folder / "run"),
+    )
+    return supervised_run.SupervisedRun(
+        cluster=KafkaConnection("localhost:1"),
+        deployment=deployment,
+        master="local",
+        timeouts=Timeouts(),
+        stop_timeout_s=1.0,
+        hang_timeout_s=60.0,
+        print_log=False,
+    )
+
+
+def test_end_that_cannot_be_read_for_want_of_a_right_is_said_and_left_for_a_person(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = RunFolder(tmp_path / "run" / "app-a-7")
+
+    def start(*_: object) -> Started:
+        monkeypatch.setattr(_Reader, "started", True)
+        folder.make()
+        return Started(7, Launched(subprocess.Popen([sys.executable, "-c", ""]).pid, str(folder.path), str(folder.log)))
+
+    monkeypatch.setattr(supervised_run, "ControlReader", _Reader)
+    monkeypatch.setattr(supervised_run, "start_deployment", start)
+
+    assert supervised_by(tmp_path).run() == ExitStatus.PERMANENT
+
+    assert "supervised: ended, and how cannot be read (ConfigurationError: Reading app" in capfd.readouterr().err
+
+
+def test_stop_in_the_middle_of_a_launch_stays_one_and_leaves_no_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = RunFolder(tmp_path / "run" / "app-a-7")
+
+    def start(*_: object) -> Started:
+        monkeypatch.setattr(_Reader, "started", True)
+        folder.make()
+        folder.settings.write_text("password")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(supervised_run, "ControlReader", _Reader)
+    monkeypatch.setattr(supervised_run, "start_deployment", start)
+
+    assert supervised_by(tmp_path).run() == ExitStatus.FINE
+
+    assert sorted(path.name for path in folder.path.iterdir()) == ["instance.log", "lock"]
 
 
 def test_environment_gives_what_the_command_line_does_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,6 +58,21 @@ def test_it_is_in_use_as_long_as_a_process_lives_that_inherited_the_lock(tmp_pat
     assert not folder.in_use()
 
 
+def test_end_of_a_process_that_was_killed_and_holds_its_files_still_is_waited_for(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "app-a-1")
+    folder.make()
+    with folder.lock() as lock:
+        child = subprocess.Popen(
+            [sys.executable, "-c", "import sys; sys.stdin.read(1)"], stdin=subprocess.PIPE, pass_fds=[lock.fileno()]
+        )
+    assert not folder.await_end(0.0)
+
+    child.kill()
+
+    assert folder.await_end(60.0)
+    child.communicate()
+
+
 def test_secrets_and_scratch_of_an_ended_launch_are_removed_and_its_log_stays(tmp_path: Path) -> None:
     killed = launched(tmp_path, 1)
 
