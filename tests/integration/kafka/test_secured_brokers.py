@@ -91,7 +91,7 @@ def test_token_is_asked_for_with_the_scope_of_the_connection(secured: SecuredBro
         pytest.param("PLAIN", {"sasl_password": f"{PASSWORD}!"}, id="plain-wrong-password"),
         pytest.param("SCRAM-SHA-512", {"sasl_password": f"{PASSWORD}!"}, id="scram-wrong-password"),
         pytest.param("SCRAM-SHA-512", {"sasl_mechanism": "SCRAM-SHA-256"}, id="another-mechanism"),
-        pytest.param("SCRAM-SHA-512", {"security_protocol": "SASL_PLAINTEXT"}, id="no-tls"),
+        pytest.param("SCRAM-SHA-512", {"security_protocol": "SASL_PLAINTEXT", "ssl_ca_location": None}, id="no-tls"),
         pytest.param("OAUTHBEARER", {"sasl_password": f"{PASSWORD}!"}, id="wrong-client-secret"),
         pytest.param(TOKENS_BY_TLS, {"https_ca_location": None}, id="authority-of-tokens-not-trusted"),
     ],
