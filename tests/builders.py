@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from airflow_provider.changelog.commit_record import CommitRecord
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment, TaskAssignment
 from airflow_provider.control.decision import Action, Decision
@@ -113,6 +114,20 @@ def instance(
         process=process,
         **more,
     )
+
+
+def commit_of(task: int | TaskId = 0, **given: Any) -> CommitRecord:
+    """The first commit of a task, of no source; `given` are fields."""
+    defaults = {
+        "application_id": APPLICATION,
+        "sequence": 1,
+        "generation": 1,
+        "instance": "i1",
+        "incarnation": 1,
+        "committed_at_ms": 0,
+        "sources": {},
+    }
+    return CommitRecord(task=task_id(task), **{**defaults, **given})
 
 
 def view_of(assignment: Assignment | None, *statuses: InstanceStatus) -> ControlView:

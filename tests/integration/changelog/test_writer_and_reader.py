@@ -31,6 +31,7 @@ from airflow_provider.kafka.names import changelog_topic, commits_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec, commits_spec
 from airflow_provider.kit.ports import free_ports
+from tests.builders import commit_of
 from tests.integration.streaming.committed import group_offset, records_of, wait_for_markers
 from tests.waiting import wait_until
 
@@ -62,14 +63,9 @@ class Topics:
         return TransactionalWriter(self.connection, f"{self.application_id}-{task}", failpoints)
 
     def commit_record(self, source_offset: int, task: int = 0) -> CommitRecord:
-        return CommitRecord(
+        return commit_of(
             application_id=self.application_id,
             task=TaskId(0, task),
-            sequence=1,
-            generation=1,
-            instance="i1",
-            incarnation=1,
-            committed_at_ms=0,
             sources={self.source: SourcePosition(source_offset)},
         )
 

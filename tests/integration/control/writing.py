@@ -17,6 +17,7 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import changelog_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec
+from tests.builders import commit_of
 
 __all__ = ["Writing"]
 
@@ -39,14 +40,11 @@ class Writing:
         self._consumer.close()
 
     def _record(self, task: TaskId) -> CommitRecord:
-        return CommitRecord(
+        return commit_of(
             application_id=self.id,
             task=task,
             sequence=0,
-            generation=1,
             instance="a",
-            incarnation=1,
-            committed_at_ms=0,
             sources={self.source: SourcePosition(0)},
             outputs={self.sink: 0},
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer
 
-from airflow_provider.changelog.commit_record import CommitRecord, SourcePosition
+from airflow_provider.changelog.commit_record import SourcePosition
 from airflow_provider.changelog.writer import TransactionalWriter
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import RestorePhase, TaskState
@@ -18,6 +18,7 @@ from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec, control
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.state.store import Store
 from tests.benchmarks.cluster import instance
+from tests.builders import commit_of
 from tests.integration.streaming.committed import newest_by_key, records_of
 from tests.waiting import wait_until
 
@@ -47,14 +48,10 @@ def write_history(connection: KafkaConnection, application_id: str, seed: int) -
             (b"%d" % chance.randrange(KEYS), None if chance.random() < 0.2 else b"%d-%d" % (number, at))
             for at in range(CHANGES)
         ]
-        record = CommitRecord(
+        record = commit_of(
             application_id=application_id,
-            task=TaskId(0, 0),
             sequence=number + 1,
-            generation=1,
             instance="before",
-            incarnation=1,
-            committed_at_ms=0,
             sources={f"{application_id}-source": SourcePosition(number)},
             processed=number,
         )

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord, SourcePosition
+from airflow_provider.changelog.commit_record import COMMIT_KEY, SourcePosition
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import Role, TaskState, TaskStatus
 from airflow_provider.kafka.topic_admin import TopicAdmin
@@ -22,6 +22,7 @@ from airflow_provider.state.position import ChangelogPosition, Position
 from airflow_provider.state.store import Store
 from airflow_provider.streaming.worker.plan import TaskPlan
 from airflow_provider.streaming.worker.slot import Slot
+from tests.builders import commit_of
 from tests.integration.streaming.application import Application, InstancePlans, active, standby, the_only
 from tests.integration.streaming.committed import commits, newest_by_key, records_of
 from tests.integration.streaming.orders import batches_of, random_orders, record_batches
@@ -261,13 +262,9 @@ def test_source_that_was_created_again_and_has_grown_past_the_old_offset_is_refu
 @pytest.fixture
 def foreign(application: Application) -> Application:
     """The changelog holds another application's commit."""
-    theirs = CommitRecord(
+    theirs = commit_of(
         application_id="other-application",
-        task=TaskId(0, 0),
-        sequence=1,
-        generation=1,
         instance="i9",
-        incarnation=1,
         committed_at_ms=now_ms(),
         sources={"orders": SourcePosition(5)},
     )

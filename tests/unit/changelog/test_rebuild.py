@@ -7,29 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider.changelog.commit_record import CommitRecord
 from airflow_provider.changelog.rebuild import look
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import StateError, StoreDivergedError, TopicMismatchError
 from airflow_provider.state.digest import digest_of
 from airflow_provider.state.position import Position
 from airflow_provider.state.store import Store
+from tests.builders import commit_of
 
 STATE = {b"a": b"1", b"b": b"2"}
 DIGEST = f"{digest_of(STATE.keys(), STATE.values()):016x}"
 
 
 def commit(application_id: str = "orders", **digests: str) -> bytes:
-    return CommitRecord(
-        application_id=application_id,
-        task=TaskId(0, 3),
-        sequence=12,
-        generation=7,
-        instance="i1",
-        incarnation=1,
-        committed_at_ms=0,
-        sources={},
-        digests=digests,
+    return commit_of(
+        application_id=application_id, task=TaskId(0, 3), sequence=12, generation=7, digests=digests
     ).to_bytes()
 
 

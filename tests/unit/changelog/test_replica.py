@@ -20,6 +20,7 @@ from airflow_provider.state.position import RESERVED_PREFIX, Position
 from airflow_provider.state.sst_file import write_sst
 from airflow_provider.state.store import Store
 from airflow_provider.state.time_segments import time_prefix
+from tests.builders import commit_of
 
 CHANGELOG = "orders-state-changelog"
 DAY_MS = 86_400_000
@@ -454,15 +455,8 @@ def test_files_of_another_store_are_not_taken_over(pair: tuple[Replica, Replica]
 
 
 def commit_record(sequence: int, processed_to: int = 0) -> bytes:
-    return CommitRecord(
-        application_id="orders",
-        task=TaskId(0, 0),
-        sequence=sequence,
-        generation=1,
-        instance="i1",
-        incarnation=1,
-        committed_at_ms=0,
-        sources={"orders": SourcePosition(processed_to)},
+    return commit_of(
+        application_id="orders", sequence=sequence, sources={"orders": SourcePosition(processed_to)}
     ).to_bytes()
 
 

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from airflow_provider.changelog import writer
-from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord, SourcePosition
+from airflow_provider.changelog.commit_record import COMMIT_KEY, SourcePosition
 from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.changelog.producer_queue import Change
 from airflow_provider.changelog.writer import TransactionalWriter
@@ -18,17 +18,9 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import commits_topic
+from tests.builders import commit_of
 
-RECORD = CommitRecord(
-    application_id="app",
-    task=TaskId(0, 0),
-    sequence=1,
-    generation=1,
-    instance="i1",
-    incarnation=1,
-    committed_at_ms=0,
-    sources={"orders": SourcePosition(7)},
-)
+RECORD = commit_of(sources={"orders": SourcePosition(7)})
 
 
 class HangingProducer:

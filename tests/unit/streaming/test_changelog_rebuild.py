@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider.changelog.commit_record import CommitRecord
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.state.digest import digest_of
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.state.position import ChangelogPosition, Position
 from airflow_provider.state.store import Store
 from airflow_provider.streaming.changelog_rebuild import main
+from tests.builders import commit_of
 
 KEYS, VALUES = (b"c1", b"c2"), (b"3", b"4")
 
@@ -21,15 +21,11 @@ KEYS, VALUES = (b"c1", b"c2"), (b"3", b"4")
 def keep(folder: Path, task: TaskId, name: str, changelog: str, keys: int) -> None:
     """A copy of a task, whose last commit was the twelfth."""
     pairs = list(zip(KEYS, VALUES, strict=True))[:keys]
-    commit = CommitRecord(
-        application_id="app",
+    commit = commit_of(
         task=task,
         sequence=12,
         generation=7,
         instance="a",
-        incarnation=1,
-        committed_at_ms=0,
-        sources={},
         digests={name: f"{digest_of([key for key, _ in pairs], [value for _, value in pairs]):016x}"},
     )
     path = StateDirectory(folder, "app").database(task)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider.changelog.commit_record import CommitRecord, SourcePosition
+from airflow_provider.changelog.commit_record import SourcePosition
 from airflow_provider.common.json_codec import from_json, to_json
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import BrokerUnreachableError
@@ -15,6 +15,7 @@ from airflow_provider.state.digest import digest_of
 from airflow_provider.streaming.shadow_restore import ShadowRestore, ShadowResult, restore_shadow
 from airflow_provider.testing.in_memory_clients import InMemoryGroup, InMemoryReader, InMemoryWriter
 from airflow_provider.testing.in_memory_log import InMemoryLog
+from tests.builders import commit_of
 from tests.unit.streaming.worker.bench import APPLICATION, CHANGELOG, FailingReader, job_spec
 
 TASK = TaskId(0, 0)
@@ -23,17 +24,7 @@ DIGEST = f"{digest_of(STATE.keys(), STATE.values()):016x}"
 
 
 def committed(log: InMemoryLog, digests: dict[str, str], **state: bytes) -> None:
-    record = CommitRecord(
-        application_id=APPLICATION,
-        task=TASK,
-        sequence=1,
-        generation=1,
-        instance="i1",
-        incarnation=1,
-        committed_at_ms=0,
-        sources={"orders": SourcePosition(2)},
-        digests=digests,
-    )
+    record = commit_of(task=TASK, sources={"orders": SourcePosition(2)}, digests=digests)
     writer = InMemoryWriter(log, transactional_id(APPLICATION, TASK))
     writer.fence()
     writer.commit({CHANGELOG: [(key.encode(), value) for key, value in state.items()]}, {}, record, InMemoryGroup())

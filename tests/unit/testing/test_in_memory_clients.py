@@ -5,26 +5,17 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider.changelog.commit_record import CommitRecord
-from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import FencedError
 from airflow_provider.testing.in_memory_clients import InMemoryGroup, InMemoryReader, InMemoryWriter
 from airflow_provider.testing.in_memory_log import InMemoryLog
+from tests.builders import commit_of
 
 CHANGELOG = ("app-state-changelog", 0)
 GROUP = InMemoryGroup()
 
 
 def record() -> CommitRecord:
-    return CommitRecord(
-        application_id="app",
-        task=TaskId(0, 0),
-        sequence=1,
-        generation=1,
-        instance="i1",
-        incarnation=1,
-        committed_at_ms=0,
-        sources={},
-    )
+    return commit_of()
 
 
 def commit(writer: InMemoryWriter, *keys: bytes) -> int:

@@ -419,17 +419,22 @@ def _text(bound: datetime | str) -> str:
     return bound if isinstance(bound, str) else bound.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def test_record_that_fails_changes_nothing_for_those_beside_it() -> None:
-    """A session, in which what is left out moves no time, and so decides what is late."""
-    minute, most = 60_000, 2**63 - 1
-    job = (
+def sums_in_sessions(watermark: str) -> StatefulJob:
+    """It leaves out what it has no room for."""
+    return (
         StatefulJob("app")
-        .source("in", schema="k STRING, at BIGINT, v BIGINT", event_time="at", watermark="0 seconds")
+        .source("in", schema="k STRING, at BIGINT, v BIGINT", event_time="at", watermark=watermark)
         .group_by("k", session_window("at", "1 hour"))
         .aggregate(F.sum("v").alias("v"))
         .sink("out")
         .on_error("skip")
     )
+
+
+def test_record_that_fails_changes_nothing_for_those_beside_it() -> None:
+    """A session, in which what is left out moves no time, and so decides what is late."""
+    minute, most = 60_000, 2**63 - 1
+    job = sums_in_sessions("0 seconds")
     rows = [
         {"k": "k", "at": 0, "v": most - 1},
         {"k": "k", "at": 22 * minute, "v": 1},
@@ -444,14 +449,7 @@ def test_record_that_fails_changes_nothing_for_those_beside_it() -> None:
 
 def test_record_without_a_time_is_left_out_beside_one_that_fails() -> None:
     most = 2**63 - 1
-    job = (
-        StatefulJob("app")
-        .source("in", schema="k STRING, at BIGINT, v BIGINT", event_time="at", watermark="1 hour")
-        .group_by("k", session_window("at", "1 hour"))
-        .aggregate(F.sum("v").alias("v"))
-        .sink("out")
-        .on_error("skip")
-    )
+    job = sums_in_sessions("1 hour")
     rows = [{"k": "k", "at": None, "v": 1}, {"k": "k", "at": 0, "v": most}, {"k": "k", "at": 1, "v": 1}]
 
     with JobTester(job) as tester:

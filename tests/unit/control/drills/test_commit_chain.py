@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from airflow_provider.changelog import commit_record
-from airflow_provider.changelog.commit_record import CommitRecord, SourcePosition
+from airflow_provider.changelog.commit_record import SourcePosition
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.drills.commit_chain import (
     COMMIT_KEY,
@@ -15,6 +15,7 @@ from airflow_provider.control.drills.commit_chain import (
     last_before,
 )
 from airflow_provider.errors import StateError
+from tests.builders import commit_of
 
 TASK = TaskId(0, 0)
 
@@ -34,13 +35,10 @@ GOOD = [commit(5, "a", 1, 50), commit(6, "a", 1, 60), commit(7, "b", 3, 75, 70),
 
 
 def test_commit_record_is_read_as_it_is_written() -> None:
-    record = CommitRecord(
-        application_id="app",
+    record = commit_of(
         task=TASK,
         sequence=6,
-        generation=1,
         instance="a",
-        incarnation=1,
         committed_at_ms=5,
         sources={"orders": SourcePosition(60, "id")},
         processed=60,

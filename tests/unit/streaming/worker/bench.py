@@ -32,6 +32,7 @@ from airflow_provider.streaming.worker.standby_duties import StandbyDuties
 from airflow_provider.streaming.worker.task_registry import TaskRegistry
 from airflow_provider.testing.in_memory_clients import InMemoryGroup, InMemoryReader, InMemoryWriter
 from airflow_provider.testing.in_memory_log import InMemoryLog
+from tests.builders import commit_of
 
 APPLICATION, CHANGELOG = "app", "app-state-changelog"
 GROUP = InMemoryGroup()
@@ -102,14 +103,12 @@ def commit_elsewhere(log: InMemoryLog, partition: int, generation: int, **values
     task = TaskId(0, partition)
     commits = [value for key, value in records_of(log, partition) if key == COMMIT_KEY and value is not None]
     last = CommitRecord.from_bytes(commits[-1], APPLICATION, task, CHANGELOG).sequence if commits else 0
-    record = CommitRecord(
+    record = commit_of(
         application_id=APPLICATION,
         task=task,
         sequence=last + 1,
         generation=generation,
         instance="other",
-        incarnation=1,
-        committed_at_ms=0,
         sources={"orders": SourcePosition(100)},
         processed=len(values),
     )

@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.changelog import replica
-from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord, SourcePosition
+from airflow_provider.changelog.commit_record import COMMIT_KEY, SourcePosition
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import TaskState
 from airflow_provider.errors import BrokerUnreachableError, StoreOutdatedError, TopicMissingError
 from airflow_provider.streaming.worker import changelog_follower
 from airflow_provider.testing.in_memory_log import InMemoryLog, Record
+from tests.builders import commit_of
 from tests.unit.streaming.worker.bench import CHANGELOG, Bench, active, commit_elsewhere, standby
 
 
@@ -130,16 +131,7 @@ def test_restoring_task_whose_end_is_not_known_is_fenced_again(bench: Bench) -> 
 
 
 def test_changelog_of_another_application_is_read_no_further(bench: Bench, log: InMemoryLog) -> None:
-    theirs = CommitRecord(
-        application_id="another",
-        task=TaskId(0, 0),
-        sequence=1,
-        generation=1,
-        instance="i9",
-        incarnation=1,
-        committed_at_ms=0,
-        sources={"orders": SourcePosition(5)},
-    )
+    theirs = commit_of(application_id="another", instance="i9", sources={"orders": SourcePosition(5)})
     log.append(CHANGELOG, 0, Record(key=COMMIT_KEY, value=theirs.to_bytes(), timestamp_ms=1))
 
     bench.hold(standby(0))

@@ -2,26 +2,18 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider.changelog.commit_record import CommitRecord, SourcePosition
+from airflow_provider.changelog.commit_record import SourcePosition
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import BrokerUnreachableError
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.streaming.worker.cut_clients import CutClients
 from airflow_provider.testing.in_memory_clients import InMemoryClients, InMemoryGroup
 from airflow_provider.testing.in_memory_log import InMemoryLog
-from tests.unit.streaming.worker.bench import APPLICATION, CHANGELOG, commit_elsewhere, job_spec, records_of
+from tests.builders import commit_of
+from tests.unit.streaming.worker.bench import CHANGELOG, commit_elsewhere, job_spec, records_of
 
 TASK = TaskId(0, 0)
-RECORD = CommitRecord(
-    application_id=APPLICATION,
-    task=TASK,
-    sequence=2,
-    generation=1,
-    instance="i1",
-    incarnation=1,
-    committed_at_ms=0,
-    sources={"orders": SourcePosition(5)},
-)
+RECORD = commit_of(task=TASK, sequence=2, sources={"orders": SourcePosition(5)})
 
 
 def test_nothing_is_read_or_written_while_the_connection_is_cut_and_all_of_it_after(log: InMemoryLog) -> None:

@@ -5,25 +5,16 @@ from typing import cast
 
 import pytest
 
-from airflow_provider.changelog.commit_record import CommitRecord
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import TopicMismatchError
 from airflow_provider.state.position import Position
 from airflow_provider.state.store import Store
 from airflow_provider.streaming.worker.last_commit import LastCommit
+from tests.builders import commit_of
 
 
 def raw(sequence: int, application_id: str = "app") -> bytes:
-    return CommitRecord(
-        application_id=application_id,
-        task=TaskId(0, 0),
-        sequence=sequence,
-        generation=1,
-        instance="i1",
-        incarnation=1,
-        committed_at_ms=0,
-        sources={},
-    ).to_bytes()
+    return commit_of(application_id=application_id, sequence=sequence).to_bytes()
 
 
 def test_record_follows_the_store() -> None:

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import pytest
 
-from airflow_provider.changelog.commit_record import CommitRecord, SourcePosition
+from airflow_provider.changelog.commit_record import SourcePosition
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import Role, TaskState
 from airflow_provider.errors import ConfigurationError, TopicMismatchError
@@ -21,7 +21,7 @@ from airflow_provider.streaming.worker.state_check import continued_signature, r
 from airflow_provider.testing.in_memory_log import InMemoryLog, Record
 from airflow_provider.testing.source_rows import SourceRecord, SourceRows
 from airflow_provider.testing.tested_instance import TestedInstance
-from tests.builders import topic_facts
+from tests.builders import commit_of, topic_facts
 
 SOURCE = StatefulJob("app").source("orders", schema="customer STRING, amount DOUBLE").group_by("customer")
 SUM, MAX = F.sum("amount").alias("total"), F.max("amount").alias("total")
@@ -119,16 +119,7 @@ def test_offsets_of_one_source_are_not_taken_for_those_of_another(
 ) -> None:
     topic, topic_id = now
     job = compiled(dataclasses.replace(SOURCE, source_topic=topic).aggregate(SUM), {topic: topic_id}).specs[0]
-    last = CommitRecord(
-        application_id="app",
-        task=TaskId(0, 0),
-        sequence=1,
-        generation=1,
-        instance="i1",
-        incarnation=1,
-        committed_at_ms=0,
-        sources={"orders": SourcePosition(5, "id-1")},
-    )
+    last = commit_of(sources={"orders": SourcePosition(5, "id-1")})
     if kind is None:
         assert continued_signature(job, last) == job.store.signature
         return
@@ -165,16 +156,7 @@ def test_topic_between_two_stages_that_was_created_again_stops_all_of_them(
     job = StatefulJob("app", lines.group_by("line").aggregate(F.count().alias("n"), name="words").sink("out"))
     stages = compiled(job, {"lines": "id-2", "app-words-repartition": "id-2"}).specs
     task = next(TaskId(number, 0) for number, stage in stages.items() if stage.input.topic == topic)
-    last = CommitRecord(
-        application_id="app",
-        task=task,
-        sequence=1,
-        generation=1,
-        instance="i1",
-        incarnation=1,
-        committed_at_ms=0,
-        sources={topic: SourcePosition(5, known)},
-    ).to_bytes()
+    last = commit_of(task=task, sources={topic: SourcePosition(5, known)}).to_bytes()
 
     with pytest.raises(TopicMismatchError, match="between two stages") if refused else nullcontext():
         refuse_state_of(stages, {task: last})

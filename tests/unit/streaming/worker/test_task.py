@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.changelog.batch import ChangelogBatch
-from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord, SourcePosition
+from airflow_provider.changelog.commit_record import COMMIT_KEY, SourcePosition
 from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import RestorePhase, Role, TaskState
@@ -19,6 +19,7 @@ from airflow_provider.streaming.operations.operation import Changes
 from airflow_provider.streaming.worker.batch_result import BatchResult
 from airflow_provider.streaming.worker.task import Task
 from airflow_provider.testing.in_memory_log import InMemoryLog, Record
+from tests.builders import commit_of
 from tests.unit.streaming.worker.bench import (
     CHANGELOG,
     GROUP,
@@ -221,16 +222,7 @@ def test_failed_task_keeps_its_store_and_is_promoted_by_a_newer_generation(bench
 
 def test_changelog_of_another_application_fails_the_task(bench: Bench) -> None:
     bench.hold(standby(0))
-    theirs = CommitRecord(
-        application_id="another",
-        task=TaskId(0, 0),
-        sequence=1,
-        generation=1,
-        instance="i9",
-        incarnation=1,
-        committed_at_ms=0,
-        sources={"orders": SourcePosition(5)},
-    )
+    theirs = commit_of(application_id="another", instance="i9", sources={"orders": SourcePosition(5)})
 
     held(bench).apply(ChangelogBatch(commit=theirs.to_bytes(), records=1, next_offset=1, at_end=True))
 
