@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Sequence
 from operator import length_hint
@@ -57,7 +56,7 @@ class ProducerQueue:
                 try:
                     produce(topic, value, key, to)
                 except BufferError:
-                    self._put_waiting(topic, (key, value), to, length_hint(left) + 1, deadline)
+                    self._put_within(deadline, length_hint(left) + 1, topic, value, key, to)
             self._producer.poll(0)
 
     def put_one(self, topic: str, value: bytes | None, key: bytes | None, **more: Any) -> None:
@@ -67,14 +66,7 @@ class ProducerQueue:
             KafkaException: the client refuses it.
             BrokerUnreachableError: there was no room in time.
         """
-        deadline = time.monotonic() + self._timeout_s
-        while True:
-            try:
-                self._producer.produce(topic, value, key, **more)
-            except BufferError:
-                self._make_room(topic, 1, deadline)
-            else:
-                return
+        self._put_within(time.monotonic() + self._timeout_s, 1, topic, value, key, **more)
 
     def put_letters(self, topic: str, letters: Sequence[DeadLetter]) -> None:
         """Queue dead letters.
@@ -89,13 +81,14 @@ class ProducerQueue:
             self.put_one(topic, letter.value, letter.key, timestamp=when, headers=letter.headers())
             self._producer.poll(0)
 
-    def _put_waiting(self, topic: str, record: Change, partition: int, records: int, deadline: float) -> None:
+    def _put_within(self, deadline: float, records: int, topic: str, *rest: Any, **more: Any) -> None:
         """Queue a record once there is room for it; `records` is how many there are with those behind it."""
-        key, value = record
         while True:
-            self._make_room(topic, records, deadline)
-            with contextlib.suppress(BufferError):
-                self._producer.produce(topic, value, key, partition)
+            try:
+                self._producer.produce(topic, *rest, **more)
+            except BufferError:
+                self._make_room(topic, records, deadline)
+            else:
                 return
 
     def _make_room(self, topic: str, records: int, deadline: float) -> None:
