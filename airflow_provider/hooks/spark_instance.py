@@ -9,13 +9,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.launch.spark_command import (
-    SPARK_DEFAULTS,
-    connector_jars,
-    find_binary,
-    interpreters,
-    refuse_secrets,
-)
+from airflow_provider.launch.spark_command import connector_jars, find_binary, interpreters, spark_settings
 
 __all__ = ["SparkInstanceHook"]
 
@@ -59,9 +53,8 @@ class SparkInstanceHook(SparkSubmitHook):
                 "host, for example 'local[2]'."
             ) from error
         self._user_conf, self._python = dict(conf or {}), python
-        refuse_secrets(self._user_conf)
         super().__init__(
-            conf={**SPARK_DEFAULTS, **self._user_conf},
+            conf=spark_settings(self._user_conf),
             conn_id=spark_conn_id,
             name=name,
             application_args=list(application_args),

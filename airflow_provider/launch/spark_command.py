@@ -11,19 +11,18 @@ from typing import Final
 
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["SPARK_DEFAULTS", "connector_jars", "find_binary", "interpreters", "refuse_secrets", "spark_command"]
+__all__ = ["connector_jars", "find_binary", "interpreters", "spark_command", "spark_settings"]
 
 _REDACTED: Final = {
     # Spark's own defaults, and what Kafka calls its credentials.
     "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|sasl|jaas|keystore",
     "spark.sql.redaction.options.regex": "(?i)url|password|sasl|jaas|keystore",
 }
-SPARK_DEFAULTS: Final[Mapping[str, str]] = {
+_DEFAULTS: Final = {
     **_REDACTED,
     # One UI for each instance would fight over ports; who wants to look into Spark turns it on.
     "spark.ui.enabled": "false",
 }
-"""The settings of an instance, unless its deployment names others."""
 
 _SECRET: Final = re.compile(r"(?i)(secret|password|token|(secret|access)[.]?key)$")
 """The end of a setting's name where its value is the secret itself, and no path of a file that holds it."""
@@ -46,7 +45,7 @@ def spark_command(
         application: path of the job file.
         master: such as ``local[4]``; the driver runs here.
         name: of the Spark application.
-        conf: Spark settings; they win over `SPARK_DEFAULTS`.
+        conf: Spark settings; they win over the defaults of `spark_settings`.
         application_args: arguments of the job file.
         python: the job's own interpreter, beside which spark-submit is looked for first; empty for this one.
 
@@ -54,23 +53,24 @@ def spark_command(
         ConfigurationError: spark-submit is not found, or a setting is a secret.
         JarsError: the Kafka connector's jars could not be resolved.
     """
-    refuse_secrets(conf)
+    settings = spark_settings(conf)
     command = [find_binary("spark-submit", python), "--master", master]
-    for key, value in {**SPARK_DEFAULTS, **conf}.items():
+    for key, value in settings.items():
         command += ["--conf", f"{key}={value}"]
     if jars := connector_jars(conf):
         command += ["--jars", ",".join(map(str, jars))]
     return [*command, "--name", name, "--deploy-mode", "client", application, *application_args]
 
 
-def refuse_secrets(conf: Mapping[str, str]) -> None:
-    """Refuse settings that would show a secret on the command line, and in the topic that says how to deploy again.
+def spark_settings(conf: Mapping[str, str]) -> dict[str, str]:
+    """The settings of an instance: what the user gives, and the defaults for the rest.
 
     Args:
-        conf: Spark settings.
+        conf: what the user gives.
 
     Raises:
-        ConfigurationError: one of them is a secret.
+        ConfigurationError: one of them is a secret, which would be shown on the command line, and in the topic that
+            says how to deploy again.
     """
     found = sorted(name for name in conf if _SECRET.search(name))
     if found:
@@ -79,6 +79,7 @@ def refuse_secrets(conf: Mapping[str, str]) -> None:
             "application's topics: put it into spark-defaults.conf instead, in the folder that SPARK_CONF_DIR names in "
             "the instance's environment, readable for its user alone."
         )
+    return {**_DEFAULTS, **conf}
 
 
 def connector_jars(conf: Mapping[str, str]) -> tuple[Path, ...]:

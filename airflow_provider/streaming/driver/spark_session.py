@@ -47,17 +47,17 @@ def spark_session(settings: InstanceSettings) -> SparkSession:
     pieces = {_MAX_RECORDS_PER_BATCH: _ROWS_PER_BATCH, MAX_BYTES_PER_BATCH: ARROW_BATCH_BYTES}
     # Without a JVM a SparkConf is empty, whatever spark-submit was given.
     SparkContext._ensure_initialized()  # noqa: SLF001
-    given = SparkConf()
+    given = dict(SparkConf().getAll())
     # Workers run the interpreter that runs the driver, whatever the environment of the host says, unless the settings
     # name another: on a cluster it is one of the executor's host.
-    os.environ["PYSPARK_PYTHON"] = given.get("spark.pyspark.python", None) or sys.executable
+    os.environ["PYSPARK_PYTHON"] = given.get("spark.pyspark.python") or sys.executable
     session = (
         SparkSession.builder.appName(f"{settings.application_id}-{settings.instance}")
         .config(map=idle_settings(settings.call_timeout_s))
-        .config(map=single_executor_settings(dict(given.getAll())))
-        .config(map=closed_settings(dict(given.getAll())))
+        .config(map=single_executor_settings(given))
+        .config(map=closed_settings(given))
         .config("spark.python.worker.reuse", "true")
-        .config(map={name: str(value) for name, value in pieces.items() if not given.contains(name)})
+        .config(map={name: str(value) for name, value in pieces.items() if name not in given})
         .config("spark.sql.streaming.minBatchesToRetain", "2")
         # The checkpoint is scratch: no checksums of its files, each of which costs a `chmod` in a process of its own.
         .config("spark.hadoop.fs.AbstractFileSystem.file.impl", "org.apache.hadoop.fs.local.RawLocalFs")

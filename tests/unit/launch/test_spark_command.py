@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.jars import jar_sets
-from airflow_provider.launch.spark_command import find_binary, interpreters, refuse_secrets, spark_command
+from airflow_provider.launch.spark_command import find_binary, interpreters, spark_command, spark_settings
 
 
 def test_command_is_that_of_the_settings_without_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,11 +48,11 @@ def test_binary_that_is_nowhere_is_named() -> None:
 )
 def test_setting_that_is_a_secret_is_refused_without_its_value(name: str) -> None:
     with pytest.raises(ConfigurationError, match=re.escape(name)) as refused:
-        refuse_secrets({"spark.x": "1", name: "hunter2"})
+        spark_settings({"spark.x": "1", name: "hunter2"})
 
     assert "hunter2" not in str(refused.value)
     assert "spark-defaults.conf" in str(refused.value)
 
 
 def test_path_of_a_file_that_holds_a_secret_is_none() -> None:
-    refuse_secrets({"spark.authenticate.secret.file": "/etc/secret", "spark.kubernetes.oauthTokenFile": "/etc/token"})
+    spark_settings({"spark.authenticate.secret.file": "/etc/secret", "spark.kubernetes.oauthTokenFile": "/etc/token"})
