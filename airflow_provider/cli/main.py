@@ -29,6 +29,7 @@ from airflow_provider.cli.run import add_run
 from airflow_provider.cli.snapshot import add_snapshot
 from airflow_provider.cli.status import add_status
 from airflow_provider.cli.topics import add_topics
+from airflow_provider.common.error_text import error_line
 from airflow_provider.errors import StatefulStreamsError
 from airflow_provider.kafka.names import check_name
 
@@ -78,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitStatus.FINE
     except StatefulStreamsError as error:
-        print(f"stateful-streams: {type(error).__name__}: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"stateful-streams: {error_line(error)}", file=sys.stderr)
         return ExitStatus.ERROR
 
 

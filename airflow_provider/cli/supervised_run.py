@@ -17,6 +17,7 @@ from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.instance_start import start_deployment
 from airflow_provider.cli.log_follower import LogFollower
 from airflow_provider.common.clock import now_ms
+from airflow_provider.common.error_text import error_line
 from airflow_provider.common.interruption import ignored, interruptible
 from airflow_provider.control.command import RESTART
 from airflow_provider.control.deployment import Deployment
@@ -101,7 +102,7 @@ class SupervisedRun:
         except KeyboardInterrupt:  # while another process kept it
             return ExitStatus.FINE
         except StatefulStreamsError as error:
-            _say(_in_a_line(error))
+            _say(error_line(error))
             return _exit_status_of_error(error)
 
     @property
@@ -118,11 +119,12 @@ class SupervisedRun:
             _say(f"{self._processes.end(self.stop_timeout_s)} processes of an earlier one have ended")
         started = self._start()
         _say(f"incarnation {started.incarnation}; its log: {started.launched.log_file}")
-        self._stay(started)
+        folder = RunFolder(Path(started.launched.run_dir))
+        self._stay(started, folder)
         # A launcher that was killed leaves the others; they hold the stores.
         if self._processes.find():
             self._processes.kill()
-        return self._verdict(RunFolder(Path(started.launched.run_dir)))
+        return self._verdict(folder)
 
     def _start(self) -> Started:
         waits = False
@@ -143,10 +145,10 @@ class SupervisedRun:
             )
         return found
 
-    def _stay(self, started: Started) -> None:
+    def _stay(self, started: Started, folder: RunFolder) -> None:
         log = LogFollower(Path(started.launched.log_file))
         silence = Silence(
-            Pulse(RunFolder(Path(started.launched.run_dir)).pulse),
+            Pulse(folder.pulse),
             look_s=_POLL_S,
             hang_s=self.hang_timeout_s,
             start_s=self.timeouts.start_s,
@@ -203,7 +205,7 @@ class SupervisedRun:
                 status = reader.read_to_end().statuses.get(self.deployment.instance)
         except (StatefulStreamsError, KafkaException) as error:
             verdict = _exit_status_of_error(error) if asked_for is None else asked_for
-            _say(f"ended, and how cannot be read ({_in_a_line(error)}); exit status {int(verdict)}")
+            _say(f"ended, and how cannot be read ({error_line(error)}); exit status {int(verdict)}")
             return verdict
         verdict = exit_status_of(status, folder.incarnation) if asked_for is None else asked_for
         why = f": {status.error}" if status is not None and status.error else ""
@@ -241,10 +243,6 @@ def _exit_status_of_error(error: Exception) -> ExitStatus:
     # The next start waits for topics.
     lasts = is_permanent(type(error).__name__) and not isinstance(error, TopicMissingError)
     return ExitStatus.PERMANENT if lasts else ExitStatus.ERROR
-
-
-def _in_a_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def _say(what: str) -> None:

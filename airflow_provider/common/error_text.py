@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["MAX_ERROR_CHARS", "bounded", "error_text"]
+__all__ = ["MAX_ERROR_CHARS", "bounded", "error_line", "error_text"]
 
 MAX_ERROR_CHARS: Final = 2000
 """Of an error's text in a status, an incident, a dead letter or a log line.
@@ -21,6 +21,11 @@ def error_text(error: BaseException) -> str:
         return bounded(str(error))
     except Exception as why:  # a user's error may not even be able to say what it is
         return f"its text cannot be read: str() raised {type(why).__name__}"
+
+
+def error_line(error: BaseException) -> str:
+    """The class and the text of an error, in one line, for a terminal."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def bounded(text: str, limit: int = MAX_ERROR_CHARS) -> str:

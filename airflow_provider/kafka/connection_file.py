@@ -49,11 +49,11 @@ def connection_from_file(file: Path, bootstrap_servers: str | None = None) -> Ka
         raise ConfigurationError(
             f"{file} cannot be read ({error}): name a text file with a name=value a line."
         ) from error
-    for number, line in enumerate((line.strip(_BLANKS) for line in lines), 1):
-        if not line or line.startswith("#"):
+    for number, line in enumerate(lines, 1):
+        name, equals, value = (part.strip(_BLANKS) for part in line.partition("="))
+        if not (name or equals) or name.startswith("#"):
             continue
-        name, equals, value = line.partition("=")
-        fields, refused = fields_of({name.strip(_BLANKS): value.strip(_BLANKS)})
+        fields, refused = fields_of({name: value})
         if not equals or refused:
             # The line itself may hold a password.
             raise ConfigurationError(f"Line {number} of {file} sets none of {', '.join(FIELDS)}: correct or remove it.")

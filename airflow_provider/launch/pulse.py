@@ -33,19 +33,23 @@ class Pulse:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._path, self._new = path, path.with_suffix(".new")
         self._written: InstanceState | None = None
 
     def beat(self, state: InstanceState) -> None:
         """Write the state, whole for whoever reads meanwhile; what cannot be written shows as silence."""
         with suppress(OSError):
             if state is not self._written or not self._path.exists():
-                new = self._path.with_suffix(".new")
-                new.write_text(state.value)
-                new.replace(self._path)
+                self._new.write_text(state.value)
+                self._new.replace(self._path)
                 self._written = state
             else:  # which takes no room on a full disk
                 os.utime(self._path)
+
+    def remove(self) -> None:
+        """Leave nothing, also of a beat in the middle of which the process was killed."""
+        self._path.unlink(missing_ok=True)
+        self._new.unlink(missing_ok=True)
 
     def last(self) -> Beat | None:
         """The newest one; None before the first, and where it cannot be read."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from airflow_provider.common.private_files import create_private_file, make_private_folder
+from airflow_provider.launch.pulse import Pulse
 
 __all__ = ["RUN_DIR", "RunFolder", "RunRetention"]
 
@@ -121,8 +122,7 @@ class RunFolder:
         with suppress(OSError):
             self.settings.unlink(missing_ok=True)
             self.driver.unlink(missing_ok=True)
-            self.pulse.unlink(missing_ok=True)
-            self.pulse.with_suffix(".new").unlink(missing_ok=True)  # of a heartbeat that was killed in between
+            Pulse(self.pulse).remove()
         shutil.rmtree(self.temporary, ignore_errors=True)
         shutil.rmtree(self.checkpoint, ignore_errors=True)
 
