@@ -1,4 +1,4 @@
-"""Stands between clients and a broker: cuts connections, holds requests back, swallows answers."""
+"""Stands between clients and a broker: cuts connections, holds requests back, delivers them late, swallows answers."""
 
 from __future__ import annotations
 
@@ -6,11 +6,21 @@ import contextlib
 import socket
 import struct
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from airflow_provider.kit.broker import EmbeddedBroker
+from tests.brokers import settings_of_broker
+
+PRODUCE: Final = 0
+ADD_PARTITIONS_TO_TXN: Final = 24
+ADD_OFFSETS_TO_TXN: Final = 25
 END_TXN: Final = 26
-"""Kafka's number of the request that commits or aborts a transaction."""
+TXN_OFFSET_COMMIT: Final = 28
+"""Kafka's numbers of the requests of a transaction; `END_TXN` commits or aborts it."""
 
 
 class KafkaProxy:
@@ -33,6 +43,8 @@ class KafkaProxy:
         self._trapped_request_goes_on = False
         self.sprung = threading.Event()
         """Set once the trap has caught its request."""
+        self._to_hold: list[int] = []
+        self._held: list[bytes] = []
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._accept, name="proxy", daemon=True).start()
@@ -54,12 +66,42 @@ class KafkaProxy:
     def reopen(self) -> None:
         """Let everything pass again."""
         self._trap = None
+        with self._lock:
+            self._to_hold, self._held = [], []
         self._passing.set()
 
     def trap(self, api_key: int, reaches_broker: bool) -> None:
         """Cut everything at the next request of a kind: before the broker gets it, or after it has answered it."""
         self.sprung.clear()
         self._trapped_request_goes_on, self._trap = reaches_broker, api_key
+
+    def hold(self, *api_keys: int) -> None:
+        """Keep the next request of each of these kinds from the broker, and break the connection that it came on."""
+        with self._lock:
+            self._to_hold += api_keys
+
+    @property
+    def held(self) -> int:
+        """How many requests were kept since `reopen`."""
+        with self._lock:
+            return len(self._held)
+
+    def deliver(self, timeout_s: float = 10.0) -> list[bytes]:
+        """Bring the broker what was kept, late, in the order in which it was sent; each on a connection of its own.
+
+        What is kept stays, and can be delivered again.
+
+        Returns:
+            The answers behind their correlation ids; empty where the broker gives none.
+        """
+        with self._lock:
+            frames = tuple(self._held)
+        answers = []
+        for frame in frames:
+            with socket.create_connection(("127.0.0.1", self.broker_port), timeout_s) as late:
+                late.sendall(frame)
+                answers.append(_frame(late)[8:])
+        return answers
 
     # -- threads -------------------------------------------------------------------------------------------------
 
@@ -87,6 +129,12 @@ class KafkaProxy:
         with contextlib.suppress(OSError):
             while frame := _frame(client):
                 (api_key,) = struct.unpack_from(">h", frame, 4)
+                with self._lock:
+                    if held := api_key in self._to_hold:
+                        self._to_hold.remove(api_key)
+                        self._held.append(frame)
+                if held:
+                    break
                 if api_key == self._trap:
                     self._trap = None
                     if not self._trapped_request_goes_on:
@@ -119,6 +167,16 @@ class KafkaProxy:
         with self._lock:
             dropped = tuple(self._open)
         self._drop(*dropped)
+
+
+@contextmanager
+def broker_behind(proxy: KafkaProxy, folder: Path) -> Iterator[EmbeddedBroker]:
+    """A broker that clients reach through a proxy alone."""
+    advertised = ("advertised.listeners", f"CLIENT://127.0.0.1:{proxy.port}")
+    settings = settings_of_broker(folder, overrides=(advertised,))
+    proxy.broker_port = settings.port
+    with EmbeddedBroker(settings) as running:
+        yield running
 
 
 def _frame(source: socket.socket) -> bytes:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord
@@ -20,6 +20,7 @@ from airflow_provider.failpoint import FailPoint, FailPoints
 from airflow_provider.kafka.broker_error import broker_error
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_spec import MAX_MESSAGE_BYTES
+from airflow_provider.kafka.transactional_producer import TransactionalProducer
 
 __all__ = ["TransactionalWriter"]
 
@@ -62,10 +63,9 @@ class TransactionalWriter:
         limits = (max_message_bytes or {}).values() or (MAX_MESSAGE_BYTES,)
         self._client_config = connection.to_client_config()
         self._admin: AdminClient | None = None
-        self._producer = Producer(
+        self._producer = TransactionalProducer(
             self._client_config
             | {
-                "transactional.id": transactional_id,
                 "transaction.timeout.ms": transaction_timeout_ms,
                 "client.id": transactional_id,
                 "linger.ms": 5,
@@ -76,9 +76,16 @@ class TransactionalWriter:
                 "queue.buffering.max.kbytes": 1 << 20,
                 # The Java clients' partitioner, so that output lands where any other producer would put it.
                 "partitioner": "murmur2_random",
-            }
+            },
+            transactional_id,
+            timeout_s,
         )
-        self._queue = ProducerQueue(self._producer, timeout_s)
+        self._queue = ProducerQueue(self._producer.client, timeout_s)
+
+    @property
+    def reusable(self) -> bool:
+        """Whether another transaction may follow; where not, the task has to be owned again by another writer."""
+        return self._producer.reusable
 
     def fence(self) -> None:
         """Fence every earlier owner and abort what it left open.
@@ -87,7 +94,7 @@ class TransactionalWriter:
             BrokerUnreachableError: the coordinator did not answer in time.
         """
         try:
-            self._producer.init_transactions(self._timeout_s)
+            self._producer.fence()
         except KafkaException as error:
             raise self._typed(error) from error
 
@@ -143,7 +150,8 @@ class TransactionalWriter:
             # 4d. the commit record, last of the transaction in each changelog's partition
             self._put_commit_record(changes, record, positions)
             fail(FailPoint.COMMIT_RECORD)
-            # 4e. the group's offsets
+            # 4e. the group's offsets, behind the records: see `TransactionalProducer`
+            self._producer.flush()
             offsets = [TopicPartition(topic, partition, source.offset) for topic, source in record.sources.items()]
             self._send_offsets(offsets, group)
             fail(FailPoint.COMMIT_OFFSETS)
@@ -172,7 +180,7 @@ class TransactionalWriter:
             FencedError: a newer owner exists.
             BrokerUnreachableError: the brokers did not answer in time; nothing of it can be read, or all.
         """
-        producer, remaining = self._producer, iter(pairs)
+        producer, remaining = self._producer.client, iter(pairs)
         positions: dict[str, int] = {}
         with self._transaction():
             while chunk := list(itertools.islice(remaining, CHUNK)):
@@ -220,10 +228,10 @@ class TransactionalWriter:
     def _transaction(self) -> Iterator[None]:
         """Begin a transaction and commit it at the end; after an error of Kafka's abort it and raise the typed one."""
         try:
-            self._producer.begin_transaction()
+            self._producer.begin()
             yield
-            self._producer.commit_transaction(self._timeout_s)
-            self._producer.poll(0)
+            self._producer.commit()
+            self._producer.client.poll(0)
         except KafkaException as error:
             cause = self._cause(error)
             self._abort(cause)
@@ -248,7 +256,7 @@ class TransactionalWriter:
         It does not look at the deadline while it waits for the group's coordinator (librdkafka #5456, #5511). The
         producer that hangs is given up with its thread; the next one's `fence` fences it and aborts its transaction.
         """
-        producer, metadata, timeout_s = self._producer, group.consumer_group_metadata(), self._timeout_s
+        producer, metadata, timeout_s = self._producer.client, group.consumer_group_metadata(), self._timeout_s
         ended = in_thread(
             lambda: producer.send_offsets_to_transaction(offsets, metadata, timeout_s),
             f"offsets-{self.transactional_id}",
@@ -266,7 +274,7 @@ class TransactionalWriter:
         """Why the client refuses everything, where all that it says is that it does: a new transaction is told why."""
         if error.args[0].code() in _SILENT:
             try:
-                self._producer.begin_transaction()
+                self._producer.client.begin_transaction()
             except KafkaException as cause:
                 return cause
         return error
@@ -274,7 +282,7 @@ class TransactionalWriter:
     def _abort(self, error: KafkaException) -> None:
         if error.args[0].txn_requires_abort():
             try:
-                self._producer.abort_transaction(self._timeout_s)
+                self._producer.abort()
             except KafkaException:  # the next owner aborts it
                 return
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from types import TracebackType
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.command import Command
@@ -23,6 +23,7 @@ from airflow_provider.kafka.broker_error import refusal
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
 from airflow_provider.kafka.names import assignment_topic, history_topic, publisher_transactional_id
+from airflow_provider.kafka.transactional_producer import TransactionalProducer
 
 __all__ = ["AssignmentPublisher"]
 
@@ -67,23 +68,23 @@ class AssignmentPublisher:
 
     def __init__(self, connection: KafkaConnection, application_id: str, timeout_s: float = 10.0) -> None:
         self._application_id = application_id
-        self._timeout_s = timeout_s
         errors = ConnectionErrors(logs=False)
-        self._producer = Producer(
+        self._producer = TransactionalProducer(
             connection.to_client_config()
             | {
                 "error_cb": errors,
-                "transactional.id": publisher_transactional_id(application_id),
                 "transaction.timeout.ms": 30_000,
                 "linger.ms": 0,
                 "client.id": f"{application_id}-publisher",
             },
+            publisher_transactional_id(application_id),
+            timeout_s,
             logger=PUBLISHER_LOG,
         )
         try:
             # With a connection at hand it takes 5 ms; without, the search for the coordinator may wait out its 500 ms.
-            self._producer.list_topics(timeout=timeout_s)
-            self._producer.init_transactions(timeout_s)
+            self._producer.client.list_topics(timeout=timeout_s)
+            self._producer.fence()
             self._hand_over()
         except KafkaException as error:
             if (refused := refusal(error.args[0], f"Publishing to {assignment_topic(application_id)}")) is not None:
@@ -133,13 +134,18 @@ class AssignmentPublisher:
                 f"Generation {assignment.generation} of {self._application_id!r} does not follow the newest, {newest}: "
                 "decide again from the newest view."
             )
+        if not self._producer.reusable:
+            raise FencedError(
+                f"The last publication for {self._application_id!r} took so long that its end may come a second time: "
+                "nothing more is published by this one. Read the newest assignment and decide again."
+            )
         try:
-            self._producer.begin_transaction()
+            self._producer.begin()
             if assignment is not None:
                 self._produce(assignment)
             for value in beside:
                 self._produce(value)
-            self._producer.commit_transaction(self._timeout_s)
+            self._producer.commit()
         except KafkaException as error:
             if (
                 refused := refusal(error.args[0], f"Publishing to {assignment_topic(self._application_id)}")
@@ -165,12 +171,12 @@ class AssignmentPublisher:
         An error that is fatal comes as an exception of what polls next, and says no more than the call that it ended.
         """
         with suppress(KafkaException):
-            self._producer.poll(0)
+            self._producer.client.poll(0)
 
     def _produce(self, value: Assignment | _Beside) -> None:
         if isinstance(value, HistoryRecord):
             topic = history_topic(self._application_id)
-            self._producer.produce(topic, history_value(value), history_key(value), partition=0)
+            self._producer.client.produce(topic, history_value(value), history_key(value), partition=0)
             return
         key = claim_key(value.instance) if isinstance(value, InstanceStatus) else to_key(value)
-        self._producer.produce(assignment_topic(self._application_id), to_value(value), key, partition=0)
+        self._producer.client.produce(assignment_topic(self._application_id), to_value(value), key, partition=0)

@@ -34,8 +34,8 @@ class TaskState(Enum):
         │      v                │                                  │
         ├── CLOSED, waits <─────┘     each but FOLLOWING ── demoted┘
         │
-        └── the producer was dropped; a newer generation names it active again; or it was fenced, and in time no newer
-            assignment came that says why
+        └── the producer was dropped, after an error or a commit that took long; a newer generation names it active
+            again; or it was fenced, and in time no newer assignment came that says why
 
         each but CLOSED ──> FAILED    stopped with an error; the state stays as last committed
         each ─────────────> CLOSED    the store is closed

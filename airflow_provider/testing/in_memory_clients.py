@@ -121,6 +121,11 @@ class InMemoryWriter:
         self._log = log
         self._epoch = 0
 
+    @property
+    def reusable(self) -> bool:
+        """Always: nothing is late here."""
+        return True
+
     def fence(self) -> None:
         """Fence every earlier owner."""
         self._epoch = self._log.fence(self.transactional_id)

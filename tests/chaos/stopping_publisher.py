@@ -19,7 +19,7 @@ class StoppingPublisher(AssignmentPublisher):
 
     def _produce(self, value: Any) -> None:
         super()._produce(value)
-        self._producer.flush(10.0)
+        self._producer.flush()
         os.kill(os.getpid(), signal.SIGSTOP)
 
 

@@ -27,6 +27,7 @@ class BatchProcessor:
     Args:
         tasks: the open ones as they are at any time.
         isolating_batch: keeps one task's error from the others; gets the task and whether Spark would try again.
+        own_again: fences for a task whose producer was given up after a commit.
         catch_up: follows the changelogs until a time of the monotonic clock.
         group: gets the source offsets.
         crashes: counts the workers that ended in the middle of a batch.
@@ -38,12 +39,14 @@ class BatchProcessor:
         *,
         tasks: Mapping[TaskId, Task],
         isolating_batch: Callable[[TaskId, bool], AbstractContextManager[None]],
+        own_again: Callable[[Task], None],
         catch_up: Callable[[float], None],
         group: ConsumerGroup,
         crashes: CrashCounter,
         call_timeout_s: float,
     ) -> None:
-        self._tasks, self._isolating_batch, self._catch_up = tasks, isolating_batch, catch_up
+        self._tasks, self._isolating_batch = tasks, isolating_batch
+        self._own_again, self._catch_up = own_again, catch_up
         self._group, self._crashes, self._call_timeout_s = group, crashes, call_timeout_s
 
     def process(
@@ -84,6 +87,9 @@ class BatchProcessor:
             with self._isolating_batch(task.id, attempts_left):
                 self._refuse_deadly(task, max_crashes)
                 active_step(task, rows, self._group)
+                if task.state is TaskState.OWNING:
+                    self._own_again(task)
+                    self._catch_up(time.monotonic() + _CATCH_UP_S)
         finally:
             self._crashes.end(task.id)
 

@@ -93,6 +93,10 @@ class _CutWriter:
     def __init__(self, writer: TaskProducer, clients: CutClients) -> None:
         self._writer, self._clients = writer, clients
 
+    @property
+    def reusable(self) -> bool:
+        return self._writer.reusable
+
     def fence(self) -> None:
         self._clients.check()
         self._writer.fence()

@@ -55,6 +55,10 @@ class RestoreConsumer(Protocol):
 class TaskProducer(Protocol):
     """The one producer that may write for a task, as `TransactionalWriter` is."""
 
+    @property
+    def reusable(self) -> bool:
+        """Whether another transaction may follow (`TransactionalWriter.reusable`)."""
+
     def fence(self) -> None:
         """Fence every earlier owner and abort what it left open."""
 

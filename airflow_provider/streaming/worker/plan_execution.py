@@ -75,6 +75,10 @@ class PlanExecution:
         except (ConfigurationError, TopicMismatchError) as error:
             self._registry.note(task.id, error)
 
+    def own_again(self, task: Task) -> None:
+        """Fence for an owner that has given its producer up, without waiting for the next plan."""
+        self._fence([task])
+
     def _fence(self, tasks: Sequence[Task]) -> None:
         """For several tasks at once: each waits for the brokers to abort what a dead owner left open."""
         if not tasks:

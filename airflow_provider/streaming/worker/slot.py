@@ -81,6 +81,7 @@ class Slot:
         self._processor = BatchProcessor(
             tasks=registry.tasks,
             isolating_batch=registry.isolating_batch,
+            own_again=self._execution.own_again,
             catch_up=self._follower.follow,
             group=self._reader.consumer,
             crashes=CrashCounter(Path(settings.run_dir)),

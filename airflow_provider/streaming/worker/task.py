@@ -52,7 +52,8 @@ class Task:
        owner's, or of a job that means something else by the state.
     5. `write`: its first commit.
 
-    An error before the end of step 5 leads back to step 2 by `drop_producer`, a newer owner out of it by `on_fenced`.
+    An error before the end of step 5, or a commit that took so long that its end may have been sent twice
+    (`TransactionalProducer`), leads back to step 2 by `drop_producer`; a newer owner leads out of it by `on_fenced`.
 
     Args:
         settings: of the instance.
@@ -271,7 +272,7 @@ class Task:
         self._plan = plan
 
     def drop_producer(self) -> None:
-        """Give the producer up, because what became of its last transaction is not known.
+        """Give the producer up: what became of its last transaction is not known, or what may become of its next.
 
         An active task is fenced and restored again before it processes anything.
         """
@@ -335,6 +336,8 @@ class Task:
     def write(self, result: BatchResult, group: ConsumerGroup) -> None:
         """Steps 4 and 5 of the protocol (``docs/protocol.md``): one Kafka transaction, then one RocksDB write batch.
 
+        Where the transaction's end may come once more, the task is OWNING afterwards, and everything is written.
+
         Args:
             result: of the rows.
             group: gets the offsets.
@@ -351,6 +354,8 @@ class Task:
         self._committer.commit(result, self.commit_record, self._plan.generation, group)
         if result.records:
             self._ownership.count_commit(result.records)
+        if not self._committer.reusable:
+            self.drop_producer()
 
     def apply(self, batch: ChangelogBatch) -> None:
         """Apply consecutive records of the changelog; a changelog that is another application's fails the task.

@@ -129,6 +129,11 @@ class TaskCommitter:
         if expired and last is not None:
             self._delete_expired(last)
 
+    @property
+    def reusable(self) -> bool:
+        """Whether the producer may commit once more; where not, it is given up for another."""
+        return self._writer is not None and self._writer.reusable
+
     def close(self) -> None:
         """Give the producer up; what it left open is aborted by the next owner."""
         if self._writer is not None:

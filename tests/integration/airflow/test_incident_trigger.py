@@ -338,7 +338,7 @@ def test_publisher_that_stands_still_in_its_transaction_silences_none(
     async def run() -> None:
         async with heartbeats(application, *pair), watching(application) as watch:
             await asyncio.sleep(1.0)
-            monkeypatch.setattr("airflow_provider.control.publisher.Producer", StandingStill)
+            monkeypatch.setattr("airflow_provider.kafka.transactional_producer.Producer", StandingStill)
             record = IncidentRecord(
                 incident=incident_of("c", application),
                 answered_by="run",

@@ -263,7 +263,7 @@ def test_writer_that_learns_of_its_successor_between_two_records_says_so(topics:
         def hit(self, point: FailPoint) -> None:
             if point is FailPoint.COMMIT_CHANGES:  # the client says once why it gave up, and then only that it did
                 with pytest.raises(KafkaException, match="fenced"):
-                    old._producer.flush(30)  # noqa: SLF001
+                    old._producer.client.flush(30)  # noqa: SLF001
 
     new = topics.writer()
     old = topics.writer(failpoints=Learning())
@@ -283,7 +283,7 @@ def test_record_that_the_brokers_refuse_is_the_reason_whatever_notices_it(
     class Noticing(FailPoints):
         def hit(self, point: FailPoint) -> None:
             if point is noticed:  # from here on the client says that something failed, and not what
-                writer._producer.flush(30)  # noqa: SLF001
+                writer._producer.client.flush(30)  # noqa: SLF001
 
     small = f"{topics.application_id}-small"
     spec = TopicSpec(

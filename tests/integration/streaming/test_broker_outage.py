@@ -24,12 +24,11 @@ from airflow_provider.kit.broker import EmbeddedBroker
 from airflow_provider.streaming.driver.topic_watch import TopicWatch
 from airflow_provider.streaming.worker.plan import SlotPlan
 from airflow_provider.streaming.worker.slot import Slot
-from tests.brokers import settings_of_broker
 from tests.integration.streaming.application import Application, active, standby, the_only
 from tests.integration.streaming.committed import ends_of, newest_by_key, records_of, wait_for_markers
 from tests.integration.streaming.orders import Order, batches_of, expected_outputs, random_orders, record_batches
 from tests.integration.streaming.test_ownership import sink_of
-from tests.kafka_proxy import END_TXN, KafkaProxy
+from tests.kafka_proxy import END_TXN, KafkaProxy, broker_behind
 from tests.waiting import wait_until
 
 OUTAGE_S = 30.0
@@ -44,12 +43,7 @@ def proxy() -> Iterator[KafkaProxy]:
 @pytest.fixture(scope="module")
 def broker(proxy: KafkaProxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
     """A broker of these tests' own, which clients reach through the proxy alone."""
-    settings = settings_of_broker(
-        tmp_path_factory.mktemp("kafka"),
-        overrides=(("advertised.listeners", f"CLIENT://127.0.0.1:{proxy.port}"),),
-    )
-    proxy.broker_port = settings.port
-    with EmbeddedBroker(settings) as running:
+    with broker_behind(proxy, tmp_path_factory.mktemp("kafka")) as running:
         yield running
 
 
@@ -252,7 +246,7 @@ def test_commit_that_the_brokers_acknowledged_and_lost_is_made_again(
     first, second, *_ = batches_of(orders, 40)
     monkeypatch.setattr(ForgetfulProducer, "commits", 0)
     monkeypatch.setattr(
-        "airflow_provider.changelog.writer.Producer", lambda config: ForgetfulProducer(Producer(config))
+        "airflow_provider.kafka.transactional_producer.Producer", lambda config: ForgetfulProducer(Producer(config))
     )
     instance = application.instance("i1")
     plan = instance.plan(active(0))
@@ -285,7 +279,7 @@ def test_lost_commit_is_not_gone_on_from_after_another_owner_made_more_commits(
     first, second, *_ = batches_of(orders, 40)
     monkeypatch.setattr(ForgetfulProducer, "commits", 0)
     monkeypatch.setattr(
-        "airflow_provider.changelog.writer.Producer", lambda config: ForgetfulProducer(Producer(config))
+        "airflow_provider.kafka.transactional_producer.Producer", lambda config: ForgetfulProducer(Producer(config))
     )
     i1, i2 = application.instance("i1"), application.instance("i2")
     plan = i1.plan(active(0))

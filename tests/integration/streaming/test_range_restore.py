@@ -37,7 +37,7 @@ def write_history(connection: KafkaConnection, application_id: str, seed: int) -
         if number % 4 == 2:
             lost = TransactionalWriter(connection, transactional_id(application_id, TaskId(0, 0)))
             lost.fence()
-            producer = lost._producer  # noqa: SLF001 - a crash between two steps, without a process
+            producer = lost._producer.client  # noqa: SLF001 - a crash between two steps, without a process
             producer.begin_transaction()
             for key in range(50):
                 producer.produce(changelog, b"aborted", b"%d" % key, partition=0)

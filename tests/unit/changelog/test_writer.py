@@ -16,6 +16,7 @@ from airflow_provider.changelog.producer_queue import Change
 from airflow_provider.changelog.writer import TransactionalWriter
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError
+from airflow_provider.kafka import transactional_producer
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import commits_topic
 from tests.builders import commit_of
@@ -43,6 +44,9 @@ class HangingProducer:
         self.calls.append("offsets")
         self.never.wait()
 
+    def flush(self, _: float) -> int:
+        return 0
+
     def commit_transaction(self, _: float) -> None:
         self.calls.append("commit")
 
@@ -57,7 +61,7 @@ def test_coordinator_that_never_answers_ends_the_commit_at_its_deadline(monkeypa
         producers.append(HangingProducer(config))
         return producers[-1]
 
-    monkeypatch.setattr(writer, "Producer", made)
+    monkeypatch.setattr(transactional_producer, "Producer", made)
     monkeypatch.setattr(writer, "_GRACE_S", 0.0)
     group = Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "app"})
     owner = TransactionalWriter(KafkaConnection("127.0.0.1:1"), "app-0", timeout_s=0.1)
@@ -91,15 +95,20 @@ class MemoryProducer(HangingProducer):
     def send_offsets_to_transaction(self, offsets: Any, *_: Any) -> None:
         self.offsets = [(at.topic, at.partition, at.offset) for at in offsets]
 
-    def commit_transaction(self, _: float) -> None:
+    def flush(self, _: float) -> int:
         for delivered in self._delivered:
             delivered()
+        self._delivered = []
+        return 0
+
+    def __len__(self) -> int:
+        return 0
 
 
 @pytest.fixture
 def producer(monkeypatch: pytest.MonkeyPatch) -> MemoryProducer:
     producer = MemoryProducer({})
-    monkeypatch.setattr(writer, "Producer", lambda _: producer)
+    monkeypatch.setattr(transactional_producer, "Producer", lambda _: producer)
     return producer
 
 
@@ -187,7 +196,7 @@ def letter(offset: int) -> DeadLetter:
 
 def test_full_local_queue_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     producer = FullQueue({})
-    monkeypatch.setattr(writer, "Producer", lambda _: producer)
+    monkeypatch.setattr(transactional_producer, "Producer", lambda _: producer)
     owner = TransactionalWriter(KafkaConnection("127.0.0.1:1"), "app-3")
 
     letters = {"letters": [letter(1), letter(2), letter(3)]}
@@ -212,7 +221,7 @@ def test_record_that_the_client_refuses_is_not_taken_for_slow_brokers(
 
 def test_producer_takes_what_the_topics_take(monkeypatch: pytest.MonkeyPatch) -> None:
     configs: list[dict[str, Any]] = []
-    monkeypatch.setattr(writer, "Producer", lambda config: configs.append(config))
+    monkeypatch.setattr(transactional_producer, "Producer", lambda config: configs.append(config))
 
     for limits in (None, {"sink": 10_000_000, "letters": 50_000}):
         TransactionalWriter(KafkaConnection("127.0.0.1:1"), "app-3", max_message_bytes=limits)

@@ -124,12 +124,16 @@ def records_of(log: InMemoryLog, partition: int) -> list[tuple[bytes | None, byt
 
 
 class FailingWriter(InMemoryWriter):
-    """Raises `error`, once, instead of what it is asked for next."""
+    """Raises `error`, once, instead of what it is asked for next; after `slow` commits nothing more may follow."""
 
     def __init__(self, log: InMemoryLog, transactional_id: str) -> None:
         super().__init__(log, transactional_id)
         self.error: Exception | None = None
-        self.closed = False
+        self.closed = self.slow = False
+
+    @property
+    def reusable(self) -> bool:
+        return not self.slow
 
     def fence(self) -> None:
         self._raise()

@@ -24,6 +24,7 @@ def processor(bench: Bench, crashes: CrashCounter) -> BatchProcessor:
     return BatchProcessor(
         tasks=bench.registry.tasks,
         isolating_batch=bench.registry.isolating_batch,
+        own_again=bench.execution.own_again,
         catch_up=bench.follower.follow,
         group=GROUP,
         crashes=crashes,
@@ -99,6 +100,33 @@ def test_error_that_another_attempt_may_get_past_ends_the_call(processor: BatchP
     assert bench.state() is TaskState.OWNING
     bench.hold(active(0))
     processor.process([(0, rows(1))], {TaskId(0, 0)}, False, 3)
+    assert bench.registry.tasks[TaskId(0, 0)].get_many([b"k"]) == [encode_state(1)]
+
+
+def test_task_whose_commit_may_be_ended_twice_is_owned_again_before_its_next_rows(
+    processor: BatchProcessor, bench: Bench
+) -> None:
+    bench.hold(active(0))
+    bench.writers[0].slow = True
+
+    skipped = processor.process([(0, rows(1)), (0, rows(2, begin=1))], {TaskId(0, 0)}, False, 3)
+
+    assert (skipped, bench.state()) == (set(), TaskState.RUNNING)
+    assert bench.writers[0].closed
+    assert len(bench.writers) == 2
+    assert bench.registry.tasks[TaskId(0, 0)].get_many([b"k"]) == [encode_state(2)]
+
+
+def test_task_that_cannot_be_owned_again_at_once_has_committed_and_waits_for_the_next_call(
+    processor: BatchProcessor, bench: Bench
+) -> None:
+    bench.hold(active(0))
+    bench.writers[0].slow = True
+    bench.fence_errors.append(BrokerUnreachableError("no answer"))
+
+    skipped = processor.process([(0, rows(1)), (0, rows(2, begin=1))], {TaskId(0, 0)}, False, 3)
+
+    assert (skipped, bench.state()) == ({TaskId(0, 0)}, TaskState.OWNING)
     assert bench.registry.tasks[TaskId(0, 0)].get_many([b"k"]) == [encode_state(1)]
 
 

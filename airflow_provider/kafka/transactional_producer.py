@@ -1,0 +1,123 @@
+"""A transactional producer that begins no transaction while a request of the one before may still be on its way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+__all__ = ["TransactionalProducer"]
+
+_TIMED_OUT: Final = KafkaError._TIMED_OUT  # noqa: SLF001 - librdkafka's own codes begin so
+_BACKOFF_MS: Final = 1_000
+_JITTER: Final = 0.2
+_ONCE_S: Final = _BACKOFF_MS * (1 - _JITTER) / 1000
+"""An end that took less was asked for once: librdkafka repeats no request earlier than this after the first."""
+
+
+class TransactionalProducer:
+    """Begins, commits and aborts; knows whether a further transaction may follow on the same producer.
+
+    An EndTxn request says of which producer and epoch it is, not of which transaction. After a broken connection
+    librdkafka repeats it by itself and reports success; the first one, late, then ends whatever transaction of that
+    epoch is open when it arrives: half of one is committed, or half of one is aborted (Jepsen, Bufstream 0.1.0).
+    KIP-890 part 2 cures it with an epoch for each transaction, which librdkafka does not speak (its issue 5423).
+
+    So a transaction is only begun while it is certain that the end of the last one was sent once. Its time proves it.
+    librdkafka repeats a request through `rd_kafka_broker_buf_retry` alone (rdkafka_broker.c, 2.15), and not before
+    ``retry.backoff.ms``, less 20 % jitter, have passed since it failed. An end that was answered sooner was sent once,
+    and nothing of it is on its way. One that took longer, or failed, may have been repeated: the producer is not
+    `reusable`, and the next transaction needs another, whose `fence` raises the epoch, so that the brokers refuse what
+    is late. Statistics count requests too, but come at an interval; and librdkafka tells neither its error callback nor
+    its log of every broken connection.
+
+    No other late request does harm: a batch is known by its sequence, an added partition or group is ended by the next
+    end, and late group offsets are replaced; nothing reads them back.
+
+    Args:
+        config: of the client, without what this class sets: ``transactional.id`` and how long requests are put off.
+        transactional_id: one at a time of all producers with this id can write.
+        timeout_s: deadline of each request.
+        more: other arguments of `Producer`.
+    """
+
+    def __init__(self, config: Mapping[str, Any], transactional_id: str, timeout_s: float, **more: Any) -> None:
+        self.client = Producer(
+            {
+                **config,
+                "transactional.id": transactional_id,
+                # Both are needed for the proof. Where nothing fails they cost nothing, as long as the offsets are sent
+                # after the records (`flush`): until the last transaction's markers are written the coordinator refuses
+                # an AddOffsets that opens the next, and that is one of the requests that are put off.
+                "retry.backoff.ms": _BACKOFF_MS,
+                "retry.backoff.max.ms": _BACKOFF_MS,
+            },
+            **more,
+        )
+        self._timeout_s = timeout_s
+        self._ended_once = True
+
+    @property
+    def reusable(self) -> bool:
+        """Whether another transaction may be begun: no request that could end it is on its way."""
+        return self._ended_once
+
+    def fence(self) -> None:
+        """Fence every earlier producer of the same id, and abort what it left open.
+
+        Raises:
+            KafkaException: the coordinator did not answer in time; it can be tried again.
+        """
+        self.client.init_transactions(self._timeout_s)
+
+    def begin(self) -> None:
+        """Begin a transaction.
+
+        Raises:
+            RuntimeError: it is not `reusable`.
+            KafkaException: the client refuses.
+        """
+        if not self._ended_once:
+            raise RuntimeError(
+                "The last transaction's end may have been sent twice, and the first may come late: no transaction is "
+                "begun on this producer. Make another and fence."
+            )
+        self.client.begin_transaction()
+
+    def flush(self) -> None:
+        """Wait until the brokers have the records.
+
+        Raises:
+            KafkaException: they did not take them in time.
+        """
+        if left := self.client.flush(self._timeout_s):
+            raise KafkaException(KafkaError(_TIMED_OUT, f"{left} records were not taken in time"))
+
+    def commit(self) -> None:
+        """Commit, and find out whether the producer is `reusable`.
+
+        Raises:
+            KafkaException: as the client does; the outcome may be unknown.
+        """
+        self.flush()  # the records' time is none of the end's
+        with self._ending():
+            self.client.commit_transaction(self._timeout_s)
+
+    def abort(self) -> None:
+        """Abort, and find out whether the producer is `reusable`.
+
+        Raises:
+            KafkaException: as the client does; the next producer's `fence` aborts what is open.
+        """
+        with self._ending():
+            self.client.abort_transaction(self._timeout_s)
+
+    @contextmanager
+    def _ending(self) -> Iterator[None]:
+        self._ended_once = False
+        began = time.monotonic()
+        yield
+        self._ended_once = time.monotonic() - began < _ONCE_S

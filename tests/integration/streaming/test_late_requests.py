@@ -1,0 +1,247 @@
+"""Requests of a transaction that arrive late, after the client repeated them: they change no other transaction."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from airflow_provider.control.publisher import AssignmentPublisher
+from airflow_provider.errors import FencedError
+from airflow_provider.failpoint import FailPoints
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.topic_admin import TopicAdmin
+from airflow_provider.kafka.topic_spec import TopicSpec, control_specs
+from airflow_provider.kafka.transactional_producer import TransactionalProducer
+from airflow_provider.kit.broker import EmbeddedBroker
+from airflow_provider.streaming.worker.slot import Slot
+from tests.builders import assigned
+from tests.integration.streaming.application import Application, active, the_only
+from tests.integration.streaming.committed import ends_of, records_of, wait_for_markers
+from tests.integration.streaming.orders import batches_of, random_orders, record_batches
+from tests.integration.streaming.test_broker_outage import check, process
+from tests.kafka_proxy import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    END_TXN,
+    PRODUCE,
+    TXN_OFFSET_COMMIT,
+    KafkaProxy,
+    broker_behind,
+)
+from tests.waiting import wait_until
+
+_REFUSED = frozenset({47, 90})
+"""INVALID_PRODUCER_EPOCH, PRODUCER_FENCED."""
+
+
+@pytest.fixture(scope="module")
+def proxy() -> Iterator[KafkaProxy]:
+    with KafkaProxy() as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="module")
+def broker(proxy: KafkaProxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
+    with broker_behind(proxy, tmp_path_factory.mktemp("kafka")) as running:
+        yield running
+
+
+@pytest.fixture
+def bootstrap_servers(broker: EmbeddedBroker, proxy: KafkaProxy) -> Iterator[str]:
+    proxy.reopen()
+    yield f"127.0.0.1:{proxy.port}"
+    proxy.reopen()
+
+
+@pytest.fixture
+def topic(bootstrap_servers: str, application_id: str) -> str:
+    TopicAdmin(KafkaConnection(bootstrap_servers)).ensure([TopicSpec(name=application_id, partitions=1)])
+    return application_id
+
+
+class Client:
+    """One owner of a transactional id, which writes into one topic."""
+
+    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+        self._bootstrap_servers, self.topic = bootstrap_servers, topic
+        config = {"bootstrap.servers": bootstrap_servers, "linger.ms": 1, "log_level": 0}
+        self.producer = TransactionalProducer(config, topic, timeout_s=30.0)
+        self.producer.fence()
+
+    def write(self, *values: str) -> None:
+        """Into the open transaction, until the broker has them."""
+        for value in values:
+            self.producer.client.produce(self.topic, value.encode(), b"k", 0)
+        self.producer.flush()
+
+    def send_offset(self, offset: int) -> None:
+        with closing(Consumer({"bootstrap.servers": self._bootstrap_servers, "group.id": self.topic})) as group:
+            at = TopicPartition(self.topic, 0, offset)
+            self.producer.client.send_offsets_to_transaction([at], group.consumer_group_metadata(), 30)
+
+    def committed(self) -> list[str]:
+        wait_for_markers(self._bootstrap_servers, self.topic)
+        return [(record.value or b"").decode() for record in records_of(self._bootstrap_servers, self.topic)]
+
+
+def error_codes(answers: Sequence[bytes]) -> set[int]:
+    """Of answers to EndTxn of version 1: a throttle time, then the error."""
+    return {struct.unpack_from(">ih", answer)[1] for answer in answers}
+
+
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("moved", [False, True], ids=["same-coordinator", "coordinator-loaded-again"])
+@pytest.mark.parametrize("committing", [True, False], ids=["commit", "abort"])
+def test_late_end_of_a_transaction_ends_no_other(
+    committing: bool, moved: bool, times: int, topic: str, bootstrap_servers: str, proxy: KafkaProxy,
+    broker: EmbeddedBroker,
+) -> None:  # fmt: skip
+    first = Client(bootstrap_servers, topic)
+    first.producer.begin()
+    first.write("first")
+    proxy.hold(*[END_TXN] * times)
+    (first.producer.commit if committing else first.producer.abort)()
+    assert proxy.held == times
+
+    assert not first.producer.reusable
+    with pytest.raises(RuntimeError, match="may come late"):
+        first.producer.begin()
+    second = Client(bootstrap_servers, topic)
+    second.producer.begin()
+    second.write("half of the second")
+    if moved:
+        broker.stop()
+        broker.start()
+
+    def delivered() -> bool:
+        answers = proxy.deliver()
+        assert len(answers) == times
+        return error_codes(answers) <= _REFUSED
+
+    wait_until(delivered, 30, "the coordinator, if it has to load, to refuse all of them")
+    second.write("the other half")
+    (second.producer.abort if committing else second.producer.commit)()
+    assert second.committed() == (["first"] if committing else ["half of the second", "the other half"])
+
+
+def test_late_end_between_two_transactions_ends_neither(topic: str, bootstrap_servers: str, proxy: KafkaProxy) -> None:
+    first = Client(bootstrap_servers, topic)
+    first.producer.begin()
+    first.write("first")
+    proxy.hold(END_TXN)
+    first.producer.commit()
+    second = Client(bootstrap_servers, topic)
+
+    assert error_codes(proxy.deliver()) <= _REFUSED
+    second.producer.begin()
+    second.write("second")
+    second.producer.commit()
+    assert second.producer.reusable
+    assert second.committed() == ["first", "second"]
+
+
+@pytest.mark.parametrize(
+    "request_kind",
+    [PRODUCE, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, TXN_OFFSET_COMMIT],
+    ids=["produce", "add-partitions", "add-offsets", "txn-offset-commit"],
+)
+@pytest.mark.parametrize("committing", [True, False], ids=["then-commit", "then-abort"])
+def test_other_late_requests_change_no_transaction(
+    request_kind: int, committing: bool, topic: str, bootstrap_servers: str, proxy: KafkaProxy
+) -> None:
+    client = Client(bootstrap_servers, topic)
+    proxy.hold(request_kind)
+    client.producer.begin()
+    client.write("first")
+    client.send_offset(1)
+    client.producer.commit()
+    assert proxy.held == 1
+
+    client.producer.client.begin_transaction()  # of the same epoch, whatever the producer knows
+    client.write("half of the second")
+    client.send_offset(2)
+    proxy.deliver()
+    client.write("the other half")
+    (client.producer.commit if committing else client.producer.abort)()
+
+    expected = ["first", *(["half of the second", "the other half"] if committing else [])]
+    assert client.committed() == expected
+
+
+class LateEnd:
+    """A place in the commit at which late requests are delivered, once the changes before it are stored."""
+
+    def __init__(self, name: str, proxy: KafkaProxy, application: Application) -> None:
+        self._name, self._proxy, self._application = name, proxy, application
+        self.answers: list[bytes] = []
+
+    def hit(self, name: str) -> None:
+        if name != self._name or not self._proxy.held or self.answers:
+            return
+        servers, changelog = self._application.connection.bootstrap_servers, self._application.changelog
+        if name == "commit.changes":
+            begun = ends_of(servers, changelog, "read_committed")
+            wait_until(lambda: ends_of(servers, changelog) != begun, 30, "the changes to be stored")
+        self.answers += self._proxy.deliver()
+
+
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("place", ["commit.begun", "commit.changes", "commit.outputs", "commit.offsets"])
+def test_task_counts_each_row_once_whenever_the_end_of_its_commit_comes_late(
+    place: str, times: int, application: Application, proxy: KafkaProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = random_orders(seed=61, number=200)
+    late = LateEnd(place, proxy, application)
+    monkeypatch.setattr(FailPoints, "hit", lambda self, name: late.hit(name))
+    plan = application.instance("i1").plan(active(0))
+    with closing(Slot(plan)) as slot:
+        slot.call(plan, (), False)
+        slot.call(plan, record_batches((0, orders[:40])), False)
+        proxy.hold(*[END_TXN] * times)
+        status = the_only(slot.call(plan, record_batches((0, orders[40:80])), False))
+
+        assert proxy.held == times
+        assert status.state.value == "running", "owned again in the same call, so that no row has to come again"
+        assert status.source_offset == orders[79].offset + 1
+        process(slot, plan, orders)
+    assert len(late.answers) == times
+    check(application, orders)
+
+
+def test_rows_of_the_same_micro_batch_go_on_after_a_commit_that_may_be_repeated(
+    application: Application, proxy: KafkaProxy
+) -> None:
+    orders = random_orders(seed=67, number=120)
+    plan = application.instance("i1").plan(active(0))
+    with closing(Slot(plan)) as slot:
+        slot.call(plan, (), False)
+        proxy.hold(END_TXN)
+        parts = [batch for part in batches_of(orders, 60) for batch in record_batches((0, part))]
+        status = the_only(slot.call(plan, parts, False))
+
+        assert proxy.held == 1
+        assert status.source_offset == orders[-1].offset + 1
+        proxy.deliver()
+    check(application, orders)
+
+
+def test_publisher_publishes_nothing_more_once_its_end_may_come_late(
+    bootstrap_servers: str, application_id: str, proxy: KafkaProxy
+) -> None:
+    connection = KafkaConnection(bootstrap_servers)
+    TopicAdmin(connection).ensure(control_specs(application_id))
+    following = assigned("a", generation=2, application_id=application_id)
+    with AssignmentPublisher(connection, application_id) as publisher:
+        proxy.hold(END_TXN)
+        publisher.publish(assigned("a", application_id=application_id))
+        assert proxy.held == 1
+
+        with pytest.raises(FencedError, match="may come a second time"):
+            publisher.publish(following)
+    with AssignmentPublisher(connection, application_id) as publisher:
+        assert error_codes(proxy.deliver()) <= _REFUSED
+        publisher.publish(following)
