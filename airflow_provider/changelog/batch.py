@@ -12,7 +12,7 @@ from typing import Protocol
 from airflow_provider.changelog.commit_record import COMMIT_KEY
 from airflow_provider.errors import StatefulStreamsError, TopicMismatchError
 
-__all__ = ["ChangelogBatch", "ConsumedRecord"]
+__all__ = ["ChangelogBatch", "ConsumedRecord", "uncommitted_since"]
 
 _KEY, _VALUE, _OFFSET = methodcaller("key"), methodcaller("value"), methodcaller("offset")
 
@@ -47,6 +47,8 @@ class ChangelogBatch:
         keys: of the changes, oldest first; a key may come again.
         values: as many; None where the key was deleted.
         commit: the last commit record among them, which is not among the changes; None when there was none.
+        uncommitted_from: offset of the first change behind that; of the first of all where there is none; None where
+            the last record is a commit record.
         first_offset: of the first record; None while there is none.
         records: how many records that were, commit records among them.
         record_bytes: size of their keys and values together.
@@ -60,6 +62,7 @@ class ChangelogBatch:
     keys: list[bytes] = field(default_factory=list)
     values: list[bytes | None] = field(default_factory=list)
     commit: bytes | None = None
+    uncommitted_from: int | None = None
     first_offset: int | None = None
     records: int = 0
     record_bytes: int = 0
@@ -93,13 +96,30 @@ class ChangelogBatch:
         if self.first_offset is None:
             self.first_offset = messages[0].offset()
         self.record_bytes += sum(map(len, filter(None, keys))) + sum(map(len, filter(None, values)))
-        at = 0
+        at = commits = 0
         with contextlib.suppress(ValueError):
             while True:
                 at = keys.index(COMMIT_KEY, at)
                 self.commit = values[at]
+                commits += 1
                 del keys[at], values[at]
+        if commits:
+            behind = at + commits
+            self.uncommitted_from = messages[behind].offset() if behind < len(messages) else None
+        elif self.uncommitted_from is None:
+            self.uncommitted_from = messages[0].offset()
         self.keys += keys
         self.values += values
         self.records += len(messages)
         self.timestamp_ms = messages[-1].timestamp()[1]
+
+
+def uncommitted_since(before: int | None, commit: bytes | None, found: int | None) -> int | None:
+    """Offset of the first change behind the last commit record, once more of a changelog is read.
+
+    Args:
+        before: the same, of what was read before.
+        commit: the last commit record in what is read now; None where there is none.
+        found: `ChangelogBatch.uncommitted_from` of that.
+    """
+    return found if commit is not None or before is None else before

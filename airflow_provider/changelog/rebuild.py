@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from dataclasses import dataclass
-from typing import Final
 
 from airflow_provider.changelog.commit_record import CommitRecord
+from airflow_provider.changelog.range_reader import read_range
 from airflow_provider.changelog.reader import ChangelogPartition, ChangelogReader
+from airflow_provider.changelog.restore_settings import RestoreSettings
 from airflow_provider.changelog.writer import TransactionalWriter
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.errors import BrokerUnreachableError, StateError, StoreDivergedError, TopicMismatchError
+from airflow_provider.errors import StateError, StoreDivergedError, TopicMismatchError
 from airflow_provider.state.digest import DIGEST_MASK, digest_of
 from airflow_provider.state.position import ChangelogPosition, Position
 from airflow_provider.state.store import Store
 
 __all__ = ["Copy", "last_commit", "look", "measure", "rebuild"]
-
-_READ: Final = 50_000
-_SILENCE_S: Final = 30.0
 
 
 @dataclass(frozen=True)
@@ -170,23 +167,8 @@ def rebuild(
 
 def _digest_of(reader: ChangelogReader, partition: ChangelogPartition, end: int) -> int:
     """The digest of what an empty store would be restored to; each key has to be there once."""
-    digest, reached, heard = 0, 0, time.monotonic()
-    reader.add(partition, 0)
-    try:
-        while reached < end:
-            batch = reader.read(_READ, 0.1).get(partition)
-            if batch is None:
-                if time.monotonic() - heard > _SILENCE_S:
-                    raise BrokerUnreachableError(
-                        f"Nothing of {partition[0]}[{partition[1]}] came for {_SILENCE_S:g} s, before offset {end} was "
-                        "reached: check that the brokers answer."
-                    )
-                continue
-            if batch.error is not None:
-                raise batch.error
-            heard, reached = time.monotonic(), batch.next_offset
-            values = [b"" if value is None else value for value in batch.values]
-            digest = (digest + digest_of(batch.keys, values)) & DIGEST_MASK
-    finally:
-        reader.remove(partition)
+    digest = 0
+    for batch in read_range(reader, partition, 0, end, RestoreSettings()):
+        values = [b"" if value is None else value for value in batch.values]
+        digest = (digest + digest_of(batch.keys, values)) & DIGEST_MASK
     return digest

@@ -6,7 +6,7 @@ import dataclasses
 import time
 from collections.abc import Iterable
 
-from airflow_provider.changelog.batch import ChangelogBatch
+from airflow_provider.changelog.batch import ChangelogBatch, uncommitted_since
 from airflow_provider.changelog.commit_record import expired_before_ms, holds_all_of, newest_commit
 from airflow_provider.changelog.restore_meter import RestoreMeter
 from airflow_provider.changelog.resume_point import slept_too_long
@@ -164,6 +164,12 @@ class Replica:
         return 0 if position is None else position.offset
 
     @property
+    def uncommitted_from(self) -> int | None:
+        """Offset of the first change that was applied behind the last commit record; None where none was."""
+        position = self.position
+        return None if position is None else position.uncommitted_from
+
+    @property
     def restored(self) -> bool:
         """Whether this restore has reached the end of the changelog once."""
         return self.meter.completed
@@ -205,7 +211,8 @@ class Replica:
         )
         complete_at_ms = self._complete_at_ms(batch.next_offset, at_end)
         changes = zip(batch.keys, batch.values, strict=True)
-        self._move(changes, batch.next_offset, batch.timestamp_ms, batch.commit, complete_at_ms=complete_at_ms)
+        found = batch.commit, batch.uncommitted_from
+        self._move(changes, batch.next_offset, batch.timestamp_ms, *found, complete_at_ms=complete_at_ms)
         if batch.records > read_back:
             self.meter.add(batch.records - read_back, batch.record_bytes)
 
@@ -215,11 +222,14 @@ class Replica:
         offset: int,
         timestamp_ms: int,
         commit: bytes | None = None,
+        uncommitted_from: int | None = None,
         *,
         complete_at_ms: int,
     ) -> None:
         """Write changes and this changelog's position after them; a commit that is awaited still is kept in it."""
-        self._write(changes, self._position_at(offset, timestamp_ms, complete_at_ms, self._awaited_commit), commit)
+        uncommitted = uncommitted_since(self.uncommitted_from, commit, uncommitted_from)
+        to = self._position_at(offset, timestamp_ms, complete_at_ms, self._awaited_commit, uncommitted)
+        self._write(changes, to, commit)
 
     def _write(
         self, changes: Iterable[tuple[bytes, bytes | None]], to: ChangelogPosition, commit: bytes | None = None
@@ -262,7 +272,12 @@ class Replica:
         return self._position_at(offset, timestamp_ms, now, own_commit_at=offset - 1)
 
     def _position_at(
-        self, offset: int, timestamp_ms: int, complete_at_ms: int, own_commit_at: int | None
+        self,
+        offset: int,
+        timestamp_ms: int,
+        complete_at_ms: int,
+        own_commit_at: int | None,
+        uncommitted_from: int | None = None,
     ) -> ChangelogPosition:
         return ChangelogPosition(
             offset=offset,
@@ -270,6 +285,7 @@ class Replica:
             timestamp_ms=timestamp_ms,
             complete_at_ms=complete_at_ms,
             own_commit_at=own_commit_at,
+            uncommitted_from=uncommitted_from,
         )
 
     @property
@@ -328,7 +344,8 @@ class Replica:
         commit = None if sst_range.commit is None else sst_range.commit.encode()
         if self._is_held_by(commit):
             self._awaited_commit = None
-        self._move((), sst_range.end, timestamp_ms, commit, complete_at_ms=self._complete_since_ms)
+        found = commit, sst_range.uncommitted_from
+        self._move((), sst_range.end, timestamp_ms, *found, complete_at_ms=self._complete_since_ms)
         self.meter.add(sst_range.records, sst_range.record_bytes)
 
     @property

@@ -21,6 +21,7 @@ class SstRange:
         record_bytes: size of their keys and values together.
         commit: the last commit record in the range; None when there was none.
         timestamp_ms: of the last record, epoch ms; 0 when there was none.
+        uncommitted_from: of the first change behind the last commit record, as of `ChangelogBatch`.
     """
 
     store: str
@@ -31,6 +32,7 @@ class SstRange:
     record_bytes: int
     commit: str | None
     timestamp_ms: int
+    uncommitted_from: int | None = None
 
 
 def split(begin: int, end: int, offsets: int) -> list[tuple[int, int]]:

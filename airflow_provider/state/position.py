@@ -33,6 +33,8 @@ class ChangelogPosition:
             a store whose changelog was not read for long has slept, however busy the task's other stores were.
         own_commit_at: offset of the last commit record that the task's owner wrote itself, while nobody has read it
             back: the brokers' word is all there is for it. None where there is none, and once it was read.
+        uncommitted_from: offset of the first change applied behind the last commit record; None where none is. A store
+            that stands at the end of its changelog has none, unless a transaction was torn.
     """
 
     offset: int
@@ -40,6 +42,7 @@ class ChangelogPosition:
     timestamp_ms: int = 0
     complete_at_ms: int = 0
     own_commit_at: int | None = None
+    uncommitted_from: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -86,14 +86,16 @@ class InMemoryReader:
         end = self._log.end(*partition)
         return ChangelogEnds(self._log.begin(*partition), end, end)
 
-    def read(self, max_records: int, timeout_s: float) -> Mapping[ChangelogPartition, ChangelogBatch]:
+    def read(
+        self, max_records: int, timeout_s: float, before: int | None = None
+    ) -> Mapping[ChangelogPartition, ChangelogBatch]:
         """What each partition has, at most `max_records` of each."""
         batches = {}
         for partition, begin in self._offsets.items():
             found, end = self._log.read(*partition, begin, max_records)
             batch = ChangelogBatch()
             if found:
-                batch.add([_ConsumedRecord(partition, offset, record) for offset, record in found])
+                batch.add([_ConsumedRecord(partition, offset, record) for offset, record in found], before)
             batch.next_offset = end
             batch.known_end = self._log.end(*partition)
             batch.at_end = end >= batch.known_end

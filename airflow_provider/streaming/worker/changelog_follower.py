@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 
 from airflow_provider.changelog.batch import ChangelogBatch
 from airflow_provider.changelog.reader import ChangelogPartition
@@ -16,6 +16,7 @@ from airflow_provider.control.status import TaskState
 from airflow_provider.errors import BrokerUnreachableError, TopicBlockedError
 from airflow_provider.streaming.worker.kafka_clients import RestoreConsumer
 from airflow_provider.streaming.worker.task import Task
+from airflow_provider.streaming.worker.torn_transaction import values_before
 
 __all__ = ["ChangelogFollower"]
 
@@ -30,6 +31,7 @@ class ChangelogFollower:
 
     Args:
         reader: of all changelogs of the slot.
+        open_reader: makes another, for what is read beside that.
         tasks: the open ones as they are at any time.
         isolating: keeps one task's error from the others.
         restore: how it may use the machine.
@@ -41,6 +43,7 @@ class ChangelogFollower:
         self,
         *,
         reader: RestoreConsumer,
+        open_reader: Callable[[], RestoreConsumer],
         tasks: Mapping[TaskId, Task],
         isolating: Callable[[TaskId], AbstractContextManager[None]],
         restore: RestoreSettings,
@@ -48,6 +51,7 @@ class ChangelogFollower:
         on_caught_up: Callable[[], None],
     ) -> None:
         self._reader, self._tasks, self._isolating, self._restore = reader, tasks, isolating, restore
+        self._open_reader = open_reader
         self._on_applied, self._on_caught_up = on_applied, on_caught_up
         self._throttle = Throttle(restore.max_bytes_per_s)
         self._record_bytes: float | None = None
@@ -157,6 +161,16 @@ class ChangelogFollower:
                 with self._isolating(task.id):
                     task.complete_restoration()
                     self._reader.remove(task.changelog_partition)
+                    self._undo_torn_transaction(task)
+
+    def _undo_torn_transaction(self, task: Task) -> None:
+        """Bring a restored store, and its changelog, back to the last commit before a row is processed."""
+        if task.state is not TaskState.RUNNING or (first := task.uncommitted_from) is None:
+            return
+        partition = task.changelog_partition
+        with closing(self._open_reader()) as reader:
+            bounds = reader.bounds(partition)
+            task.undo(values_before(reader, partition, bounds, first, self._restore), self._reader.consumer)
 
     def _touch(self, task: Task) -> None:
         """Keep a store that is followed from growing old: what is applied now is the changelog as of now.

@@ -79,9 +79,11 @@ class _CutReader:
         self._clients.check()
         return self._reader.ends(partition, timeout_s)
 
-    def read(self, max_records: int, timeout_s: float) -> Mapping[ChangelogPartition, ChangelogBatch]:
+    def read(
+        self, max_records: int, timeout_s: float, before: int | None = None
+    ) -> Mapping[ChangelogPartition, ChangelogBatch]:
         # As a consumer without brokers: nothing comes.
-        return {} if self._clients.cut else self._reader.read(max_records, timeout_s)
+        return {} if self._clients.cut else self._reader.read(max_records, timeout_s, before)
 
     def close(self) -> None:
         self._reader.close()

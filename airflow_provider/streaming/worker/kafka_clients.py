@@ -45,7 +45,9 @@ class RestoreConsumer(Protocol):
     def ends(self, partition: ChangelogPartition, timeout_s: float = 10.0) -> ChangelogEnds:
         """What a partition holds, and how much of it can be read (`ChangelogReader.ends`)."""
 
-    def read(self, max_records: int, timeout_s: float) -> Mapping[ChangelogPartition, ChangelogBatch]:
+    def read(
+        self, max_records: int, timeout_s: float, before: int | None = None
+    ) -> Mapping[ChangelogPartition, ChangelogBatch]:
         """What has come, by partition (`ChangelogReader.read`)."""
 
     def close(self) -> None:

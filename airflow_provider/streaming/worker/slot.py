@@ -72,6 +72,7 @@ class Slot:
         self._execution = PlanExecution(registry, self._reader, duties)
         self._follower = ChangelogFollower(
             reader=self._reader,
+            open_reader=lambda: kafka.open_reader(job),
             tasks=registry.tasks,
             isolating=registry.isolating,
             restore=job.restore,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from airflow_provider.changelog.batch import ChangelogBatch
 from airflow_provider.changelog.commit_record import CommitRecord
 from airflow_provider.changelog.consumer_group import ConsumerGroup
+from airflow_provider.changelog.producer_queue import Change
 from airflow_provider.changelog.reader import ChangelogPartition
+from airflow_provider.changelog.rebuild import measure
 from airflow_provider.changelog.replica import Replica
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import TaskState, TaskStatus
@@ -18,7 +21,7 @@ from airflow_provider.failpoint import FailPoints
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.digest_scan import DigestScan
 from airflow_provider.state.position import ChangelogPosition, Position
-from airflow_provider.streaming.operations.operation import Operation
+from airflow_provider.streaming.operations.operation import Changes, Operation
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.batch_result import BatchResult
 from airflow_provider.streaming.worker.closed_owners import ClosedOwner
@@ -32,9 +35,12 @@ from airflow_provider.streaming.worker.state_check import continued_signature
 from airflow_provider.streaming.worker.task_committer import TaskCommitter
 from airflow_provider.streaming.worker.task_life import TaskLife
 from airflow_provider.streaming.worker.task_report import open_task_status
-from airflow_provider.streaming.worker.task_time import groups_of, segments_of
+from airflow_provider.streaming.worker.task_time import groups_of, segments_of, time_of_commit
+from airflow_provider.streaming.worker.torn_transaction import check_undo
 
 __all__ = ["Task"]
+
+log = logging.getLogger(__name__)
 
 
 class Task:
@@ -236,7 +242,9 @@ class Task:
             self._life.transition(TaskState.RUNNING)
             self.operation = self.job.operation if signature is None else self.job.operation.going_on(signature)
             self.partition_check = self._new_partition_check()  # the store may hold more than when it last owned it
-            self._committer.begin(record, self._renew_digest, signature, segments_of(self.operation))
+            # What is to be undone is proven by the digest that was committed.
+            renew = self._renew_digest and self.uncommitted_from is None
+            self._committer.begin(record, renew, signature, segments_of(self.operation))
             self._ownership.resume(self.source_offset)
             self._renew_digest = False
             return
@@ -248,6 +256,47 @@ class Task:
                 f"{record.instance!r} has committed in generation {record.generation}: nothing is written until a "
                 "newer assignment names this instance."
             ),
+        )
+
+    @property
+    def uncommitted_from(self) -> int | None:
+        """Offset of the first change that its store has applied behind the last commit; None for none."""
+        return self._replica.uncommitted_from
+
+    def undo(self, before: Sequence[Change], group: ConsumerGroup) -> None:
+        """Write again what the changes behind the last commit replaced, under the next commit record.
+
+        Args:
+            before: of each of their keys, the value that the last commit stands for.
+            group: gets the offsets, which stay as they are.
+
+        Raises:
+            TopicMismatchError: by the digest of the last commit these are not the values.
+            StatefulStreamsError: as `write`.
+        """
+        record, first, name = self.commit_record, self.uncommitted_from or 0, self._replica.name
+        _, digest = measure(self._store, name)
+        torn = digest, self.get_many([key for key, _ in before])
+        undone = check_undo(self.changelog_partition, first, name, record, torn, before)
+        assert record is not None  # without one nothing is proven
+        self.write(
+            BatchResult(
+                changes=Changes(list(undone), []),
+                source_offset=self.source_offset or 0,
+                records=0,
+                time=time_of_commit(record),
+                expired_before_ms=record.expired_before_ms.get(name),
+            ),
+            group,
+        )
+        log.warning(
+            "%s[%d] held changes of %d key(s), from offset %d on, that no commit record followed: half of a torn "
+            "transaction. They were undone, and its records are processed again. What it had put out cannot be undone: "
+            "the sink may hold some of those outputs twice.",
+            self.changelog,
+            self.partition,
+            len(undone),
+            first,
         )
 
     def check_state(self) -> None:

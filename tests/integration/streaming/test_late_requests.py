@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -10,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from airflow_provider.control.publisher import AssignmentPublisher
-from airflow_provider.errors import FencedError
+from airflow_provider.errors import BrokerUnreachableError, FencedError
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
@@ -19,10 +20,11 @@ from airflow_provider.kafka.transactional_producer import TransactionalProducer
 from airflow_provider.kit.broker import EmbeddedBroker
 from airflow_provider.streaming.worker.slot import Slot
 from tests.builders import assigned
-from tests.integration.streaming.application import Application, active, the_only
-from tests.integration.streaming.committed import ends_of, records_of, wait_for_markers
-from tests.integration.streaming.orders import batches_of, random_orders, record_batches
+from tests.integration.streaming.application import Application, active, standby, the_only
+from tests.integration.streaming.committed import ends_of, newest_by_key, records_of, wait_for_markers
+from tests.integration.streaming.orders import batches_of, expected_outputs, random_orders, record_batches
 from tests.integration.streaming.test_broker_outage import check, process
+from tests.integration.streaming.test_ownership import sink_of
 from tests.kafka_proxy import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
@@ -183,7 +185,7 @@ class LateEnd:
         if name != self._name or not self._proxy.held or self.answers:
             return
         servers, changelog = self._application.connection.bootstrap_servers, self._application.changelog
-        if name == "commit.changes":
+        if name != "commit.begun":
             begun = ends_of(servers, changelog, "read_committed")
             wait_until(lambda: ends_of(servers, changelog) != begun, 30, "the changes to be stored")
         self.answers += self._proxy.deliver()
@@ -210,6 +212,48 @@ def test_task_counts_each_row_once_whenever_the_end_of_its_commit_comes_late(
         process(slot, plan, orders)
     assert len(late.answers) == times
     check(application, orders)
+
+
+@pytest.mark.parametrize("state", ["kept", "lost", "standby"])
+def test_transaction_that_an_older_version_let_be_torn_is_undone(
+    state: str, application: Application, proxy: KafkaProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = random_orders(seed=71, number=200)
+    late = LateEnd("commit.changes", proxy, application)
+    first, second = application.instance("i1"), application.instance("i2")
+    plan, following = first.plan(active(0)), second.plan(standby(0))
+
+    def torn(self: FailPoints, name: str) -> None:
+        late.hit(name)
+        if late.answers:
+            raise BrokerUnreachableError("The brokers are gone.")
+
+    with closing(Slot(plan)) as slot, monkeypatch.context() as older:
+        older.setattr(FailPoints, "hit", torn)
+        older.setattr(TransactionalProducer, "reusable", True)
+        older.setattr(TransactionalProducer, "begin", lambda producer: producer.client.begin_transaction())
+        slot.call(plan, (), False)
+        slot.call(plan, record_batches((0, orders[:40])), False)
+        proxy.hold(END_TXN)
+        slot.call(plan, record_batches((0, orders[40:80])), False)
+        with pytest.raises(BrokerUnreachableError):
+            slot.call(plan, record_batches((0, orders[80:120])), False)
+    assert error_codes(late.answers) == {0}, "the late request ended the transaction"
+    if state == "lost":
+        shutil.rmtree(first.directory.path)
+    if state == "standby":
+        with closing(Slot(following)) as slot:
+            status = the_only(slot.call(following, (), False))
+            assert status.source_offset == orders[79].offset + 1
+            process(slot, second.plan(active(0, generation=2)), orders)
+    else:
+        with closing(Slot(plan)) as slot:
+            process(slot, plan, orders)
+
+    application.settle()
+    assert sink_of(application) == expected_outputs(orders)
+    stored = newest_by_key(records_of(application.connection.bootstrap_servers, application.changelog))
+    assert (second if state == "standby" else first).stored() == stored
 
 
 def test_rows_of_the_same_micro_batch_go_on_after_a_commit_that_may_be_repeated(

@@ -185,11 +185,13 @@ class FailingReader(InMemoryReader):
             raise self.bounds_error
         return super().ends(partition, timeout_s) if self.hidden is None else ChangelogEnds(0, *self.hidden)
 
-    def read(self, max_records: int, timeout_s: float) -> Mapping[ChangelogPartition, ChangelogBatch]:
+    def read(
+        self, max_records: int, timeout_s: float, before: int | None = None
+    ) -> Mapping[ChangelogPartition, ChangelogBatch]:
         if self.paused:
             return {}
         begun = dict(self._offsets)
-        batches = super().read(max_records, timeout_s)
+        batches = super().read(max_records, timeout_s, before)
         if self.hidden is not None:
             # Behind what cannot be read, the brokers report neither records nor an end.
             first, _ = self.hidden
@@ -221,6 +223,7 @@ class Bench:
         job = dataclasses.replace(job or job_spec(), topic_ids=topic_ids or {})
         self.log, self.job, self.settings = log, job, instance_settings(folder, **more)
         self.reader = FailingReader(log)
+        self.reader.consumer = GROUP
         self.writers: list[FailingWriter] = []
         self.fence_errors: list[Exception] = []
         self.caught_up = 0
@@ -237,6 +240,7 @@ class Bench:
         self.execution = PlanExecution(self.registry, self.reader, self.duties)
         self.follower = ChangelogFollower(
             reader=self.reader,
+            open_reader=lambda: InMemoryReader(log),
             tasks=self.registry.tasks,
             isolating=self.registry.isolating,
             restore=self.job.restore,
