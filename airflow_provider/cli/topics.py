@@ -14,12 +14,19 @@ from airflow_provider.control.job_topics import create_job_topics, read_view_if_
 from airflow_provider.control.topic_repair import find_described_problems, find_topic_problems, repair_topic
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.application_topics import refuse_those_of_others
+from airflow_provider.kafka.broker_features import transaction_version
+from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import assignment_topic, check_name
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_findings import TopicFinding, WantedTopics
 from airflow_provider.launch.job_file_description import describe_job_file
 
 __all__ = ["add_topics", "findings_text"]
+
+_OURS = (
+    "librdkafka speaks 0: a producer's epoch is that of many transactions, and one whose end may be repeated is given "
+    "up before the next ('Kafka's own transactions' in docs/protocol.md)"
+)
 
 
 def add_topics(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -89,7 +96,7 @@ def _act(asked: argparse.Namespace) -> int:
         refuse_those_of_others(admin, asked.application_id, own)
         done = [repair_topic(admin, finding) for finding in found if finding.repair is not None]
         found = look()
-    return _say(asked, asked.application_id, found, done)
+    return _say(asked, cluster, asked.application_id, found, done)
 
 
 def _of_file(asked: argparse.Namespace) -> int:
@@ -123,7 +130,7 @@ def _of_file(asked: argparse.Namespace) -> int:
         if all(finding.repair is not None for finding in found):
             create_job_topics(cluster, admin, said, asked.replication_factor)
         found = look()
-    return _say(asked, said.application_id, found, done)
+    return _say(asked, cluster, said.application_id, found, done)
 
 
 def _not_described(job: JobDescription, *, described: bool, held_up: bool) -> TopicFinding:
@@ -139,11 +146,20 @@ def _not_described(job: JobDescription, *, described: bool, held_up: bool) -> To
     )
 
 
-def _say(asked: argparse.Namespace, application_id: str, found: Sequence[TopicFinding], done: Sequence[str]) -> int:
+def _say(
+    asked: argparse.Namespace,
+    cluster: KafkaConnection,
+    application_id: str,
+    found: Sequence[TopicFinding],
+    done: Sequence[str],
+) -> int:
+    version = transaction_version(cluster)
     if asked.json:
-        print(json.dumps({"done": done, "findings": [_to_json(finding) for finding in found]}, indent=2))
+        findings = [_to_json(finding) for finding in found]
+        print(json.dumps({"done": done, "findings": findings, "transaction_version": version}, indent=2))
     else:
         print(findings_text(application_id, found, done, dry_run=asked.action == "repair" and not asked.apply))
+        print(_transactions_text(version))
     return ExitStatus.NO if found else ExitStatus.FINE
 
 
@@ -164,6 +180,12 @@ def findings_text(
         if dry_run:
             lines.append(f"  --apply would {finding.repair or 'leave this to you'}")
     return "\n".join(lines if found else [*lines, f"the topics of {application_id} are as it needs them"])
+
+
+def _transactions_text(version: int | None) -> str:
+    """What the brokers' version of transactions means here: librdkafka speaks none but the first."""
+    said = "is not known (no bootstrap server told it)" if version is None else f"is {version}"
+    return f"transaction.version of the brokers {said}; {_OURS}"
 
 
 def _to_json(finding: TopicFinding) -> dict[str, str | None]:

@@ -31,7 +31,9 @@ def test_topics_of_a_new_application_are_created_and_a_changed_setting_is_set_ba
     assert admin.describe(changelog) is None  # nothing was done
 
     assert main(["topics", "repair", *at, "--apply"]) == 0
-    assert capsys.readouterr().out.endswith(f"the topics of {application_id} are as it needs them\n")
+    *_, said, of_transactions = capsys.readouterr().out.splitlines()
+    assert said == f"the topics of {application_id} are as it needs them"
+    assert of_transactions.startswith("transaction.version of the brokers is 2;")
     assert main(["topics", "verify", *at]) == 0
 
     admin.alter_setting(changelog, "cleanup.policy", "delete")

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import PrivateFormat
 
 from airflow_provider.common.private_files import create_private_file
 from airflow_provider.errors import StatefulStreamsError
+from airflow_provider.kafka.broker_features import transaction_version
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
@@ -75,6 +76,11 @@ def sent_and_read(connection: KafkaConnection, topic: str) -> bytes | None:
 @pytest.mark.parametrize("way", [*WAYS, TOKENS_BY_TLS])
 def test_librdkafkas_clients_come_in(way: str, secured: SecuredBroker, application_id: str) -> None:
     assert sent_and_read(secured.connections[way], application_id) == b"value"
+
+
+@pytest.mark.parametrize("way", ["TLS", "MTLS", "SCRAM-SHA-512"])
+def test_version_of_transactions_is_told_before_a_login(way: str, secured: SecuredBroker) -> None:
+    assert transaction_version(secured.connections[way]) == 2
 
 
 def test_token_is_asked_for_with_the_scope_of_the_connection(secured: SecuredBroker, application_id: str) -> None:
