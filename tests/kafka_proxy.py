@@ -39,6 +39,8 @@ class KafkaProxy:
         self._closed = threading.Event()
         self._passing = threading.Event()
         self._passing.set()
+        self._requests_flow, self._answers_flow = threading.Event(), threading.Event()
+        self.flow()
         self._trap: int | None = None
         self._trapped_request_goes_on = False
         self.sprung = threading.Event()
@@ -55,6 +57,7 @@ class KafkaProxy:
     ) -> None:
         self._closed.set()
         self._passing.set()
+        self.flow()
         self._listener.close()
         self._drop_all()
 
@@ -66,8 +69,8 @@ class KafkaProxy:
     def reopen(self) -> None:
         """Let everything pass again."""
         self._trap = None
-        with self._lock:
-            self._to_hold, self._held = [], []
+        self.forget()
+        self.flow()
         self._passing.set()
 
     def trap(self, api_key: int, reaches_broker: bool) -> None:
@@ -79,6 +82,20 @@ class KafkaProxy:
         """Keep the next request of each of these kinds from the broker, and break the connection that it came on."""
         with self._lock:
             self._to_hold += api_keys
+
+    def forget(self) -> None:
+        """Keep no more requests, and none of those that were kept."""
+        with self._lock:
+            self._to_hold, self._held = [], []
+
+    def stall(self, *, requests: bool) -> None:
+        """Let requests, or else answers, stand still; no connection is closed, and what was sent is late."""
+        (self._requests_flow if requests else self._answers_flow).clear()
+
+    def flow(self) -> None:
+        """Let what stands still arrive."""
+        self._requests_flow.set()
+        self._answers_flow.set()
 
     @property
     def held(self) -> int:
@@ -142,6 +159,7 @@ class KafkaProxy:
                         self.sprung.set()
                         break
                     caught.set()
+                self._requests_flow.wait()
                 broker.sendall(frame)
         self._drop(client, broker)
 
@@ -152,6 +170,7 @@ class KafkaProxy:
                     self.cut()
                     self.sprung.set()
                     break
+                self._answers_flow.wait()
                 client.sendall(frame)
         self._drop(client, broker)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import shutil
 import signal
@@ -28,6 +29,7 @@ from airflow_provider.errors import BrokerUnreachableError, FencedError, Statefu
 from airflow_provider.jars.jar_sets import spark_kafka_jars
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kit.broker import EmbeddedBroker
+from airflow_provider.kit.ports import LOOPBACK, free_ports
 from airflow_provider.kit.settings import BrokerSettings
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.launch.launcher import launch
@@ -35,6 +37,7 @@ from tests.chaos.health import Health, health
 from tests.chaos.judge import Record
 from tests.chaos.supervisor import Supervisor
 from tests.chaos.workload import Workload
+from tests.kafka_proxy import KafkaProxy
 from tests.waiting import wait_until
 
 BALLAST: Final = "ballast"
@@ -68,8 +71,9 @@ class Cluster:
         self.spare = f"i{instances + 1}"
         """One more, which is added and removed."""
         self.everyone = (*self.names, self.spare)
-        settings = BrokerSettings.on_free_ports(folder / "kafka", die_with_parent=True, java_options=(_SHORT_LIVED,))
-        self.broker = EmbeddedBroker(settings)
+        self.proxies = {name: KafkaProxy() for name in self.everyone}
+        """By instance, what stands between it and the broker."""
+        self.broker = EmbeddedBroker(_settings(folder / "kafka", self.proxies))
         self.connection = KafkaConnection(self.broker.bootstrap_servers)
         self.load = workload.load(self.broker.bootstrap_servers, rate, seed)
         self.supervisor = Supervisor(
@@ -107,6 +111,8 @@ class Cluster:
         return self
 
     def _set_up(self) -> None:
+        for proxy in self.proxies.values():
+            proxy.__enter__()
         for name in self.everyone:
             self._mount(self.state_dir(name))
         self.broker.start(BROKER_START_S)
@@ -118,6 +124,8 @@ class Cluster:
         self.supervisor.stop()
         self.kill_all()
         self.broker.kill()
+        for proxy in self.proxies.values():
+            proxy.__exit__(None, None, None)
         for folder in self._mounted:
             # What lies there is kept: a run that went wrong is looked into.
             kept = folder.with_name(f"{folder.name}-kept")
@@ -170,7 +178,7 @@ class Cluster:
                 incarnation=incarnation,
                 state_dir=str(self.state_dir(name)),
                 run_dir=str(run_dir),
-                connection=self.connection,
+                connection=KafkaConnection(f"{LOOPBACK}:{self.proxies[name].port}"),
                 fail_points=self.fail_points.pop(name, ()),
             )
             claim = InstanceStatus(
@@ -307,6 +315,31 @@ class Cluster:
         while (left := [n for n in self.names if self.processes(n)]) and time.monotonic() < deadline:
             time.sleep(0.1)
         return left
+
+
+def _settings(folder: Path, proxies: Mapping[str, KafkaProxy]) -> BrokerSettings:
+    """A broker with a further listener for each instance, which advertises the instance's proxy, and with ACLs.
+
+    Who comes by its own port, as the load and the judge do, meets no proxy. Everybody may do what no ACL forbids.
+    """
+    settings = BrokerSettings.on_free_ports(folder, die_with_parent=True, java_options=(_SHORT_LIVED,))
+    plain = settings.to_properties(folder)
+    served, advertised, protocols = (
+        [plain[name]] for name in ("listeners", "advertised.listeners", "listener.security.protocol.map")
+    )
+    for (name, proxy), port in zip(proxies.items(), free_ports(len(proxies)), strict=True):
+        proxy.broker_port = port
+        served.append(f"{name.upper()}://{LOOPBACK}:{port}")
+        advertised.append(f"{name.upper()}://{LOOPBACK}:{proxy.port}")
+        protocols.append(f"{name.upper()}:PLAINTEXT")
+    overrides = {
+        "listeners": ",".join(served),
+        "advertised.listeners": ",".join(advertised),
+        "listener.security.protocol.map": ",".join(protocols),
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    return dataclasses.replace(settings, overrides=tuple(overrides.items()))
 
 
 def _command(process: psutil.Process) -> str:

@@ -12,7 +12,8 @@ from typing import Final
 import psutil
 from confluent_kafka.admin import AdminClient
 
-from airflow_provider.control.assignment import Assignment
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.assignment import Assignment, TaskAssignment
 from airflow_provider.control.assignor import assign
 from airflow_provider.control.detection import highest_generation
 from airflow_provider.control.hand_over import hand_over
@@ -27,6 +28,27 @@ from tests.chaos.supervisor import TIMEOUTS
 
 _STARTED_S: Final = 60.0
 _ENDED_S: Final = 60.0
+
+
+class HeldUpstream(Fault):
+    """A task that writes for another stage has no owner for 2 to 30 s, while the stage's other tasks go on."""
+
+    name = "held-upstream"
+    weight = 2.0
+
+    def inject(self, cluster: Cluster, chance: random.Random) -> str:
+        held, pause_s = chance.choice(cluster.workload.upstream), chance.choice([2.0, 10.0, 30.0])
+
+        def without_owner(newest: Assignment) -> dict[TaskId, TaskAssignment]:
+            task = newest.tasks[held]
+            standbys = tuple(name for name in (task.active, *task.standbys) if name)
+            return {**newest.tasks, held: TaskAssignment(None, standbys)}
+
+        with cluster.supervisor.quiet:
+            if not cluster.publish(without_owner, f"{held} is held"):
+                return ""
+            time.sleep(pause_s)
+        return f"{held} for {pause_s:g} s"
 
 
 class StopPublisher(Fault):

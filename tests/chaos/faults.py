@@ -17,9 +17,10 @@ from airflow_provider.control.assignment import Assignment, TaskAssignment
 from airflow_provider.control.status import InstanceState
 from airflow_provider.failpoint import FailPoint
 from tests.chaos.cluster import BALLAST, BROKER_START_S, Cluster
-from tests.chaos.control_faults import AddInstance, LoseControlTopic, StopPublisher
+from tests.chaos.control_faults import AddInstance, HeldUpstream, LoseControlTopic, StopPublisher
 from tests.chaos.deployment_faults import ChangedJob, FailingReplacement, Terminate
 from tests.chaos.fault import Fault, is_named, owner_of, promoted, task_of
+from tests.chaos.network_faults import LateEnd, OneWayPartition, RightTaken
 from tests.chaos.record_faults import ErrorText, LargeRecord
 
 _PROMOTED_S: Final = 40.0
@@ -66,6 +67,26 @@ class KillInstance(Fault):
             return ""
         cluster.kill(victim)
         return victim
+
+
+class KillSupervised(Fault):
+    """SIGKILL to an instance with its launcher, and a supervisor starts it again before anybody has noticed."""
+
+    name = "kill-supervised"
+    weight = 2.0
+
+    def inject(self, cluster: Cluster, chance: random.Random) -> str:
+        victim, pause_s = chance.choice(cluster.names), chance.choice([0.0, 0.2, 1.0])
+        if not cluster.processes(victim):
+            return ""
+        cluster.supervisor.held.add(victim)
+        try:
+            cluster.signal([*cluster.launcher(victim), *cluster.processes(victim)], signal.SIGKILL)
+            time.sleep(pause_s)
+            cluster.launch(victim)
+        finally:
+            cluster.supervisor.held.discard(victim)
+        return f"{victim}, started again {pause_s:g} s later"
 
 
 class TwoAtOnce(Fault):
@@ -398,6 +419,7 @@ FAULTS: Final[dict[str, type[Fault]]] = {
         KillDriver,
         KillWorker,
         KillInstance,
+        KillSupervised,
         TwoAtOnce,
         Hang,
         HangReplaced,
@@ -421,6 +443,10 @@ FAULTS: Final[dict[str, type[Fault]]] = {
         LoseControlTopic,
         AddInstance,
         ChangedJob,
+        LateEnd,
+        OneWayPartition,
+        RightTaken,
+        HeldUpstream,
     )
 }
 

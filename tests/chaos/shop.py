@@ -31,6 +31,7 @@ class Shop(Workload):
 
     def __init__(self) -> None:
         self.tasks = [TaskId(s.number, partition) for s in STAGES for partition in range(s.tasks)]
+        self.upstream = [task for task in self.tasks if STAGES[task.stage].store is None]
 
     def create_topics(self, connection: KafkaConnection) -> None:
         TopicAdmin(connection).ensure(

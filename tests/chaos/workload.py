@@ -25,6 +25,8 @@ class Workload(ABC):
     """Faults that need what this job does not have."""
     tasks: Sequence[TaskId]
     """All of the application."""
+    upstream: Sequence[TaskId] = ()
+    """Those of them that write for another stage."""
 
     @abstractmethod
     def create_topics(self, connection: KafkaConnection) -> None:

@@ -13,6 +13,10 @@ FAULTS = (
     "full-disk",
     "clock-jump",
     "corrupt-sst",
+    "late-end",
+    "one-way-partition",
+    "right-taken",
+    "kill-supervised",
 )
 
 
