@@ -1,0 +1,115 @@
+"""Payments meet the customers that were written before them, however late the stage is that brings the customers."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.described_topics import create_described_topics
+from airflow_provider.control.status import InstanceState, TableWaitStatus
+from airflow_provider.control.writer import write_control
+from airflow_provider.kafka.topic_admin import TopicAdmin
+from airflow_provider.kafka.topic_spec import TopicSpec
+from tests.integration.streaming.accounts import Accounts
+from tests.integration.streaming.committed import records_of
+from tests.integration.streaming.payments_job import job_of
+
+JOB = Path(__file__).parent / "payments_job.py"
+PARTITIONS = 2
+STREAM, TABLE, JOIN = ([TaskId(stage, number) for number in range(PARTITIONS)] for stage in range(3))
+
+
+class Payments(Accounts):
+    """The application, with the country that each payment is to have."""
+
+    def __init__(self, bootstrap_servers: str, application_id: str, folder: Path) -> None:
+        super().__init__(bootstrap_servers, application_id, folder, num_tasks=1, seed=1)
+        self.job = (str(JOB), application_id)
+        admin = TopicAdmin(self.connection)
+        for name in ("payments", "customers"):
+            admin.ensure([TopicSpec(name=f"{application_id}-{name}", partitions=PARTITIONS)])
+        described, _ = create_described_topics(admin, job_of(application_id).description())
+        write_control(self.connection, application_id, described)
+        self.due = dict[int, str]()
+        self._country = ""
+        self._plain = Producer({"bootstrap.servers": bootstrap_servers, "enable.idempotence": True})
+        self._transactional = Producer(
+            {"bootstrap.servers": bootstrap_servers, "transactional.id": f"{application_id}-customers"}
+        )
+        self._transactional.init_transactions(30)
+
+    def move_customers(self, country: str) -> None:
+        """In a transaction, behind whose last record lies an offset that nobody reads."""
+        self._country = country
+        self._transactional.begin_transaction()
+        for number in range(8):
+            row = json.dumps({"customer": f"c{number}", "country": country})
+            self._transactional.produce(f"{self.id}-customers", row, f"c{number}")
+        self._transactional.commit_transaction(30)
+
+    def pay(self, number: int) -> None:
+        for _ in range(number):
+            payment = len(self.due)
+            self.due[payment] = self._country
+            row = json.dumps({"id": payment, "customer": f"c{payment % 8}"})
+            self._plain.produce(f"{self.id}-payments", row, partition=payment % PARTITIONS)
+        assert self._plain.flush(30) == 0
+
+    def located(self) -> dict[int, str | None]:
+        """By payment, the country that came out."""
+        found = records_of(self.connection.bootstrap_servers, f"{self.id}-located", settled=False)
+        rows = [json.loads(record.value or b"") for record in found]
+        assert len({row["id"] for row in rows}) == len(rows)
+        return {row["id"]: row["country"] for row in rows}
+
+    def done(self) -> bool:
+        return len(self.located()) == len(self.due)
+
+    def waits(self) -> list[TableWaitStatus]:
+        """What the payments' tasks say that they wait for: none of them stands still."""
+        tasks = [task for task in self.status("i1").tasks if task.source.waits_for is not None]
+        assert all(task.task in STREAM and task.source.stalled_s == 0 for task in tasks)
+        return [task.source.waits_for for task in tasks if task.source.waits_for is not None]
+
+
+@pytest.fixture
+def payments(bootstrap_servers: str, application_id: str, tmp_path: Path) -> Iterator[Payments]:
+    payments = Payments(bootstrap_servers, application_id, tmp_path)
+    yield payments
+    payments.close()
+
+
+def test_payments_wait_for_customers_at_the_first_start_and_while_their_task_fails_over(payments: Payments) -> None:
+    payments.move_customers("AT")
+    payments.pay(400)
+    owners = dict.fromkeys([*STREAM, *JOIN], "i1") | dict.fromkeys(TABLE, "i2")
+    payments.give(owners)
+    payments.launch("i1")
+
+    payments.wait(lambda: payments.runs("i1") and payments.waits(), "the payments to wait for the customers", 300)
+    wait = payments.waits()[0]
+    assert (wait.topic, wait.offset) == (f"{payments.id}-customers", None)
+    assert wait.task in TABLE
+    payments.launch("i2")
+    payments.wait(payments.done, "all payments to come out", 300)
+    assert payments.located() == payments.due
+
+    payments.signal("i2", signal.SIGKILL)
+    payments.wait_for_state("i2", InstanceState.ENDED)
+    payments.move_customers("DE")
+    payments.pay(400)
+    payments.wait(payments.waits, "the payments to wait for the customers again", 120)
+    payments.give(dict.fromkeys(owners, "i1"))
+    payments.wait(payments.done, "the other payments to come out", 240)
+    assert payments.located() == payments.due
+
+    # Nothing is left to wait for, though the log of the customers ends behind the last of them.
+    payments.pay(40)
+    payments.wait(payments.done, "the last payments to come out", 120)
+    assert payments.located() == payments.due
