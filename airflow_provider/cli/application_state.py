@@ -18,6 +18,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.history.record import HistoryRecord
 from airflow_provider.control.incident import IncidentRecord
+from airflow_provider.control.late_outlook import late_outlooks
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.losses import Losses, loss_lines
 from airflow_provider.control.prediction.measured_rto import measured_rto_ms
@@ -114,6 +115,7 @@ class ApplicationState:
                     )
                 elif copy is None or not copy.ready:
                     found.append(f"task {task_id}: no warm standby on {name}{_because(copy.error if copy else None)}")
+        found += map(str, late_outlooks(self.view, self.silent))
         found += loss_lines(self.losses, "within the last ten minutes")
         found += self._other_stages(assignment)
         found += missing_standbys(self.view, self.num_standby_replicas)

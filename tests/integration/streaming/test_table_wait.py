@@ -6,6 +6,7 @@ import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -28,13 +29,13 @@ STREAM, TABLE, JOIN = ([TaskId(stage, number) for number in range(PARTITIONS)] f
 class Payments(Accounts):
     """The application, with the country that each payment is to have."""
 
-    def __init__(self, bootstrap_servers: str, application_id: str, folder: Path) -> None:
+    def __init__(self, bootstrap_servers: str, application_id: str, folder: Path, several: bool) -> None:
         super().__init__(bootstrap_servers, application_id, folder, num_tasks=1, seed=1)
-        self.job = (str(JOB), application_id)
+        self.job = (str(JOB), application_id, *(["several"] if several else []))
         admin = TopicAdmin(self.connection)
-        for name in ("payments", "customers"):
+        for name in ("payments", "customers", "grades"):
             admin.ensure([TopicSpec(name=f"{application_id}-{name}", partitions=PARTITIONS)])
-        described, _ = create_described_topics(admin, job_of(application_id).description())
+        described, _ = create_described_topics(admin, job_of(application_id, several).description())
         write_control(self.connection, application_id, described)
         self.due = dict[int, str]()
         self._country = ""
@@ -49,24 +50,30 @@ class Payments(Accounts):
         self._country = country
         self._transactional.begin_transaction()
         for number in range(8):
-            row = json.dumps({"customer": f"c{number}", "country": country})
-            self._transactional.produce(f"{self.id}-customers", row, f"c{number}")
+            row = json.dumps({"customer": f"c{number}", "country": country, "grade": country})
+            for name in ("customers", "grades"):
+                self._transactional.produce(f"{self.id}-{name}", row, f"c{number}")
         self._transactional.commit_transaction(30)
 
     def pay(self, number: int) -> None:
         for _ in range(number):
             payment = len(self.due)
             self.due[payment] = self._country
-            row = json.dumps({"id": payment, "customer": f"c{payment % 8}"})
-            self._plain.produce(f"{self.id}-payments", row, partition=payment % PARTITIONS)
+            customer = f"c{payment % 8}"
+            row = json.dumps({"id": payment, "newest": payment, "customer": customer})
+            self._plain.produce(f"{self.id}-payments", row, customer, partition=payment % PARTITIONS)
         assert self._plain.flush(30) == 0
 
-    def located(self) -> dict[int, str | None]:
-        """By payment, the country that came out."""
+    def rows(self) -> list[dict[str, Any]]:
+        """What came out."""
         found = records_of(self.connection.bootstrap_servers, f"{self.id}-located", settled=False)
         rows = [json.loads(record.value or b"") for record in found]
         assert len({row["id"] for row in rows}) == len(rows)
-        return {row["id"]: row["country"] for row in rows}
+        return rows
+
+    def located(self) -> dict[int, str | None]:
+        """By payment, the country that came out."""
+        return {row["id"]: row["country"] for row in self.rows()}
 
     def done(self) -> bool:
         return len(self.located()) == len(self.due)
@@ -79,8 +86,13 @@ class Payments(Accounts):
 
 
 @pytest.fixture
-def payments(bootstrap_servers: str, application_id: str, tmp_path: Path) -> Iterator[Payments]:
-    payments = Payments(bootstrap_servers, application_id, tmp_path)
+def several() -> bool:
+    return False
+
+
+@pytest.fixture
+def payments(bootstrap_servers: str, application_id: str, tmp_path: Path, several: bool) -> Iterator[Payments]:
+    payments = Payments(bootstrap_servers, application_id, tmp_path, several)
     yield payments
     payments.close()
 
@@ -113,3 +125,25 @@ def test_payments_wait_for_customers_at_the_first_start_and_while_their_task_fai
     payments.pay(40)
     payments.wait(payments.done, "the last payments to come out", 120)
     assert payments.located() == payments.due
+
+
+@pytest.mark.parametrize("several", [True], ids=["several-tables"])
+def test_tables_of_tables_and_of_the_streams_own_topic_hold_nothing_up_in_one_slot(payments: Payments) -> None:
+    payments.move_customers("AT")
+    payments.pay(400)
+    description = job_of(payments.id, several=True).description()
+    tasks = [TaskId(stage.number, number) for stage in description.stages for number in range(PARTITIONS)]
+    payments.give(dict.fromkeys(tasks, "i1"))
+    payments.launch("i1", "local[1]")
+
+    for country in ("DE", "FR"):
+        payments.wait(payments.done, "all payments to come out", 400)
+        payments.move_customers(country)
+        payments.pay(400)
+    payments.wait(payments.done, "the last payments to come out", 400)
+
+    assert payments.located() == payments.due
+    rows = payments.rows()
+    assert all(row["grade"] == row["country"] for row in rows)
+    # What is read of the payments as a table is never behind them as a stream.
+    assert all(row["newest"] >= row["id"] for row in rows)

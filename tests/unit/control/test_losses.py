@@ -18,9 +18,7 @@ def task(late: int, left_out: int, task_id: TaskId = TASK, role: Role = Role.ACT
 
 
 def instance(name: str, *tasks: TaskStatus) -> InstanceStatus:
-    return InstanceStatus(
-        application_id="app", instance=name, incarnation=1, state=InstanceState.RUNNING, tasks=tasks
-    )
+    return InstanceStatus(application_id="app", instance=name, incarnation=1, state=InstanceState.RUNNING, tasks=tasks)
 
 
 def kept(minutes_ago: int, *tasks: TaskStatus, name: str = "a") -> MetricsRecord:
@@ -70,8 +68,8 @@ def test_line_for_each_kind_names_the_tasks_with_the_most_first() -> None:
     }
 
     assert list(loss_lines(losses, "within the last ten minutes")) == [
-        "1,501 records came too late within the last ten minutes and were left out (task 0_1: 1,500, task 0_0: 1), 2,001 "
-        "since the application began"
+        "1,501 records came too late within the last ten minutes and were left out (task 0_1: 1,500, task 0_0: 1), "
+        "2,001 since the application began"
     ]
 
 
