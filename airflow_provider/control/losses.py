@@ -80,18 +80,20 @@ def loss_lines(losses: Mapping[TaskId, Losses], when: str) -> Iterator[str]:
         losses: by task.
         when: in words.
     """
-    late, left_out = {}, {}
-    for task, one in losses.items():
-        late[task], left_out[task] = one.late, one.left_out
-    for what, numbers, in_all in (
-        ("came too late", late, sum(one.late_in_all for one in losses.values())),
-        ("could not be processed", left_out, sum(one.left_out_in_all for one in losses.values())),
-    ):
-        if (number := sum(numbers.values())) > 0:
-            yield (
-                f"{number:,} records {what} {when} and were left out ({by_task(numbers)}), {in_all:,} since the "
-                "application began"
-            )
+    late = {task: one.late for task, one in losses.items()}
+    if any(late.values()):
+        in_all = sum(one.late_in_all for one in losses.values())
+        yield (
+            f"{sum(late.values()):,} records came too late {when} and were left out ({by_task(late)}), {in_all:,} "
+            "since the application began"
+        )
+    left_out = {task: one.left_out for task, one in losses.items()}
+    if any(left_out.values()):
+        in_all = sum(one.left_out_in_all for one in losses.values())
+        yield (
+            f"{sum(left_out.values()):,} records could not be processed {when} and were left out "
+            f"({by_task(left_out)}), {in_all:,} since the application began"
+        )
 
 
 def by_task(numbers: Mapping[TaskId, int]) -> str:
