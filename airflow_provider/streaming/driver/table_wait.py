@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -19,6 +20,8 @@ log = logging.getLogger(__name__)
 
 _POLL_S: Final = 0.02
 _LOOK_S: Final = 0.2
+_CALM_LOOK_S: Final = 5.0
+"""Where nothing has moved for long, a table's task is gone or held."""
 _WORTH_S: Final = 5.0
 """A table that changes is always a little behind."""
 
@@ -119,14 +122,17 @@ class TableWait:
     def _wait_for(
         self, stage: CompiledStage, tasks: Collection[TaskId], since: float, given_up: Callable[[], bool]
     ) -> bool:
-        looked_at, goal, begins = 0.0, dict[int, int](), dict[int, int]()
+        looked_at, moved_at = -math.inf, time.monotonic()
+        goal, begins, offsets = dict[int, int](), dict[int, int](), dict[TaskId, int | None]()
         while not given_up():
-            if time.monotonic() - looked_at >= _LOOK_S:
-                found = self._look(stage)
+            before, offsets = offsets, {task: self._positions.offset(task) for task in stage.tasks}
+            moved_at = time.monotonic() if offsets != before else moved_at
+            every_s = _LOOK_S if time.monotonic() - moved_at < _WORTH_S else _CALM_LOOK_S
+            if time.monotonic() - looked_at >= every_s:
+                found = self._look(stage, offsets)
                 looked_at = time.monotonic()
                 begins = {number: end.first for number, end in found.items()}
                 goal = goal or {number: end.end for number, end in found.items()}
-            offsets = {task: self._positions.offset(task) for task in stage.tasks}
             behind = [
                 task
                 for task in stage.tasks
@@ -148,13 +154,13 @@ class TableWait:
             time.sleep(_POLL_S)
         return False
 
-    def _look(self, stage: CompiledStage) -> Mapping[int, SourceEnd]:
+    def _look(self, stage: CompiledStage, offsets: Mapping[TaskId, int | None]) -> Mapping[int, SourceEnd]:
         """The ends of a stage's source now; nothing where they are not known, which is waited for, too."""
         with self._lock:
             try:
                 ends = self._ends.get(stage.number) or self._open_ends(stage.source.topic)
                 self._ends[stage.number] = ends
-                found = ends.look({task.partition: self._positions.offset(task) for task in stage.tasks})
+                found = ends.look({task.partition: offset for task, offset in offsets.items()})
             except Exception as error:
                 if repr(error) != self._logged:
                     self._logged = repr(error)

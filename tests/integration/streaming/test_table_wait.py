@@ -104,7 +104,7 @@ def test_payments_wait_for_customers_at_the_first_start_and_while_their_task_fai
     payments.give(owners)
     payments.launch("i1")
 
-    payments.wait(lambda: payments.runs("i1") and payments.waits(), "the payments to wait for the customers", 300)
+    payments.wait(lambda: payments.runs("i1") and bool(payments.waits()), "the payments to wait for the customers", 300)
     wait = payments.waits()[0]
     assert (wait.topic, wait.offset) == (f"{payments.id}-customers", None)
     assert wait.task in TABLE
@@ -116,7 +116,7 @@ def test_payments_wait_for_customers_at_the_first_start_and_while_their_task_fai
     payments.wait_for_state("i2", InstanceState.ENDED)
     payments.move_customers("DE")
     payments.pay(400)
-    payments.wait(payments.waits, "the payments to wait for the customers again", 120)
+    payments.wait(lambda: bool(payments.waits()), "the payments to wait for the customers again", 120)
     payments.give(dict.fromkeys(owners, "i1"))
     payments.wait(payments.done, "the other payments to come out", 240)
     assert payments.located() == payments.due

@@ -360,8 +360,8 @@ def test_task_that_waits_for_a_table_says_for_which_and_how_far_it_is() -> None:
     view.statuses["a"] = instance("a", active(0, source=SourceStatus(waits_for=wait)), standby(1))
 
     assert ApplicationState(view).problems == (
-        "task 0_0: waits on a for 12 s until the table is read: task 1_0 and 2 more tasks are behind in 'customers', it "
-        "has read 0 of 8; nothing is lost, look at task 1_0",
+        "task 0_0: waits on a for 12 s until the table is read: task 1_0 and 2 more tasks are behind in 'customers', "
+        "it has read 0 of 8; nothing is lost, look at task 1_0",
     )
 
 

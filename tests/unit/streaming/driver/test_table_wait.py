@@ -122,6 +122,7 @@ class Waiting:
 @pytest.fixture
 def waiting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Waiting]:
     monkeypatch.setattr(table_wait, "_LOOK_S", 0.01)
+    monkeypatch.setattr(table_wait, "_CALM_LOOK_S", 0.01)
     monkeypatch.setattr(table_wait, "_POLL_S", 0.001)
     monkeypatch.setattr(table_wait, "_WORTH_S", 0.0)
     waiting = Waiting({"customers": FakeEnds(end=8)})
