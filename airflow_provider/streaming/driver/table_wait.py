@@ -22,6 +22,7 @@ _POLL_S: Final = 0.02
 _LOOK_S: Final = 0.2
 _CALM_LOOK_S: Final = 5.0
 """Where nothing has moved for long, a table's task is gone or held."""
+_CLOSE_S: Final = 1.0
 _WORTH_S: Final = 5.0
 """A table that changes is always a little behind."""
 
@@ -114,10 +115,11 @@ class TableWait:
                 self._waits.pop(task, None)
 
     def close(self) -> None:
-        """Leave the cluster, once no wait is under way."""
-        with self._lock:
+        """Leave the cluster; where a look still waits for its brokers, the process's end does."""
+        if self._lock.acquire(timeout=_CLOSE_S):
             for ends in self._ends.values():
                 ends.close()
+            self._lock.release()
 
     def _wait_for(
         self, stage: CompiledStage, tasks: Collection[TaskId], since: float, given_up: Callable[[], bool]
