@@ -13,6 +13,8 @@ from airflow_provider.control.drills.age import drill_overdue
 from airflow_provider.control.forecasts.findings import forecast_findings
 from airflow_provider.control.forecasts.of_metrics import MetricsForecasts, metrics_forecasts
 from airflow_provider.control.history.record import HistoryRecord
+from airflow_provider.control.losses import HOUR_MS, recent_losses
+from airflow_provider.control.metrics.record import MetricsRecord
 from airflow_provider.control.prediction.predicted_rto import predict_rto
 from airflow_provider.control.prediction.rto_basis import rto_basis
 from airflow_provider.control.slo import Slo, missed_promises
@@ -55,6 +57,9 @@ class CheckSloOperator(ControlOperator):
         max_replay_rto_s: seconds from a failure to the next output of a task of which no copy is left; None sets no
             limit, and forecasts for `max_rto_s`.
         max_changelog_records_per_day: records that a task's changelog may gain in a day; None sets no limit.
+        max_late_per_hour: records that may be left out within an hour because they came too late, of all tasks
+            together, by the application's metrics; None sets no limit.
+        max_left_out_per_hour: the same of records that could not be processed.
         failover_dag_id: the DAG that answers its failures, which must not be paused; None does not ask.
         failover_asset: the name of the asset whose events start that DAG, which must be active; None does not ask.
         kwargs: see `ControlOperator`.
@@ -81,6 +86,8 @@ class CheckSloOperator(ControlOperator):
         "forecast_s",
         "max_replay_rto_s",
         "max_changelog_records_per_day",
+        "max_late_per_hour",
+        "max_left_out_per_hour",
         "failover_dag_id",
         "failover_asset",
     )
@@ -98,6 +105,8 @@ class CheckSloOperator(ControlOperator):
         forecast_s: float | None = None,
         max_replay_rto_s: float | None = None,
         max_changelog_records_per_day: int | None = None,
+        max_late_per_hour: int | None = None,
+        max_left_out_per_hour: int | None = None,
         failover_dag_id: str | None = None,
         failover_asset: str | None = None,
         **kwargs: Any,
@@ -112,6 +121,7 @@ class CheckSloOperator(ControlOperator):
         self.forecast_s = forecast_s
         self.max_replay_rto_s = max_replay_rto_s
         self.max_changelog_records_per_day = max_changelog_records_per_day
+        self.max_late_per_hour, self.max_left_out_per_hour = max_late_per_hour, max_left_out_per_hour
         self.failover_dag_id = failover_dag_id
         self.failover_asset = failover_asset
 
@@ -131,8 +141,10 @@ class CheckSloOperator(ControlOperator):
         )
         overdue = None if drill_age_s is None else drill_overdue(history, drill_age_s, now_ms())
         missed = [line for line in (unwatched, unanswered, overdue) if line is not None]
-        missed += missed_promises(view, slo, standbys, silent_for_s, self.timeouts, predicted.values())
-        forecasts = self._forecasts(view, slo, history)
+        metrics = self._metrics()
+        losses = recent_losses(metrics, view.statuses, now_ms(), HOUR_MS)
+        missed += missed_promises(view, slo, standbys, silent_for_s, self.timeouts, predicted.values(), losses)
+        forecasts = self._forecasts(view, slo, history, metrics)
         self.log.info("Ahead:%s", "".join(f"\n  {line}" for line in forecasts.lines()) or " no metrics are kept")
         missed += map(str, forecast_findings(self.application_id, forecasts, slo, standbys))
         if missed or view.assignment is None:
@@ -162,16 +174,22 @@ class CheckSloOperator(ControlOperator):
             forecast_s=parse_if_given(parse_seconds, "forecast_s", self.forecast_s),
             replay_rto_s=parse_if_given(parse_seconds, "max_replay_rto_s", self.max_replay_rto_s),
             changelog_records_per_day=parse_if_given(parse_whole, "max_changelog_records_per_day", growth, minimum=1),
+            late_per_hour=parse_if_given(parse_whole, "max_late_per_hour", self.max_late_per_hour),
+            left_out_per_hour=parse_if_given(parse_whole, "max_left_out_per_hour", self.max_left_out_per_hour),
         )
 
-    def _forecasts(self, view: ControlView, slo: Slo, history: Sequence[HistoryRecord]) -> MetricsForecasts:
+    def _metrics(self) -> Sequence[MetricsRecord]:
         try:
-            records = self.hook.read_metrics(self.application_id)
+            return self.hook.read_metrics(self.application_id)
         except TopicMissingError as error:
-            self.log.warning("Nothing is forecast: %s", error)
-            return MetricsForecasts()
+            self.log.warning("Nothing is forecast, and what was left out of late is not known: %s", error)
+            return ()
+
+    def _forecasts(
+        self, view: ControlView, slo: Slo, history: Sequence[HistoryRecord], metrics: Sequence[MetricsRecord]
+    ) -> MetricsForecasts:
         return metrics_forecasts(
-            records,
+            metrics,
             now_ms(),
             instances=view.assignment.instances if view.assignment else (),
             min_free_bytes=slo.disk_free_bytes,

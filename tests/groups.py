@@ -44,6 +44,7 @@ GROUPS: Final = {
         "tests/integration/streaming/test_json_decoder.py",
         "tests/integration/streaming/test_row_steps.py",
         "tests/integration/streaming/test_stages.py",
+        "tests/integration/streaming/test_table_wait.py",
         "tests/integration/streaming/test_windows.py",
         "tests/integration/testing/test_examples.py",
         "tests/integration/testing/test_join_steps.py",
@@ -84,6 +85,7 @@ LONG: Final = (
     "tests/integration/streaming/test_stage_rights.py",
     "tests/integration/streaming/test_stages.py",
     "tests/integration/streaming/test_stall.py",
+    "tests/integration/streaming/test_table_wait.py",
     "tests/unit/test_simulated_months.py",
     "tests/unit/testing/test_every_operation.py",
 )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
 from airflow_provider.cli.duration_text import seconds
-from airflow_provider.cli.held_time import held_time
+from airflow_provider.cli.held_time import held_time, wait_text
 from airflow_provider.cli.listed_text import listed
 from airflow_provider.cli.missing_standbys import missing_standbys
 from airflow_provider.cli.standby_rows import certified, standby_rows, standby_table
@@ -18,7 +18,9 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.history.record import HistoryRecord
 from airflow_provider.control.incident import IncidentRecord
+from airflow_provider.control.late_outlook import late_outlooks
 from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.losses import Losses, loss_lines
 from airflow_provider.control.prediction.measured_rto import measured_rto_ms
 from airflow_provider.control.prediction.predicted_rto import PredictedRto, predict_rto
 from airflow_provider.control.status import InstanceState, InstanceStatus, Role, TaskState, TaskStatus
@@ -45,6 +47,7 @@ class ApplicationState:
             still be starting.
         watched: whether a watcher lives.
         history: what the application went through, the oldest first: predictions rest on it.
+        losses: by task, what it left out within the last ten minutes.
         num_standby_replicas: wanted standbys per task; fewer where there are not enough instances.
     """
 
@@ -53,6 +56,7 @@ class ApplicationState:
     _: KW_ONLY
     watched: bool = False
     history: Sequence[HistoryRecord] = ()
+    losses: Mapping[TaskId, Losses] = field(default_factory=dict)
     num_standby_replicas: int = 1
 
     @cached_property
@@ -99,6 +103,8 @@ class ApplicationState:
                     f"task {task_id}: stands still on {task.active} for {own.source.stalled_s:.0f} s, while "
                     f"{waiting:,} records of its source wait"
                 )
+            elif (wait := own.source.waits_for) is not None:
+                found.append(f"task {task_id}: waits on {task.active} {wait_text(wait)}")
             for name in (standby for standby in task.standbys if standby not in starting):
                 copy = self._task(name, task_id)
                 if copy is not None and copy.held_standby:
@@ -109,6 +115,8 @@ class ApplicationState:
                     )
                 elif copy is None or not copy.ready:
                     found.append(f"task {task_id}: no warm standby on {name}{_because(copy.error if copy else None)}")
+        found += map(str, late_outlooks(self.view, self.silent))
+        found += loss_lines(self.losses, "within the last ten minutes")
         found += self._other_stages(assignment)
         found += missing_standbys(self.view, self.num_standby_replicas)
         return tuple(found)

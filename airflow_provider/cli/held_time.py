@@ -1,4 +1,4 @@
-"""Why the event time of a task stands where it does."""
+"""What a task waits for that is no failure of its own: event time, or a table."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from typing import Final
 
 from airflow_provider.cli.duration_text import ago
-from airflow_provider.control.status import TaskStatus
+from airflow_provider.control.status import TableWaitStatus, TaskStatus
 
-__all__ = ["held_time"]
+__all__ = ["held_time", "wait_text"]
 
 _WORTH_MS: Final = 60_000
 """Of two sides that are read side by side one is always a little behind."""
@@ -29,4 +29,14 @@ def held_time(task: TaskStatus) -> str | None:
     return (
         f"task {task.task}: the watermark stands at {at}, because no later row of {time.held_back_by!r} has come; the "
         f"other side is {ago(time.held_back_ms)} further"
+    )
+
+
+def wait_text(wait: TableWaitStatus) -> str:
+    """How long a task of a stream has been waiting for a table, for which of its tasks, and how far that is."""
+    others = f" and {wait.others:,} more tasks are" if wait.others else " is"
+    at = "the end of the log is not known" if wait.end is None else f"it has read {wait.offset or 0:,} of {wait.end:,}"
+    return (
+        f"for {wait.for_s:.0f} s until the table is read: task {wait.task}{others} behind in {wait.topic!r}, {at}; "
+        f"nothing is lost, look at task {wait.task}"
     )

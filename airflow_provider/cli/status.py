@@ -18,15 +18,20 @@ from airflow_provider.common.clock import now_ms
 from airflow_provider.control.history.record import HistoryRecord
 from airflow_provider.control.history.topic import read_history
 from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.losses import LATELY_MS, recent_losses
+from airflow_provider.control.metrics.record import MetricsRecord
+from airflow_provider.control.metrics.topic import read_metrics
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.watcher import SILENT_AFTER_S
-from airflow_provider.errors import BrokerUnreachableError, TopicMissingError
+from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
 
-__all__ = ["add_status", "known_history", "look"]
+__all__ = ["add_status", "known_history", "known_metrics", "look"]
 
 _HISTORY_MS: Final = 180 * 86_400_000
 _HISTORY_S: Final = 5.0
+_METRICS_MS: Final = LATELY_MS + 180_000
+"""With a record that is older than what is looked at."""
 
 
 def add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -55,6 +60,7 @@ def _act(asked: argparse.Namespace) -> int:
             watch(
                 reader,
                 lambda: known_history(cluster, application_id),
+                lambda: known_metrics(cluster, application_id),
                 asked.watch,
                 timeouts,
                 as_json=asked.json,
@@ -66,7 +72,12 @@ def _act(asked: argparse.Namespace) -> int:
     history = known_history(cluster, application_id)
     if history is None:
         say("the history could not be read: the RTO is predicted by defaults, and the last one is not known")
-    state = dataclasses.replace(state, history=history or (), num_standby_replicas=asked.num_standby_replicas)
+    state = dataclasses.replace(
+        state,
+        history=history or (),
+        losses=recent_losses(known_metrics(cluster, application_id), state.view.statuses, now_ms(), LATELY_MS),
+        num_standby_replicas=asked.num_standby_replicas,
+    )
     print(json.dumps(state.to_json(), indent=2) if asked.json else state.to_text(standbys=asked.standbys))
     return ExitStatus.NO if asked.check and state.problems else ExitStatus.FINE
 
@@ -114,3 +125,16 @@ def known_history(cluster: KafkaConnection, application_id: str) -> tuple[Histor
         return ()
     except BrokerUnreachableError:
         return None
+
+
+def known_metrics(cluster: KafkaConnection, application_id: str) -> tuple[MetricsRecord, ...]:
+    """The metrics of the last minutes; empty where the application has none, or they could not be read soon.
+
+    Args:
+        cluster: the cluster.
+        application_id: the application.
+    """
+    try:
+        return read_metrics(cluster, application_id, since=now_ms() - _METRICS_MS, timeout_s=_HISTORY_S)
+    except (TopicMissingError, BrokerUnreachableError, ConfigurationError):
+        return ()

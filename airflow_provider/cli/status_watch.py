@@ -13,9 +13,12 @@ from typing import Final
 
 from airflow_provider.cli.application_state import ApplicationState
 from airflow_provider.cli.instances_expected import expected_instances
+from airflow_provider.common.clock import now_ms
 from airflow_provider.common.interruption import interruptible
 from airflow_provider.control.history.record import HistoryRecord
 from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.losses import LATELY_MS, recent_losses
+from airflow_provider.control.metrics.record import MetricsRecord
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.silence import SilenceClock
 from airflow_provider.control.view import ControlView
@@ -80,6 +83,7 @@ class WatcherWatch:
 def watch(
     reader: ControlReader,
     read_history: Callable[[], Sequence[HistoryRecord] | None],
+    read_metrics: Callable[[], Sequence[MetricsRecord]],
     interval_s: float,
     timeouts: Timeouts,
     *,
@@ -92,6 +96,7 @@ def watch(
     Args:
         reader: of the application.
         read_history: of the application, asked once a minute; None where it cannot be read now.
+        read_metrics: those of the last minutes, asked as often.
         interval_s: between two looks.
         timeouts: how long an instance may be silent, and take to start.
         as_json: one line of JSON each.
@@ -104,19 +109,20 @@ def watch(
     """
     heartbeats, watcher = HeartbeatWatch(timeouts), WatcherWatch()
     view = reader.read_to_end()
-    history, known_at = read_history() or (), time.monotonic()
+    history, metrics, known_at = read_history() or (), read_metrics(), time.monotonic()
     try:
         with interruptible(signal.SIGINT):
             while True:
                 now = time.monotonic()
                 if now - known_at > _HISTORY_EVERY_S:
-                    history, known_at = read_history() or history, now
+                    history, metrics, known_at = read_history() or history, read_metrics(), now
                 silent = heartbeats.silent(view, now)
                 state = ApplicationState(
                     view,
                     silent,
                     watched=watcher.watched(view, now),
                     history=history,
+                    losses=recent_losses(metrics, view.statuses, now_ms(), LATELY_MS),
                     num_standby_replicas=num_standby_replicas,
                 )
                 text = json.dumps(state.to_json()) if as_json else state.to_text(standbys=standbys)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.detection import detect
 from airflow_provider.control.drills.drill import open_incidents
 from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.losses import Losses, by_task
 from airflow_provider.control.prediction.predicted_rto import PredictedRto
 from airflow_provider.control.status import InstanceStatus, TaskState, TaskStatus
 from airflow_provider.control.view import ControlView
@@ -16,6 +18,7 @@ from airflow_provider.errors import ConfigurationError
 __all__ = ["Slo", "missed_promises"]
 
 _MIB = 1 << 20
+_FROM_NONE = frozenset({"late_per_hour", "left_out_per_hour"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,9 +39,13 @@ class Slo:
         replay_rto_s: seconds from a failure to the first commit of a next owner that has to replay the whole changelog,
             because no copy of the task is left.
         changelog_records_per_day: records that the changelog of a task may gain in a day, before compaction.
+        late_per_hour: records that may be left out within an hour because they came too late, of all tasks together; 0
+            allows none.
+        left_out_per_hour: records that may be left out within an hour because they could not be processed, whether they
+            become dead letters or are only counted; of all tasks together; 0 allows none.
 
     Raises:
-        ConfigurationError: a limit is no number above zero.
+        ConfigurationError: a limit is no number above zero, or, of the last two, of zero or more.
     """
 
     rto_s: float | None = None
@@ -50,13 +57,16 @@ class Slo:
     forecast_s: float | None = None
     replay_rto_s: float | None = None
     changelog_records_per_day: int | None = None
+    late_per_hour: int | None = None
+    left_out_per_hour: int | None = None
 
     def __post_init__(self) -> None:
         """Check the limits."""
         for name, value in vars(self).items():
             number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if value is not None and not (number and value > 0):
-                raise ConfigurationError(f"Slo has {name}={value!r}: use a number above 0, or leave it out.")
+            least = "of 0 or more" if name in _FROM_NONE else "above 0"
+            if value is not None and not (number and (value > 0 or (value == 0 and name in _FROM_NONE))):
+                raise ConfigurationError(f"Slo has {name}={value!r}: use a number {least}, or leave it out.")
 
 
 def missed_promises(
@@ -66,6 +76,7 @@ def missed_promises(
     silent_for_s: Mapping[str, float],
     timeouts: Timeouts,
     predicted: Collection[PredictedRto] = (),
+    losses: Mapping[TaskId, Losses] | None = None,
 ) -> tuple[str, ...]:
     """What is not as promised, a line each, with figures and what to do.
 
@@ -76,6 +87,7 @@ def missed_promises(
         silent_for_s: by instance, for how long no heartbeat came while somebody listened.
         timeouts: by which an instance counts as gone, and a task as standing still.
         predicted: what a failure of each task's active instance would cost now.
+        losses: by task, what was left out within the last hour.
     """
     if view.assignment is None:
         return (f"{view.application_id} was never deployed: run its deploy DAG.",)
@@ -104,6 +116,7 @@ def missed_promises(
                 "take longer. Look at the standbys' instances, and deploy or repair."
             )
     found += [line for one in predicted if (line := _of_prediction(one, slo)) is not None]
+    found += _of_losses(losses or {}, slo)
     for name in view.assignment.instances:
         if name in view.statuses:
             if view.statuses[name].paused:
@@ -136,6 +149,23 @@ def _of_prediction(one: PredictedRto, slo: Slo) -> str | None:
         f"a failure now would take longer than the {slo.rto_s:g} s that are promised: {one}. Look at the longest part: "
         "a standby's lag, or the settings of Airflow by which failures are detected and answered."
     )
+
+
+def _of_losses(losses: Mapping[TaskId, Losses], slo: Slo) -> Iterator[str]:
+    late = {task: one.late for task, one in losses.items()}
+    if slo.late_per_hour is not None and sum(late.values()) > slo.late_per_hour:
+        yield (
+            f"{sum(late.values()):,} records came too late within an hour and were left out, {slo.late_per_hour:,} are "
+            f"allowed ({by_task(late)}): look whether a partition of the source or a task before them was far behind, "
+            "or give the source a longer watermark."
+        )
+    left_out = {task: one.left_out for task, one in losses.items()}
+    if slo.left_out_per_hour is not None and sum(left_out.values()) > slo.left_out_per_hour:
+        yield (
+            f"{sum(left_out.values()):,} records could not be processed within an hour and were left out, "
+            f"{slo.left_out_per_hour:,} are allowed ({by_task(left_out)}): look at the dead letters, or at the "
+            "instances' logs, and inform who writes them."
+        )
 
 
 def _of_disk(name: str, status: InstanceStatus, slo: Slo) -> Iterator[str]:

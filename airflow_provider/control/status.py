@@ -24,6 +24,7 @@ __all__ = [
     "Role",
     "SnapshotStatus",
     "SourceStatus",
+    "TableWaitStatus",
     "TaskState",
     "TaskStatus",
     "TimeStatus",
@@ -121,6 +122,27 @@ class SnapshotStatus:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TableWaitStatus:
+    """Which table a task of a stream waits for, which its rows are to meet.
+
+    Args:
+        topic: of the table, or one between two stages by which its rows come.
+        task: which reads that and is behind.
+        others: further tasks of its stage that are.
+        offset: of the next record of that task, by its last commit; None before the first, and while it is not known.
+        end: the offset that it has to reach; None while the brokers do not tell.
+        for_s: seconds since the wait began.
+    """
+
+    topic: str
+    task: TaskId
+    others: int = 0
+    offset: int | None = None
+    end: int | None = None
+    for_s: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
 class SourceStatus:
     """What the source holds for an active task, as its instance's driver asked the brokers.
 
@@ -130,13 +152,17 @@ class SourceStatus:
             when unknown.
         uncommitted_records: offsets behind ``end`` that cannot be read, because a producer's transaction is open.
         stalled_s: seconds for which the task has got no further, although its source holds more; 0 while it gets on,
-            or has nothing to do. A call into its worker that is under way and not overdue does not count.
+            or has nothing to do. A call into its worker that is under way and not overdue does not count, nor does a
+            wait for a table.
+        waits_for: the table that has to be read before its next rows are; None where it waits for none, or not for
+            some seconds yet.
     """
 
     end: int | None = None
     lag_records: int | None = None
     uncommitted_records: int = 0
     stalled_s: float = 0.0
+    waits_for: TableWaitStatus | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

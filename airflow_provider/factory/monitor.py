@@ -31,6 +31,8 @@ def monitor_dag(parts: Parts) -> DAG:
             forecast_s=slo.forecast_s,
             max_replay_rto_s=slo.replay_rto_s,
             max_changelog_records_per_day=slo.changelog_records_per_day,
+            max_late_per_hour=slo.late_per_hour,
+            max_left_out_per_hour=slo.left_out_per_hour,
             **parts.failover_dag,
             **parts.standbys,
         )

@@ -47,6 +47,8 @@ class TaskMetrics:
         restored_records: changelog records that the restore under way, or the last one, has applied.
         restored_bytes: the size of their keys and values.
         restore_took_s: seconds that it took, or takes so far.
+        late_records: as in `TaskStatus`, since the application began; None where an earlier version wrote the record.
+        left_out_records: its ``failed_records``; None as above.
     """
 
     task: TaskId
@@ -63,6 +65,8 @@ class TaskMetrics:
     restored_records: int = 0
     restored_bytes: int = 0
     restore_took_s: float = 0.0
+    late_records: int | None = None
+    left_out_records: int | None = None
 
     @property
     def restored_records_per_s(self) -> float | None:
@@ -133,6 +137,8 @@ def _of_task(task: TaskStatus, store_bytes: int | None) -> TaskMetrics:
         restored_records=task.restore.records,
         restored_bytes=task.restore.bytes,
         restore_took_s=task.restore.took_s,
+        late_records=task.late_records,
+        left_out_records=task.failed_records,
     )
 
 

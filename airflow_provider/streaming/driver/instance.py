@@ -26,6 +26,7 @@ from airflow_provider.errors import StatefulStreamsError
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.launch.instance_settings import EXIT_REPORTED, InstanceSettings
 from airflow_provider.state.directory import StateDirectory
+from airflow_provider.streaming.driver.commit_positions import CommitPositions
 from airflow_provider.streaming.driver.disk_watch import DiskWatch
 from airflow_provider.streaming.driver.disturbances import Disturbances
 from airflow_provider.streaming.driver.fault_injector import FaultInjector
@@ -44,6 +45,7 @@ from airflow_provider.streaming.driver.state_cleanup import StateCleanup
 from airflow_provider.streaming.driver.state_comparison import refuse_other_state
 from airflow_provider.streaming.driver.state_folder_check import check_state_folder
 from airflow_provider.streaming.driver.store_host import StoreHost
+from airflow_provider.streaming.driver.table_wait import TableWait, stages_before
 from airflow_provider.streaming.driver.task_plans import task_plans
 from airflow_provider.streaming.driver.topic_verification import verify_topics
 from airflow_provider.streaming.job import StatefulJob
@@ -118,12 +120,17 @@ class Instance:
             job = with_types_of_spark(job, spark)
             if described is not None:
                 refuse_other_state(job, self._settings.connection, admin)
-            slots = self._slots(spark, job, admin, lambda: progress.idle)
+            before = stages_before(job)
+            read = {stage.number: stage for stages in before.values() for stage in stages}
+            positions = CommitPositions(self._settings.connection, job.application_id, list(read.values()))
+            tables = TableWait(before, positions, functools.partial(SourceEnds, self._settings.connection))
+            slots = self._slots(spark, job, admin, lambda: progress.idle, tables)
             progress = ProgressWatch(
                 {stage.number: SourceEnds(self._settings.connection, stage.source.topic) for stage in job.stages},
                 lambda: spark.sparkContext.defaultParallelism,
                 lambda slot: slots[slot].batch_since,
                 self._settings.call_timeout_s,
+                tables.of,
             )
             purge = RepartitionPurge(admin, job, lambda: self._heartbeat.last)
             disk = DiskWatch(host, self._settings, self._heartbeat.set_disk)
@@ -144,6 +151,7 @@ class Instance:
                 for slot in slots:
                     slot.start()
                 topics.start()
+                positions.start()
                 progress.start()
                 disk.start()
                 metrics.start()
@@ -173,6 +181,8 @@ class Instance:
                 deadline = time.monotonic() + (0 if executor.lost else patience_s)
                 for slot in slots:
                     slot.stop(deadline - time.monotonic())
+                positions.stop()
+                tables.close()
         spark.stop()
         shutil.rmtree(Path(self._settings.run_dir) / "checkpoint", ignore_errors=True)
 
@@ -186,7 +196,12 @@ class Instance:
             warm_up_session(spark, stage, self._settings.connection, checkpoint)
 
     def _slots(
-        self, spark: SparkSession, job: CompiledJob, admin: TopicAdmin, idle: Callable[[], frozenset[TaskId]]
+        self,
+        spark: SparkSession,
+        job: CompiledJob,
+        admin: TopicAdmin,
+        idle: Callable[[], frozenset[TaskId]],
+        tables: TableWait,
     ) -> list[SlotDriver]:
         numbers = range(num_slots(spark.sparkContext.defaultParallelism, len(job.tasks)))
         return [
@@ -200,6 +215,7 @@ class Instance:
                 admin.latest_offsets,
                 lambda: self._disturbances.now,
                 idle,
+                tables.wait,
             )
             for number in numbers
         ]

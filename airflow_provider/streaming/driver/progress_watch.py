@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import Role, SourceStatus, TaskStatus
+from airflow_provider.control.status import Role, SourceStatus, TableWaitStatus, TaskStatus
 from airflow_provider.streaming.driver.source_ends import SourceEnd
 from airflow_provider.streaming.driver.stall_clock import StallClock
 
@@ -46,6 +46,7 @@ class ProgressWatch:
         batch_since: of a slot, when the call with a micro-batch's rows that is under way began, in monotonic seconds;
             None where none is.
         call_timeout_s: how long such a call may take.
+        waits_for: the table that a task waits for; None for none.
     """
 
     def __init__(
@@ -54,9 +55,11 @@ class ProgressWatch:
         ping: Callable[[], object],
         batch_since: Callable[[int], float | None],
         call_timeout_s: float,
+        waits_for: Callable[[TaskId], TableWaitStatus | None] = lambda _: None,
     ) -> None:
         self._ends, self._ping = ends, ping
         self._batch_since, self._call_timeout_s = batch_since, call_timeout_s
+        self._waits_for = waits_for
         self._clock = StallClock()
         self._seen: Mapping[TaskId, SourceEnd] = {}
         self._offsets: dict[TaskId, int | None] = {}
@@ -100,17 +103,19 @@ class ProgressWatch:
             return SourceStatus()
         self._offsets[task.task] = task.source_offset
         end = self._seen.get(task.task)
-        now = time.monotonic()
+        now, waits_for = time.monotonic(), self._waits_for(task.task)
         if end is None:
-            return SourceStatus()
+            return SourceStatus(waits_for=waits_for)
         lag = end.lag_records(task.source_offset)
-        has_work = not paused and (lag > 0 or end.uncommitted_records > 0)
+        # Who is behind then is the table's task, whose own clock runs.
+        has_work = not paused and waits_for is None and (lag > 0 or end.uncommitted_records > 0)
         stalled_s = self._clock.stalled_s(task, has_work, now, self._under_way_since(slot, now))
         return SourceStatus(
             end=end.end,
             lag_records=lag,
             uncommitted_records=end.uncommitted_records,
             stalled_s=round(stalled_s, 1),
+            waits_for=waits_for,
         )
 
     def _under_way_since(self, slot: int, now: float) -> float | None:

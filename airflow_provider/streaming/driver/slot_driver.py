@@ -67,6 +67,8 @@ class SlotDriver:
         latest_offsets: by partition of a topic, the offset after the last record that its log has.
         disturbance: gives what a drill holds over the workers now.
         idle: gives the tasks of the instance whose sources hold nothing new.
+        wait_for_tables: returns once a micro-batch of some tasks may be processed; False where that was given up
+            (`TableWait.wait`).
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class SlotDriver:
         latest_offsets: Callable[[str, Collection[int]], Mapping[int, int]],
         disturbance: Callable[[], Disturbance] = Disturbance,
         idle: Callable[[], frozenset[TaskId]] = frozenset,
+        wait_for_tables: Callable[[Collection[TaskId], Callable[[], bool]], bool] = lambda _, __: True,
     ) -> None:
         self._spark = spark
         self._job = job
@@ -87,6 +90,7 @@ class SlotDriver:
         self._slot = slot
         self._on_report = on_report
         self._earliest_offsets, self._latest_offsets = earliest_offsets, latest_offsets
+        self._wait_for_tables = wait_for_tables
         # Written by the instance's thread.
         self._goal = SlotGoal()
         self._wake = threading.Event()
@@ -283,6 +287,9 @@ class SlotDriver:
     # -- the thread that calls -----------------------------------------------------------------------------------
 
     def _on_batch(self, query: SourceQuery, rows: DataFrame) -> Mapping[int, int | None]:
+        # Beside the slot's calls, or the table's own task might not get its turn.
+        if not self._wait_for_tables(query.tasks, lambda: query.leaving):
+            return {}
         query.tasks = self._calls.batch(rows, query.tasks, lambda: query.leaving)
         if not query.tasks:
             query.leave()

@@ -85,6 +85,8 @@ def tasks_of(
                     restore=RestoreStatus(records=3),
                     owned_at_ms=owned,
                     first_commit_at_ms=None if str(task_id) in no_input else owned + 5,
+                    late_records=int(os.environ.get("LATE", "0")),
+                    failed_records=int(os.environ.get("LEFT_OUT", "0")),
                     source=SourceStatus(end=0, lag_records=int(os.environ.get("SOURCE_LAG", "0"))),
                     fault=fault_id,
                     replay=replays.get(task_id),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from airflow_provider.kafka.names import metrics_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.operators.slo_check import CheckSloOperator
 from airflow_provider.sensors.changelog_growth import ChangelogGrowthSensor
+from tests.integration.airflow.conftest import Deploy, make_pair
 from tests.integration.airflow.running import context, run
 from tests.integration.launch.application import Application
 from tests.unit.control.forecasts.test_of_metrics import NOW_MS, day
@@ -23,13 +25,24 @@ from tests.watched import watched
 MINUTES = 300
 
 
-def keep(application: Application, *names: str, minutes: int = MINUTES) -> None:
-    """The figures of some instances in the last hours: each minute a MiB of 2,000 less, 100 changelog records more."""
+def keep(
+    application: Application, *names: str, minutes: int = MINUTES, counted: Mapping[str, Any] | None = None
+) -> None:
+    """The figures of some instances in the last hours: each minute a MiB of 2,000 less, 100 changelog records more.
+
+    Args:
+        application: the application.
+        names: of the instances.
+        minutes: so many records each.
+        counted: further fields of each task, the same all the time.
+    """
     topic, now = metrics_topic(application.id), now_ms()
     # So that the records lie in the past: the topic of an application is timed by the brokers.
     TopicAdmin(application.connection).alter_setting(topic, "message.timestamp.type", "CreateTime")
     producer = Producer(application.connection.to_client_config())
     for record in day(free=lambda at: (2_000 - at) << 20, minutes=minutes):
+        tasks = tuple(dataclasses.replace(task, **(counted or {})) for task in record.tasks)
+        record = dataclasses.replace(record, tasks=tasks)
         for name in names:
             value = metrics_value(dataclasses.replace(record, application_id=application.id, instance=name))
             producer.produce(topic, value, name.encode(), partition=0, timestamp=now - NOW_MS + record.at_ms)
@@ -73,6 +86,17 @@ def test_growth_beyond_what_is_promised_is_red(application: Application, pair: l
 
     with pytest.raises(InstanceError, match=r"task 0_0 grows by 14\d,\d{3} records a day, 100 are promised"):
         check(application, max_changelog_records_per_day="100")
+
+
+def test_records_left_out_within_the_hour_beyond_what_is_promised_are_red(
+    application: Application, deploy: Deploy
+) -> None:
+    make_pair(application, deploy, env_vars={"LATE": "7", "LEFT_OUT": "3"})
+    keep(application, "a", counted={"late_records": 2, "left_out_records": 3})
+
+    assert check(application, max_late_per_hour="5", max_left_out_per_hour=0)
+    with pytest.raises(InstanceError, match=r"5 records came too late .*, 4 are allowed \(task 0_0: 5\)"):
+        check(application, max_late_per_hour=4)
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["few-records", "no-topic"])

@@ -9,7 +9,16 @@ from airflow_provider.cli.application_state import ApplicationState
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.history.record import RtoParts
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
-from airflow_provider.control.status import InstanceState, InstanceStatus, RestorePhase, TaskState, TimeStatus
+from airflow_provider.control.losses import Losses
+from airflow_provider.control.status import (
+    InstanceState,
+    InstanceStatus,
+    RestorePhase,
+    SourceStatus,
+    TableWaitStatus,
+    TaskState,
+    TimeStatus,
+)
 from airflow_provider.control.unanswered import Unanswered
 from airflow_provider.control.view import ControlView
 from airflow_provider.control.watcher import Watcher
@@ -343,3 +352,24 @@ def test_tasks_of_a_changed_job_that_nobody_has_and_those_that_it_has_no_more_ar
         ["0", "out-repartition", "lines", "-"],
         ["1", "out", f"{APPLICATION}-out-repartition", "out"],
     ]
+
+
+def test_task_that_waits_for_a_table_says_for_which_and_how_far_it_is() -> None:
+    wait = TableWaitStatus(topic="customers", task=TaskId(1, 0), others=2, offset=None, end=8, for_s=12.3)
+    view = whole()
+    view.statuses["a"] = instance("a", active(0, source=SourceStatus(waits_for=wait)), standby(1))
+
+    assert ApplicationState(view).problems == (
+        "task 0_0: waits on a for 12 s until the table is read: task 1_0 and 2 more tasks are behind in 'customers', "
+        "it has read 0 of 8; nothing is lost, look at task 1_0",
+    )
+
+
+def test_records_that_are_left_out_now_are_a_problem() -> None:
+    losses = {TaskId(0, 0): Losses(late=3, left_out=0, late_in_all=1_042, left_out_in_all=3)}
+
+    assert ApplicationState(whole()).problems == ()
+    assert ApplicationState(whole(), losses=losses).problems == (
+        "3 records came too late within the last ten minutes and were left out (task 0_0: 3), 1,042 since the "
+        "application began",
+    )

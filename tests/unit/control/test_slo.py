@@ -11,6 +11,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.detection import detect
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.losses import Losses
 from airflow_provider.control.slo import Slo, missed_promises
 from airflow_provider.control.status import (
     DiskStatus,
@@ -173,4 +174,33 @@ def test_application_without_an_assignment_was_never_deployed() -> None:
 @pytest.mark.parametrize("limits", [{"rto_s": 0}, {"lag_s": -1}, {"disk_free_bytes": 0}])
 def test_limit_that_nothing_keeps_is_refused(limits: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="use a number above 0"):
+        Slo(**limits)
+
+
+LOST = {
+    TaskId(0, 0): Losses(late=40, left_out=1, late_in_all=50, left_out_in_all=9),
+    TaskId(1, 0): Losses(late=260, left_out=0, late_in_all=260, left_out_in_all=0),
+}
+
+
+def test_records_that_were_left_out_within_the_hour_are_counted_over_all_tasks() -> None:
+    lines = missed_promises(view(), Slo(late_per_hour=299, left_out_per_hour=0), 1, {}, Timeouts(), (), LOST)
+
+    late, left_out = lines
+    assert late.startswith(
+        "300 records came too late within an hour and were left out, 299 are allowed (task 1_0: 260, task 0_0: 40): "
+    )
+    assert left_out.startswith(
+        "1 records could not be processed within an hour and were left out, 0 are allowed (task 0_0: 1): "
+    )
+
+
+def test_records_that_may_be_left_out_or_of_which_nothing_is_promised_are_no_line() -> None:
+    for slo in (Slo(late_per_hour=300, left_out_per_hour=1), Slo()):
+        assert missed_promises(view(), slo, 1, {}, Timeouts(), (), LOST) == ()
+
+
+@pytest.mark.parametrize("limits", [{"late_per_hour": -1}, {"left_out_per_hour": "1"}])
+def test_number_of_records_below_none_is_refused(limits: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="use a number of 0 or more"):
         Slo(**limits)

@@ -50,7 +50,7 @@ def made() -> StreamDags:
     return stream_dags(
         "orders",
         **ARGUMENTS,
-        slo=Slo(rto_s=10, lag_s=30, disk_free_bytes=1 << 30),
+        slo=Slo(rto_s=10, lag_s=30, disk_free_bytes=1 << 30, late_per_hour=100, left_out_per_hour=0),
         drills=[Drill("crash", schedule="@weekly", blackout=["mon-fri 08:00-18:00 Europe/Vienna", "sun"])],
         default_args={"retries": 3, "owner": "payments"},
         tags=["team:payments"],
@@ -294,6 +294,12 @@ def test_monitor_looks_whether_the_failover_dag_is_unpaused(made: StreamDags) ->
 
     assert task.failover_dag_id == made.failover.dag_id
     assert task.failover_asset == asset_of(made.failover)
+
+
+def test_monitor_checks_what_is_promised_of_records_that_are_left_out(made: StreamDags) -> None:
+    task: Any = made.monitor.get_task("check_slo")
+
+    assert (task.max_late_per_hour, task.max_left_out_per_hour) == (100, 0)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,129 @@
+"""How far tasks of any instance have committed: followed where they commit."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from airflow_provider.changelog.commit_record import COMMIT_KEY
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.commit_topics import CommitTopics
+from airflow_provider.control.drills.commit_reader import last_of_tasks
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.topic_admin import TopicAdmin
+from airflow_provider.streaming.planner.compiled_job import CompiledStage
+
+__all__ = ["CommitPositions"]
+
+log = logging.getLogger(__name__)
+
+_AGAIN_S: Final = 5.0
+_POLL_S: Final = 0.5
+_BATCH: Final = 1000
+
+
+class CommitPositions:
+    """Follows the commits of some stages' tasks, in a thread of its own. The commit record is the truth about sources.
+
+    Args:
+        connection: the cluster.
+        application_id: the application.
+        stages: whose tasks' commits are followed; no thread and no client where there are none.
+    """
+
+    def __init__(self, connection: KafkaConnection, application_id: str, stages: Sequence[CompiledStage]) -> None:
+        self._connection, self._application_id, self._stages = connection, application_id, stages
+        self._topics = CommitTopics({stage.number: stage.spec.store.changelog for stage in stages})
+        self._sources = {stage.number: stage.source.topic for stage in stages}
+        self._offsets: dict[TaskId, int] = {}
+        self._logged = ""
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="commit-positions", daemon=True)
+
+    def start(self) -> None:
+        """Begin to follow."""
+        if self._stages:
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End; does not wait for an answer that is under way."""
+        self._stop.set()
+
+    def offset(self, task: TaskId) -> int | None:
+        """The offset of the next record of its source by its newest commit; None before any, or before it was read."""
+        return self._offsets.get(task)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._follow()
+            except Exception as error:
+                # Who waits for a position goes on waiting, and says so.
+                if repr(error) != self._logged:
+                    self._logged = repr(error)
+                    log.warning("how far other stages have committed is not known for now: %s", error)
+                self._stop.wait(_AGAIN_S)
+
+    def _follow(self) -> None:
+        """Find the newest commits, and read on from there."""
+        admin, tasks = TopicAdmin(self._connection), [task for stage in self._stages for task in stage.tasks]
+        by_topic = self._topics.tasks_by_topic(tasks)
+        ends: dict[TaskId, int] = {}
+        for topic, of_topic in by_topic.items():
+            found = admin.latest_offsets(topic, of_topic, committed=True)
+            ends |= {task: found[number] for number, task in of_topic.items()}
+        last = last_of_tasks(
+            self._connection, self._application_id, self._topics, ends, lambda record: record.value() or None
+        )
+        for task, commit in last.items():
+            self._note(task, commit)
+        config: dict[str, Any] = dict(self._connection.to_client_config()) | {
+            "group.id": f"{self._application_id}-input",
+            "client.id": f"{self._application_id}-commits",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            "allow.auto.create.topics": False,
+            "queued.max.messages.kbytes": 1024,
+            "reconnect.backoff.max.ms": 1000,
+        }
+        consumer = Consumer(config)
+        try:
+            consumer.assign(
+                [
+                    TopicPartition(topic, number, ends[task])
+                    for topic, of_topic in by_topic.items()
+                    for number, task in of_topic.items()
+                ]
+            )
+            while not self._stop.is_set():
+                for message in consumer.consume(_BATCH, _POLL_S):
+                    self._read(message, by_topic)
+        finally:
+            consumer.close()
+
+    def _read(self, message: Message, by_topic: Mapping[str, Mapping[int, TaskId]]) -> None:
+        # An error passes: brokers come back, and who waits says that it does.
+        if message.error() is None and message.key() == COMMIT_KEY:
+            self._logged = ""
+            self._note(by_topic[str(message.topic())][int(message.partition() or 0)], message.value())
+
+    def _note(self, task: TaskId, commit: bytes | None) -> None:
+        if commit is None:
+            return
+        sources = msgspec.json.decode(commit, type=_Sources).sources
+        if (at := sources.get(self._sources[task.stage])) is not None:
+            self._offsets[task] = at.offset
+
+
+class _Offset(msgspec.Struct):
+    offset: int
+
+
+class _Sources(msgspec.Struct):
+    sources: dict[str, _Offset]
