@@ -19,6 +19,8 @@ class Action(Enum):
     """An instance without a warm copy becomes the active one and restores it from the changelog."""
     WAIT = "wait"
     """There is no living instance: a new one has to be deployed."""
+    KEEP = "keep"
+    """Its instance failed and is being started again: its store is there, and no other copy is warm."""
     RENEW = "renew"
     """It stays where it is, in a newer generation."""
     HOLD = "hold"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from airflow_provider.control.failover import decide
+from airflow_provider.control.failover import Action, decide
 from airflow_provider.control.incident import Incident
 from airflow_provider.control.view import ControlView
 
@@ -14,8 +14,8 @@ __all__ = ["is_due"]
 def is_due(incident: Incident, view: ControlView, candidates: Collection[str], num_standby_replicas: int = 1) -> bool:
     """Whether a run should decide about an incident.
 
-    It is answered once. Only a task that is held because there was no other instance is decided about again, as soon as
-    there is one that would get it.
+    It is answered once. Only a task that is held because there was no other instance, or that waits for its own one, is
+    decided about again, as soon as there is an instance that would get it.
 
     Args:
         incident: what was found.
@@ -26,7 +26,8 @@ def is_due(incident: Incident, view: ControlView, candidates: Collection[str], n
     known = view.incidents.get(incident.id)
     if known is None:
         return True
-    if not known.no_candidate or view.assignment is None:
+    waits = known.no_candidate or any(decision.action is Action.KEEP for decision in known.plan)
+    if not waits or view.assignment is None:
         return False
     plan = decide(
         incident,

@@ -67,7 +67,7 @@ class IncidentFinder:
         if (failed_at_ms := next(known, None)) is not None:
             return failed_at_ms
         if incident.kind.of_instance:
-            return view.heard_at_ms.get(incident.instance)
+            return view.last_heard_ms(incident.instance, incident.incarnation)
         return task_failed_at_ms(incident, view)
 
 

@@ -16,6 +16,7 @@ __all__ = [
     "DiskStatus",
     "FailureStatus",
     "FaultStatus",
+    "FormerProcess",
     "InstanceState",
     "InstanceStatus",
     "ProcessStatus",
@@ -312,6 +313,26 @@ class ProcessStatus:
     exit_code: int | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class FormerProcess:
+    """A process of an instance that failed, and in whose place another one was started.
+
+    Args:
+        incarnation: of the one that failed.
+        state: its last one.
+        heard_at_ms: of its last status, epoch ms by the broker's clock.
+        generation: of the newest assignment when the next one was started: what an instance was given until then, the
+            failed process had.
+        how: how it ended, in one line.
+    """
+
+    incarnation: int
+    state: InstanceState
+    heard_at_ms: int
+    generation: int
+    how: str
+
+
 @dataclass(frozen=True)
 class DiskStatus:
     """The disk of an instance's stores.
@@ -352,6 +373,7 @@ class InstanceStatus:
         error: why it ended or fails, in one line.
         error_kind: the name of the class of the error that ended it; None where it is not known.
         fault: of a drill, where it lasts for a while; None before any.
+        former: the process before this one, where that failed; None where it did not, and where there was none.
     """
 
     application_id: str
@@ -371,11 +393,16 @@ class InstanceStatus:
     error: str | None = None
     error_kind: str | None = None
     fault: FaultStatus | None = None
+    former: FormerProcess | None = None
 
     @property
     def stores_host(self) -> str:
         """The host with which its stores would be lost; empty where it is not known."""
         return self.disk.host or self.process.host
+
+    def replaces(self, incarnation: int) -> bool:
+        """Whether this is a later process than that one, and still starts: until it is up, nothing of it works."""
+        return self.state is InstanceState.STARTING and self.incarnation > incarnation
 
     def task(self, task_id: TaskId) -> TaskStatus | None:
         """The status of one task here, or None."""

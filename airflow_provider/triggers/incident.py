@@ -214,6 +214,8 @@ class IncidentTrigger(BaseEventTrigger):
     def _event(self, incident: Incident, follower: ControlFollower) -> IncidentEvent:
         silent_for_s = follower.silent_for_s()
         failed_at_ms = task_failed_at_ms(incident, follower.view)
+        if failed_at_ms is None:
+            failed_at_ms = follower.view.last_heard_ms(incident.instance, incident.incarnation)
         self.log.info("Incident %s: %s", incident.id, incident.evidence)
         return IncidentEvent(
             incident=incident,
@@ -229,7 +231,7 @@ class IncidentTrigger(BaseEventTrigger):
             start_timeout_s=self.start_timeout_s,
             stall_timeout_s=self.stall_timeout_s,
             num_standby_replicas=self.num_standby_replicas,
-            failed_at_ms=follower.view.heard_at_ms.get(incident.instance) if failed_at_ms is None else failed_at_ms,
+            failed_at_ms=failed_at_ms,
         )
 
     @property

@@ -109,6 +109,7 @@ class Heartbeat:
             process=ProcessStatus(host=host_name(), pid=os.getpid(), log_file=settings.log_file),
             disk=DiskStatus(settings.state_dir),
             heartbeat_interval_s=settings.heartbeat_interval_s,
+            former=settings.former,
         )
         self._pulse = Pulse(RunFolder(Path(settings.run_dir)).pulse)
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
