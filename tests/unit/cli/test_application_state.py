@@ -98,8 +98,8 @@ def test_whatever_keeps_a_task_from_its_work_is_a_problem_with_its_cause() -> No
         "task 0_2: no instance is active",
         "task 0_2: no warm standby on c",
         "task 0_3: unknown on d",
-        "task 0_3: no standby is assigned (c, d not running: an upgrade or a start may be under way; if none is, run "
-        "the deploy DAG)",
+        "task 0_3: no standby is assigned (b, c, d not running: an upgrade or a start may be under way; if none is, "
+        "run the deploy DAG)",
     )
 
 
@@ -343,3 +343,34 @@ def test_tasks_of_a_changed_job_that_nobody_has_and_those_that_it_has_no_more_ar
         ["0", "out-repartition", "lines", "-"],
         ["1", "out", f"{APPLICATION}-out-repartition", "out"],
     ]
+
+
+def test_instance_that_was_lost_without_a_word_is_not_said_to_run() -> None:
+    """Its tasks went to the other one, and its own record says ever since that it runs and has them."""
+    lost = instance("b", active(1), standby(0))
+    view = view_of(assigned("a", "a"), instance("a", active(0), active(1)), lost)
+
+    state = ApplicationState(view, {"b"})
+
+    lacking = "task 0_{}: no standby is assigned (b not running: an upgrade or a start may be under way; if none is, "
+    assert state.problems == (
+        "instance b: silent (running), and assigned nothing: it was lost without a word; start it again",
+        lacking.format(0) + "run the deploy DAG)",
+        lacking.format(1) + "run the deploy DAG)",
+    )
+    rows = [line.split()[:4] for line in state.to_text().splitlines() if line.startswith("0_")]
+    assert rows == [["0_0", "a", "active", "running"], ["0_1", "a", "active", "running"]]
+    assert state.to_json()["standbys"] == []
+
+
+def test_copy_of_a_silent_instance_is_shown_as_such_while_it_is_assigned() -> None:
+    state = ApplicationState(whole(), {"b"})
+
+    rows = {tuple(line.split()[:4]) for line in state.to_text().splitlines() if line.startswith("0_")}
+    assert rows == {
+        ("0_0", "a", "active", "running"),
+        ("0_0", "b", "standby", "silent"),
+        ("0_1", "b", "active", "silent"),
+        ("0_1", "a", "standby", "warm"),
+    }
+    assert [(row["instance"], row["state"]) for row in state.to_json()["standbys"]] == [("b", "silent"), ("a", "warm")]
