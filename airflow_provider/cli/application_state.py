@@ -104,10 +104,9 @@ class ApplicationState:
                 copy = self._task(name, task_id)
                 if copy is not None and copy.held_standby:
                     why = _because(copy.error)
-                    found.append(
-                        f"task {task_id}: the standby on {name} has failed and is not tried again{why}; correct that, "
-                        f"then deploy {name} again"
-                    )
+                    again = "and is tried again" if copy.tried_again else "and is not tried again"
+                    then = "" if copy.tried_again else f", then deploy {name} again"
+                    found.append(f"task {task_id}: the standby on {name} has failed {again}{why}; correct that{then}")
                 elif copy is None or not copy.ready:
                     found.append(f"task {task_id}: no warm standby on {name}{_because(copy.error if copy else None)}")
         found += self._other_stages(assignment)

@@ -86,8 +86,11 @@ def is_open(
         return incident.instance in assignment.instances and not _sent_since(incident, status, heard_at_ms)
     if set(incident.tasks).isdisjoint(assignment.active_on(incident.instance)):
         return False
+    task = status.task(incident.tasks[0]) if status is not None else None
+    if incident.kind is IncidentKind.TASK_FAILED and task is not None:
+        # It was tried again, and works.
+        return task.state is not TaskState.RUNNING or task.error is not None or task.generation < incident.active_since
     if incident.kind is IncidentKind.TASK_STALLED:
-        task = status.task(incident.tasks[0]) if status is not None else None
         return task is None or task.source_offset == incident.source_offset
     return True
 

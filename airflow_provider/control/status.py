@@ -10,6 +10,7 @@ from airflow_provider.common.error_text import bounded, error_text
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.history.task_restore import TaskRestore
 from airflow_provider.control.task_state import Role, TaskState
+from airflow_provider.error_decision import retry_pause_s
 
 __all__ = [
     "CertificateStatus",
@@ -280,8 +281,13 @@ class TaskStatus:
 
     @property
     def held_standby(self) -> bool:
-        """Whether this is a standby copy that has failed: only a newer generation or a new process tries it again."""
+        """Whether this is a standby copy that has failed: no repair helps."""
         return self.role is Role.STANDBY and self.state is TaskState.FAILED
+
+    @property
+    def tried_again(self) -> bool:
+        """Whether a copy that has failed is tried again without a person; else by a newer generation or process."""
+        return retry_pause_s(self.error_kind, 1) is not None
 
     @property
     def error(self) -> str | None:

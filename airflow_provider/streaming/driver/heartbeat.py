@@ -101,6 +101,7 @@ class Heartbeat:
         self._done: list[_Done] = []
         self._source_of: SourceOf | None = None
         self._last: InstanceStatus | None = None
+        self._refused: str | None = None
         self._status = InstanceStatus(
             application_id=settings.application_id,
             instance=settings.instance,
@@ -147,6 +148,12 @@ class Heartbeat:
     def set_error(self, error: str | None) -> None:
         """Report what is wrong although the instance works; None for nothing."""
         self._update(error=None if error is None else bounded(error))
+
+    def set_refused(self, why: str | None) -> None:
+        """Report what the brokers refuse for now; None for nothing."""
+        with self._lock:
+            self._refused = None if why is None else bounded(why)
+        self._due.set()
 
     def set_source(self, source_of: SourceOf | None) -> None:
         """Report with each active task what this says of it; called by the heartbeat's thread, and must not wait."""
@@ -276,7 +283,10 @@ class Heartbeat:
         with self._lock:
             tasks = [self._with_progress(slot, task) for slot, task in self._as_planned()]
             return dataclasses.replace(
-                self._status, sent_at_ms=now_ms(), tasks=tuple(sorted(tasks, key=lambda task: task.task))
+                self._status,
+                sent_at_ms=now_ms(),
+                tasks=tuple(sorted(tasks, key=lambda task: task.task)),
+                error=self._status.error or self._refused,
             )
 
     def _as_planned(self) -> Iterator[tuple[int, TaskStatus]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, Protocol
 
@@ -51,7 +52,8 @@ class SlotQueries:
     """Starts a query for tasks that run, ends one that has a task too many, forgets one that ended.
 
     The tasks of a query that ended with an error get one each, so that the one that ends it stops no other; a task
-    whose own queries end again and again is given up, until a newer generation names it.
+    whose own queries end again and again is given up, until a newer generation names it, or its cause may be gone
+    (`retry_pause_s`).
 
     Belongs to the slot's thread; `failures` and `lost` may be read from any.
 
@@ -64,6 +66,7 @@ class SlotQueries:
         goes_on: whether the job goes on without input that is lost.
         overlap: by task, where to begin instead, so that a micro-batch comes at once (`with_overlap`); not asked for
             tasks whose last query ended with an error.
+        clock: monotonic seconds, by which a task that was given up is tried again.
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class SlotQueries:
         find_lost: Callable[[Mapping[TaskId, int | None]], Mapping[TaskId, LostInput]],
         goes_on: bool = False,
         overlap: Callable[[Mapping[TaskId, int | None]], Mapping[TaskId, int | None]] = dict,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._slot = slot
         self._topic_of = topic_of
@@ -81,6 +85,7 @@ class SlotQueries:
         self._find_lost = find_lost
         self._goes_on = goes_on
         self._overlap = overlap
+        self._clock = clock
         self._started = 0
         self._queries: list[Query] = []
         self._failures: Mapping[TaskId, QueryFailure] = {}
@@ -134,9 +139,10 @@ class SlotQueries:
         """
         plans = {plan.task: plan for plan in goal.tasks}
         queried = {task for query in self._queries for task in query.tasks}
-        given_up = {task for task, failure in self._failures.items() if failure.given_up}
+        now = self._clock()
+        waiting = {task for task, failure in self._failures.items() if failure.waits(now)}
         failed = False
-        for tasks in tasks_to_query(goal, report, queried | given_up, alone=self._failures.keys()):
+        for tasks in tasks_to_query(goal, report, queried | waiting, alone=self._failures.keys()):
             try:
                 begin = self._without_lost(tasks, plans)
                 if begin:
@@ -189,6 +195,7 @@ class SlotQueries:
                     replay=plans[task].replay,
                     tries=tries,
                     alone=len(tasks) == 1,
+                    at=self._clock(),
                 )
         self._failures = failures
 

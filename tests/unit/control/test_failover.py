@@ -209,7 +209,8 @@ def test_task_that_would_fail_anywhere_is_held(kind: str) -> None:
 
 
 def test_task_that_failed_by_its_place_moves_and_leaves_the_others() -> None:
-    here, there = instance("a", active(0), active(1)), instance("b", standby(0), standby(1))
+    here = instance("a", active(0, state=TaskState.FAILED, error="bad"), active(1))
+    there = instance("b", standby(0), standby(1))
 
     answer = plan(failed(0, "StoreCorruptedError"), assigned("a b", "a b"), here, there)
 
@@ -535,3 +536,9 @@ def test_task_that_waits_for_its_instance_is_decided_about_again_once_a_copy_is_
 
     assert not is_due(gone(0), cold, ["b"])
     assert is_due(gone(0), warm, ["b"])
+
+
+def test_task_that_was_tried_again_and_works_is_left_alone() -> None:
+    here, there = instance("a", active(0)), instance("b", standby(0))
+
+    assert plan(failed(0, "StateError"), assigned("a b"), here, there) == FailoverPlan((), None)

@@ -20,8 +20,9 @@ def slot_queries(
     find_lost: Callable[[Mapping[TaskId, int | None]], Mapping[TaskId, LostInput]] = lambda _: {},
     goes_on: bool = False,
     overlap: Callable[[Mapping[TaskId, int | None]], Mapping[TaskId, int | None]] = dict,
+    clock: Callable[[], float] = lambda: 0.0,
 ) -> SlotQueries:
-    return SlotQueries(0, lambda _: "in", start, find_lost, goes_on, overlap)
+    return SlotQueries(0, lambda _: "in", start, find_lost, goes_on, overlap, clock)
 
 
 class Started:
@@ -286,3 +287,22 @@ def test_query_that_left_by_itself_is_forgotten_without_an_error() -> None:
     assert queries.failures == {}
     assert len(started.queries) == 2
     assert [query.cleared for query in started.queries] == [True, False]  # what it left on the disk is removed
+
+
+def test_query_that_may_not_read_its_source_is_tried_again_ever_less_often() -> None:
+    started, now = Started(), 0.0
+    queries = slot_queries(started, clock=lambda: now)
+    alone = SlotGoal((plan(0),))
+    tried: list[float] = []
+
+    for second in range(40):
+        now = float(second)
+        before = len(started.queries)
+        queries.start_missing(alone, REPORT)
+        if len(started.queries) > before:
+            tried.append(now)
+            ended(started.queries[-1], "org.apache.kafka.common.errors.TopicAuthorizationException: [in]")
+            queries.tick(alone)
+        assert queries.failures[TaskId(0, 0)].given_up
+
+    assert tried == [0.0, 5.0, 15.0, 35.0]
