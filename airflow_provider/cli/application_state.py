@@ -109,6 +109,7 @@ class ApplicationState:
                     found.append(f"task {task_id}: the standby on {name} has failed {again}{why}; correct that{then}")
                 elif copy is None or not copy.ready:
                     found.append(f"task {task_id}: no warm standby on {name}{_because(copy.error if copy else None)}")
+        found += self._overloaded(assignment)
         found += self._other_stages(assignment)
         found += missing_standbys(self.view, self.num_standby_replicas, self.silent)
         return tuple(found)
@@ -257,6 +258,17 @@ class ApplicationState:
         """Those that send no heartbeats yet since Spark is not up, and are not overdue."""
         statuses = ((name, self.view.statuses.get(name)) for name in names if name not in self.silent)
         return [name for name, status in statuses if status is not None and status.state is InstanceState.STARTING]
+
+    def _overloaded(self, assignment: Assignment) -> list[str]:
+        """The tasks that no further failover moves, because the ones before did not help, with the figures once."""
+        held: dict[str, list[TaskId]] = {}
+        for record in sorted(self.view.incidents.values(), key=lambda one: one.decided_at_ms):
+            for one in record.plan:
+                own = self._task(record.incident.instance, one.task)
+                here = assignment.tasks[one.task].active == record.incident.instance if own else False
+                if one.overloaded and here and own is not None and own.source_offset == record.incident.source_offset:
+                    held.setdefault(one.evidence.rpartition("; ")[2], []).append(one.task)
+        return [f"task {', '.join(map(str, sorted(set(tasks))))}: held: {why}" for why, tasks in held.items()]
 
     def _lost_without_task(self, named: Collection[str]) -> list[str]:
         """Those beside the named ones whose last word was that they work, long ago."""

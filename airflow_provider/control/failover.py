@@ -11,6 +11,7 @@ from airflow_provider.control.assignment import Assignment, TaskAssignment
 from airflow_provider.control.assignor import assign
 from airflow_provider.control.decision import Action, Decision
 from airflow_provider.control.detection import highest_generation, is_open
+from airflow_provider.control.failover_pace import FailoverPace, pace_of
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.ranking import has_quick_copy, rank_copies, standby_copy
 from airflow_provider.control.status import InstanceState, InstanceStatus, TaskStatus
@@ -45,6 +46,7 @@ def decide(
     num_standby_replicas: int = 1,
     answered: Mapping[str, IncidentRecord] | None = None,
     heard_at_ms: Mapping[str, int] | None = None,
+    now_ms: int | None = None,
 ) -> FailoverPlan:
     """Promote the best healthy standby (see `rank_copies`); else replay; else wait.
 
@@ -67,8 +69,11 @@ def decide(
         answered: by incident id, what was decided before.
         heard_at_ms: of each instance's last heartbeat, epoch ms by the broker's clock; one that sent another since the
             incident was found is not silent. None where it was found in the same look.
+        now_ms: epoch ms, by which failovers that follow each other are held (`failover_pace`); None where a person
+            asks, who may go on all the same.
     """
-    if not is_open(incident, assignment, statuses, heard_at_ms):
+    pace = FailoverPace() if now_ms is None else pace_of(incident, (answered or {}).values(), now_ms)
+    if not is_open(incident, assignment, statuses, heard_at_ms) or pace.puts_off:
         return FailoverPlan((), None)
     if incident.kind is IncidentKind.GENERATION_LOST:
         return _above_lost_generation(incident, assignment, statuses)
@@ -81,7 +86,7 @@ def decide(
     for task_id in _concerned(incident, assignment, restarting):
         tried = gone or _tried(task_id, incident, (answered or {}).values())
         candidates = [name for name in alive if name not in tried]
-        decision = _held(task_id, incident, tried, candidates)
+        decision = _held(task_id, incident, tried, candidates, pace)
         if decision is None and restarting and not _was_kept(task_id, incident, (answered or {}).values()):
             decision = _kept(task_id, incident, statuses, candidates)
         if decision is None:
@@ -129,11 +134,13 @@ def _concerned(incident: Incident, assignment: Assignment, restarting: bool) -> 
     return tuple(task_id for task_id in held if task_id in incident.tasks) if restarting else held
 
 
-def _held(task_id: TaskId, incident: Incident, tried: Collection[str], candidates: Collection[str]) -> Decision | None:
+def _held(
+    task_id: TaskId, incident: Incident, tried: Collection[str], candidates: Collection[str], pace: FailoverPace
+) -> Decision | None:
     """Whether a task stays where it is, because moving it cannot help."""
     if incident.kind not in (IncidentKind.TASK_FAILED, IncidentKind.TASK_STALLED):
         return None
-    no_candidate = False
+    no_candidate = overloaded = False
     if incident.source_blocked:
         why = "no owner could read on before that transaction ends: look at the producer of its source"
     elif is_permanent(incident.error_kind):
@@ -142,10 +149,19 @@ def _held(task_id: TaskId, incident: Incident, tried: Collection[str], candidate
         verb = "failed" if incident.kind is IncidentKind.TASK_FAILED else "failed or stood still"
         why = f"{verb} on {', '.join(sorted(tried))}, and there is no other instance"
         no_candidate = True
+    elif pace.exhausted:
+        why, overloaded = str(pace), True
     else:
         return None
     evidence = f"{incident.evidence}; {why}"
-    return Decision(task=task_id, action=Action.HOLD, to=None, evidence=evidence, no_candidate=no_candidate)
+    return Decision(
+        task=task_id,
+        action=Action.HOLD,
+        to=None,
+        evidence=evidence,
+        no_candidate=no_candidate,
+        overloaded=overloaded,
+    )
 
 
 def _kept(

@@ -191,7 +191,9 @@ class IncidentTrigger(BaseEventTrigger):
         open_ids = {incident.id for incident in found}
         self._fired = {id: at for id, at in self._fired.items() if id in open_ids}
         running = running_instances(follower.view.statuses, follower.silent_for_s(), self._timeouts)
-        open_ones = [one for one in found if is_due(one, follower.view, running, self.num_standby_replicas)]
+        open_ones = [
+            one for one in found if is_due(one, follower.view, running, self.num_standby_replicas, now_ms=now_ms())
+        ]
         due = [one for one in open_ones if now - self._fired.get(one.id, float("-inf")) > self.refire_after_s]
         self._fired.update({incident.id: now for incident in due})
         first = {one.id: (now, Unanswered.of(one, now_ms())) for one in open_ones}

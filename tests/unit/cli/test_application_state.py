@@ -105,7 +105,9 @@ def test_whatever_keeps_a_task_from_its_work_is_a_problem_with_its_cause() -> No
 
 def test_standby_that_has_failed_for_good_is_told_from_one_that_is_not_warm_yet() -> None:
     view = whole()
-    failed = dataclasses.replace(standby(0, error="no such store", error_kind="ConfigurationError"), state=TaskState.FAILED)
+    failed = dataclasses.replace(
+        standby(0, error="no such store", error_kind="ConfigurationError"), state=TaskState.FAILED
+    )
     view.assignment, view.statuses = assigned("a b"), {}
     view.statuses["a"], view.statuses["b"] = instance("a", active(0)), instance("b", failed)
 

@@ -534,8 +534,8 @@ def test_task_that_waits_for_its_instance_is_decided_about_again_once_a_copy_is_
     warm = view_of(assigned("a b"), RESTARTED, instance("b", standby(0)))
     cold.incidents, warm.incidents = kept("a b"), kept("a b")
 
-    assert not is_due(gone(0), cold, ["b"])
-    assert is_due(gone(0), warm, ["b"])
+    assert not is_due(gone(0), cold, ["b"], now_ms=1)
+    assert is_due(gone(0), warm, ["b"], now_ms=1)
 
 
 def test_task_that_was_tried_again_and_works_is_left_alone() -> None:
