@@ -53,8 +53,8 @@ class FailoverPace:
         got_on = "" if self.progress is None else f", in which it got on by {self.progress} records"
         minutes = max(1, round(self.since_ms / 60_000))
         return (
-            f"the host cannot keep up: {self.failovers} failovers of tasks that stood still in {minutes} min{got_on}, and "
-            "each adds load. Give it more cores or fewer tasks, or run an instance on another host, then run the "
+            f"the host cannot keep up: {self.failovers} failovers of tasks that stood still in {minutes} min{got_on}, "
+            "and each adds load. Give it more cores or fewer tasks, or run an instance on another host, then run the "
             "failover by hand"
         )
 

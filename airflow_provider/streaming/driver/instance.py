@@ -124,6 +124,7 @@ class Instance:
                 {stage.number: SourceEnds(self._settings.connection, stage.source.topic) for stage in job.stages},
                 lambda: spark.sparkContext.defaultParallelism,
                 lambda slot: slots[slot].batch_since,
+                lambda slot, task: slots[slot].first_call(task),
                 self._settings.call_timeout_s,
             )
             purge = RepartitionPurge(admin, job, lambda: self._heartbeat.last)

@@ -106,6 +106,8 @@ class SlotDriver:
             goes_on=job.stages[0].source.goes_on_after_loss,
             overlap=self._overlap,
         )
+        # Written by the threads of the queries, each for its own tasks.
+        self._first_calls: dict[TaskId, tuple[int, float]] = {}
         # Written under their lock, by the thread that calls.
         self._calls = SlotCalls(spark, job.specs, settings, slot, lambda: self._goal, self._report, disturbance, idle)
         self._thread = threading.Thread(target=self._run, name=f"slot-{slot}", daemon=True)
@@ -143,6 +145,15 @@ class SlotDriver:
     def batch_since(self) -> float | None:
         """When the call with a micro-batch's rows that is under way began, in monotonic seconds; None without one."""
         return self._calls.batch_since
+
+    def first_call(self, task: TaskStatus) -> float | None:
+        """When the query that brings an active task's rows first called in its generation; None before.
+
+        Args:
+            task: as it was reported.
+        """
+        generation, at = self._first_calls.get(task.task, (None, 0.0))
+        return at if generation == task.generation else None
 
     def check(self) -> None:
         """Whether calls come back and do not always fail, and queries end that are to.
@@ -283,6 +294,9 @@ class SlotDriver:
     # -- the thread that calls -----------------------------------------------------------------------------------
 
     def _on_batch(self, query: SourceQuery, rows: DataFrame) -> Mapping[int, int | None]:
+        for plan in self._goal.tasks:
+            if plan.task in query.tasks and self._first_calls.get(plan.task, (None,))[0] != plan.generation:
+                self._first_calls[plan.task] = (plan.generation, time.monotonic())
         query.tasks = self._calls.batch(rows, query.tasks, lambda: query.leaving)
         if not query.tasks:
             query.leave()
