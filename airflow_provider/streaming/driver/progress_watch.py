@@ -47,8 +47,8 @@ class ProgressWatch:
             None where none is.
         first_call: when the query that brings an active task's rows first called in the task's generation, in
             monotonic seconds; None before. Spark loads, compiles and starts what it needs until then.
-        call_timeout_s: how long such a call may take, and as long as the JVM answers and the task has no error, how long
-            it may take until the first.
+        call_timeout_s: how long such a call may take; and how long it may take until the first, as long as the JVM
+            answers and the task has no error.
     """
 
     def __init__(

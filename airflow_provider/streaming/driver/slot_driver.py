@@ -279,13 +279,14 @@ class SlotDriver:
     def _start_query(self, number: int, tasks: Mapping[TaskId, int | None]) -> SourceQuery:
         source = self._source_of(tasks)
         checkpoint = Path(self._settings.run_dir) / "checkpoint" / f"slot-{self._slot}-{number}"
+        known = self._calls.report.statuses
         query = SourceQuery(
             self._spark,
             source,
             self._settings.connection,
             tasks,
             checkpoint,
-            self._on_batch,
+            partial(self._on_batch, {task: known[task].generation for task in tasks if task in known}),
             partial(InputWait, self._settings.connection, source.topic, self._settings.application_id),
         )
         query.start()
@@ -293,11 +294,11 @@ class SlotDriver:
 
     # -- the thread that calls -----------------------------------------------------------------------------------
 
-    def _on_batch(self, query: SourceQuery, rows: DataFrame) -> Mapping[int, int | None]:
+    def _on_batch(self, began: Mapping[TaskId, int], query: SourceQuery, rows: DataFrame) -> Mapping[int, int | None]:
         for plan in self._goal.tasks:
             if plan.task in query.tasks and self._first_calls.get(plan.task, (None,))[0] != plan.generation:
                 self._first_calls[plan.task] = (plan.generation, time.monotonic())
-        query.tasks = self._calls.batch(rows, query.tasks, lambda: query.leaving)
+        query.tasks = self._calls.batch(rows, query.tasks, lambda: query.leaving, began)
         if not query.tasks:
             query.leave()
             self._wake.set()

@@ -31,9 +31,9 @@ class _Mark:
 
 
 class StallClock:
-    """Counts from a task's last commit, or the last record that a restore applied, or the first call of the query that
-    brings its rows, whichever was latest: what cannot run yet does not stand still.
+    """Counts from a task's last commit, a restore's last record, or its query's first call, whichever was latest.
 
+    What cannot run yet does not stand still.
     What does not count as getting on: owning the task again, or restoring again what was restored before. A task that
     does so after each of its batches stands still.
 

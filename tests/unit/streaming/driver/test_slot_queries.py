@@ -48,18 +48,46 @@ def test_one_query_reads_all_tasks_that_run_from_where_they_stopped() -> None:
     assert [query.offsets for query in started.queries] == [{TaskId(0, 0): 7, TaskId(0, 1): None}]
 
 
-def test_query_ends_with_a_task_that_is_given_away_and_the_rest_is_read_by_another() -> None:
-    started = Started()
-    queries = slot_queries(started)
+def test_query_goes_on_for_the_others_when_a_task_is_given_away_and_is_replaced_later() -> None:
+    """Another query would have to get ready, and moves often follow each other."""
+    started, now = Started(), [0.0]
+    queries = slot_queries(started, clock=lambda: now[0])
     queries.start_missing(BOTH, REPORT)
     less = SlotGoal((plan(0), plan(1, STANDBY)))
 
-    assert queries.tick(less) is False
+    for seconds in (1.0, 200.0, 300.0):
+        now[0] = seconds
+        assert queries.tick(less) is False
+        queries.start_missing(less, REPORT)
+    assert [query.active for query in started.queries] == [True]
+
+    now[0] = 302.0
+    queries.tick(less)
     queries.start_missing(less, REPORT)
 
     assert [query.active for query in started.queries] == [False, True]
     assert started.queries[1].offsets == {TaskId(0, 0): 7}
     assert started.numbers == [1, 2]
+
+
+def test_query_ends_with_its_last_task() -> None:
+    started = Started()
+    queries = slot_queries(started)
+    queries.start_missing(BOTH, REPORT)
+
+    queries.tick(SlotGoal((plan(0, STANDBY), plan(1, STANDBY))))
+
+    assert not started.queries[0].active
+
+
+def test_task_that_comes_back_is_read_by_another_query_from_where_it_is_then() -> None:
+    started = Started()
+    queries = slot_queries(started)
+    queries.start_missing(BOTH, REPORT)
+
+    queries.tick(SlotGoal((plan(0), plan(1, generation=3))))
+
+    assert not started.queries[0].active
 
 
 def test_all_queries_end_when_the_slot_stops() -> None:
