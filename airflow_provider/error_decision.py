@@ -11,7 +11,12 @@ from typing import Final
 from airflow_provider import errors
 from airflow_provider.errors import ErrorClass, StatefulStreamsError
 
-__all__ = ["class_of", "class_of_kind", "is_permanent", "stops_a_running_task"]
+__all__ = ["class_of", "class_of_kind", "is_permanent", "retry_pause_s", "stops_a_running_task"]
+
+_FIRST_RETRY_S: Final = {ErrorClass.ACCESS: 5.0, ErrorClass.HOST: 30.0}
+"""By the class of errors whose cause is outside of the job and its data. A failover answers those of a host before."""
+_LONGEST_RETRY_S: Final = 300.0
+"""Rarely enough that no login is locked for it."""
 
 # Code that raises one of these does so wherever it runs. The first that fits decides.
 _BUILTIN: Final[tuple[tuple[type[BaseException], ErrorClass], ...]] = (
@@ -40,17 +45,22 @@ _BY_NAME: Final = {
             "ArrowInvalid",
             "ArrowNotImplementedError",
             "ArrowTypeError",
-            "ClusterAuthorizationException",
-            "GroupAuthorizationException",
             "ParseException",
             "PicklingError",
             "PySparkAttributeError",
             "PySparkTypeError",
             "PySparkValueError",
+        ),
+        ErrorClass.JOB,
+    ),
+    **dict.fromkeys(
+        (
+            "ClusterAuthorizationException",
+            "GroupAuthorizationException",
             "SaslAuthenticationException",
             "TopicAuthorizationException",
         ),
-        ErrorClass.JOB,
+        ErrorClass.ACCESS,
     ),
     **dict.fromkeys(
         ("DisconnectException", "KafkaException", "TimeoutException", "UnknownTopicOrPartitionException"),
@@ -83,16 +93,35 @@ def class_of_kind(kind: str | None) -> ErrorClass:
 
 
 def is_permanent(kind: str | None) -> bool:
-    """Whether every owner would meet the same error again, so that only a person can help.
+    """Whether every owner would meet the same error again, so that a failover cannot help.
 
     Args:
         kind: as of `class_of_kind`.
     """
-    return class_of_kind(kind) in (ErrorClass.JOB, ErrorClass.RECORD)
+    return class_of_kind(kind) in (ErrorClass.JOB, ErrorClass.RECORD, ErrorClass.ACCESS)
+
+
+def retry_pause_s(kind: str | None, failures: int) -> float | None:
+    """How long a task that has failed waits before it is tried again without a person, in seconds.
+
+    A cause outside of the job (a login, a right, a disk, a host) may be gone by then, and nobody tells. Of the job and
+    its data nothing changes by itself; a worker that dies again and again does so over the same records.
+
+    Args:
+        kind: as of `class_of_kind`.
+        failures: how often in a row it has failed so, from 1.
+
+    Returns:
+        Twice as long each time, up to five minutes; None where only a newer generation tries it again.
+    """
+    first_s = _FIRST_RETRY_S.get(class_of_kind(kind))
+    if first_s is None or kind == errors.WorkerError.__name__:
+        return None
+    return float(min(first_s * 2 ** min(max(0, failures - 1), 16), _LONGEST_RETRY_S))
 
 
 def stops_a_running_task(kind: str | None) -> bool:
-    """Whether a task that was processing stops at once with an error of the job's.
+    """Whether a task that was processing stops at once with an error that every try meets.
 
     A topic that is missing does not do it: a broker that has just started may not know every topic yet. Whether one is
     missing indeed, the watch over topics finds out.
@@ -100,4 +129,5 @@ def stops_a_running_task(kind: str | None) -> bool:
     Args:
         kind: as of `class_of_kind`.
     """
-    return class_of_kind(kind) is ErrorClass.JOB and kind != errors.TopicMissingError.__name__
+    found = class_of_kind(kind)
+    return found in (ErrorClass.JOB, ErrorClass.ACCESS) and kind != errors.TopicMissingError.__name__

@@ -4,6 +4,7 @@ Each message says what was found, what was needed and what to do next. Catch the
 
     StatefulStreamsError
     ├── ConfigurationError          the job, an argument or a connection is wrong: correct it, start again
+    │   └── AccessError             the brokers refuse the login, or a right: what runs goes on once they do not
     ├── TopicError                  a topic is not as the job needs it; nothing was processed
     │   ├── TopicMissingError
     │   ├── TopicBlockedError       a transaction of another program hides part of it
@@ -37,6 +38,7 @@ from typing import ClassVar, Final
 from airflow_provider.common.error_text import bounded
 
 __all__ = [
+    "AccessError",
     "AssignmentError",
     "BrokerUnreachableError",
     "ConfigurationError",
@@ -78,8 +80,11 @@ class ErrorClass(Enum):
     """The job's policy: the record is left out, or the task fails and waits for a person."""
     JOB = "job"
     """The task fails at once and waits for a person: every owner would meet the same."""
+    ACCESS = "access"
+    """The task fails at once and no failover moves it: every owner would meet the same. It is tried again, ever less
+    often: what was taken away may be given back."""
     HOST = "host"
-    """A standby on another instance takes over; where each has failed, the task waits for a person."""
+    """A standby on another instance takes over; where each has failed, the task is tried again, ever less often."""
     OWNER = "owner"
     """Another one owns the task: it waits for the newer assignment."""
 
@@ -94,6 +99,12 @@ class ConfigurationError(StatefulStreamsError):
     """A job, an argument or a connection is wrong. Correct it and start again."""
 
     error_class = ErrorClass.JOB
+
+
+class AccessError(ConfigurationError):
+    """The brokers refuse the connection's login, or a right of its user. What runs goes on once they do not."""
+
+    error_class = ErrorClass.ACCESS
 
 
 class TopicError(StatefulStreamsError):

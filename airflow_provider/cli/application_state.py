@@ -86,6 +86,7 @@ class ApplicationState:
             if status is None or not status.state.alive or name in self.silent:
                 found.append(f"instance {name}: {self._state(name)}{_because(status.error if status else None)}")
         found += self._late_starts(assignment.instances)
+        found += self._lost_without_task(assignment.instances)
         for task_id, task in assignment.tasks.items():
             own = self._task(task.active, task_id)
             if task.active is None:
@@ -109,16 +110,16 @@ class ApplicationState:
                 copy = self._task(name, task_id)
                 if copy is not None and copy.held_standby:
                     why = _because(copy.error)
-                    found.append(
-                        f"task {task_id}: the standby on {name} has failed and is not tried again{why}; correct that, "
-                        f"then deploy {name} again"
-                    )
+                    again = "and is tried again" if copy.tried_again else "and is not tried again"
+                    then = "" if copy.tried_again else f", then deploy {name} again"
+                    found.append(f"task {task_id}: the standby on {name} has failed {again}{why}; correct that{then}")
                 elif copy is None or not copy.ready:
                     found.append(f"task {task_id}: no warm standby on {name}{_because(copy.error if copy else None)}")
+        found += self._overloaded(assignment)
         found += map(str, late_outlooks(self.view, self.silent))
         found += loss_lines(self.losses, "within the last ten minutes")
         found += self._other_stages(assignment)
-        found += missing_standbys(self.view, self.num_standby_replicas)
+        found += missing_standbys(self.view, self.num_standby_replicas, self.silent)
         return tuple(found)
 
     @property
@@ -130,7 +131,7 @@ class ApplicationState:
     @property
     def held_time(self) -> tuple[str, ...]:
         """A line for each task whose watermark waits for one side of a join, which nothing else is to be done about."""
-        alive = [status for status in self.view.statuses.values() if status.state.alive]
+        alive = [status for status in self.view.statuses.values() if self._lives(status)]
         tasks = sorted((task for status in alive for task in status.tasks), key=lambda task: task.task)
         return tuple(line for task in tasks if task.role is Role.ACTIVE and (line := held_time(task)) is not None)
 
@@ -148,7 +149,7 @@ class ApplicationState:
                 for name, status in sorted(self.view.statuses.items())
             },
             "watcher": None if self.view.watcher is None else to_plain(self.view.watcher) | {"watches": self.watched},
-            "standbys": [to_plain(row) for row in standby_rows(self.view)],
+            "standbys": [to_plain(row) for row in standby_rows(self.view, self.silent)],
             "predicted_rto_ms": {str(task): one.total_ms for task, one in self.predicted.items()},
             "measured_rto_ms": {str(task): ms for task, ms in self.measured_ms.items()},
             "held_time": list(self.held_time),
@@ -167,7 +168,7 @@ class ApplicationState:
         parts = [
             f"{self.view.application_id}, generation {generation}, {watching}",
             *self._stages(),
-            *([standby_table(standby_rows(self.view))] if standbys else self._tables()),
+            *([standby_table(standby_rows(self.view, self.silent))] if standbys else self._tables()),
             *([listed("time that waits:", self.held_time)] if self.held_time else []),
             *([listed("open incidents:", self.open_incidents)] if self.open_incidents else []),
             listed("problems:", self.problems) if self.problems else self._no_problems,
@@ -213,7 +214,10 @@ class ApplicationState:
 
     def _task_rows(self) -> list[Sequence[str]]:
         rows: list[tuple[TaskStatus, InstanceStatus]] = [
-            (task, status) for status in self.view.statuses.values() if status.state.alive for task in status.tasks
+            (task, status)
+            for status in self.view.statuses.values()
+            for task in status.tasks
+            if self._counts(status, task)
         ]
         rows.sort(key=lambda row: (row[0].task, row[0].role is Role.STANDBY, row[1].instance))
         return [
@@ -221,7 +225,7 @@ class ApplicationState:
                 str(task.task),
                 status.instance,
                 task.role.value,
-                "warm" if task.warm else task.state.value,
+                self._task_state(task, status),
                 _number(task.lag_records),
                 "-" if task.lag_s is None else f"{task.lag_s:.1f}",
                 certified(task, status.sent_at_ms),
@@ -237,6 +241,20 @@ class ApplicationState:
             for task, status in rows
         ]
 
+    def _lives(self, status: InstanceStatus) -> bool:
+        return status.state.alive and status.instance not in self.silent
+
+    def _counts(self, status: InstanceStatus, task: TaskStatus) -> bool:
+        """What a silent instance said last counts as long as it is assigned the task: then it says what is missing."""
+        given = self.view.assignment.tasks.get(task.task) if self.view.assignment else None
+        missed = given is not None and status.instance in (given.active, *given.standbys)
+        return status.state.alive and (missed or status.instance not in self.silent)
+
+    def _task_state(self, task: TaskStatus, status: InstanceStatus) -> str:
+        if status.instance in self.silent:
+            return "silent"
+        return "warm" if task.warm else task.state.value
+
     def _rto(self, task_id: TaskId) -> tuple[str, str]:
         """As predicted, and as it was the last time."""
         one = self.predicted.get(task_id)
@@ -248,6 +266,25 @@ class ApplicationState:
         """Those that send no heartbeats yet since Spark is not up, and are not overdue."""
         statuses = ((name, self.view.statuses.get(name)) for name in names if name not in self.silent)
         return [name for name, status in statuses if status is not None and status.state is InstanceState.STARTING]
+
+    def _overloaded(self, assignment: Assignment) -> list[str]:
+        """The tasks that no further failover moves, because the ones before did not help, with the figures once."""
+        held: dict[str, list[TaskId]] = {}
+        for record in sorted(self.view.incidents.values(), key=lambda one: one.decided_at_ms):
+            for one in record.plan:
+                own = self._task(record.incident.instance, one.task)
+                here = assignment.tasks[one.task].active == record.incident.instance if own else False
+                if one.overloaded and here and own is not None and own.source_offset == record.incident.source_offset:
+                    held.setdefault(one.evidence.rpartition("; ")[2], []).append(one.task)
+        return [f"task {', '.join(map(str, sorted(set(tasks))))}: held: {why}" for why, tasks in held.items()]
+
+    def _lost_without_task(self, named: Collection[str]) -> list[str]:
+        """Those beside the named ones whose last word was that they work, long ago."""
+        return [
+            f"instance {name}: {self._state(name)}, and assigned nothing: it was lost without a word; start it again"
+            for name, status in sorted(self.view.statuses.items())
+            if name in self.silent and name not in named and status.state is not InstanceState.STARTING
+        ]
 
     def _late_starts(self, named: Collection[str]) -> list[str]:
         """Those beside the named ones that were launched, and are not up although a start takes less."""

@@ -11,6 +11,7 @@ from airflow_provider.cli.cluster import add_application_options, cluster_of
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.history import since_ms
 from airflow_provider.common.clock import now_ms
+from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.forecasts.of_metrics import MetricsForecasts, metrics_forecasts
 from airflow_provider.control.history.record import HistoryRecord
 from airflow_provider.control.history.topic import read_history
@@ -18,6 +19,7 @@ from airflow_provider.control.metrics.record import MetricsRecord, metrics_plain
 from airflow_provider.control.metrics.table import metrics_table
 from airflow_provider.control.metrics.topic import read_metrics
 from airflow_provider.control.prediction.rto_basis import rto_basis
+from airflow_provider.control.reader import ControlReader
 from airflow_provider.errors import TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
 
@@ -52,8 +54,14 @@ def _act(asked: argparse.Namespace) -> int:
         plain = [metrics_plain(record) for record in records]
         print(json.dumps({"records": plain, "forecasts": forecasts.plain()}, indent=2))
     else:
-        print("\n".join([metrics_table(records), "", *forecasts.lines()] if records else [metrics_table(records)]))
+        figures = metrics_table(records, _assignment(cluster, asked.application_id) if records else None)
+        print("\n".join([figures, "", *forecasts.lines()] if records else [figures]))
     return ExitStatus.FINE
+
+
+def _assignment(cluster: KafkaConnection, application_id: str) -> Assignment | None:
+    with ControlReader(cluster, application_id, statuses=False) as reader:
+        return reader.read_to_end().assignment
 
 
 def _forecasts(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from airflow_provider.control.command import RESTART
 from airflow_provider.control.status import InstanceState, InstanceStatus
@@ -11,7 +11,7 @@ from airflow_provider.control.view import ControlView
 __all__ = ["missing_standbys"]
 
 
-def missing_standbys(view: ControlView, num_standby_replicas: int) -> Iterator[str]:
+def missing_standbys(view: ControlView, num_standby_replicas: int, silent: Collection[str] = ()) -> Iterator[str]:
     """A line for each task that is not assigned its standbys.
 
     As the assignor, it wants no more than there are instances beside the active. An instance counts until it was
@@ -21,13 +21,14 @@ def missing_standbys(view: ControlView, num_standby_replicas: int) -> Iterator[s
     Args:
         view: the newest.
         num_standby_replicas: wanted standbys per task.
+        silent: the instances that reported no end and send no heartbeat.
     """
     if view.assignment is None:
         return
     meant = {name for name, status in view.statuses.items() if _is_meant_to_run(status)}
     instances = sorted(meant.union(view.assignment.instances))
     wanted = min(num_standby_replicas, len(instances) - 1)
-    away = [name for name in instances if name not in view.statuses or not _runs(view.statuses[name])]
+    away = [name for name in instances if name in silent or name not in view.statuses or not _runs(view.statuses[name])]
     if away:
         why = f"{', '.join(away)} not running: an upgrade or a start may be under way; if none is, run the deploy DAG"
     else:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import dataclasses
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -23,7 +24,8 @@ class StandbyRow:
     Args:
         task: which task.
         instance: which instance.
-        state: ``warm``, a `TaskState`, or ``no copy`` where the instance is assigned the task and reports none of it.
+        state: ``warm``, a `TaskState`, ``silent`` where its instance sends no heartbeat any more, or ``no copy`` where
+            the instance is assigned the task and reports none of it.
         lag_records: changelog records that it lacks; None when unknown.
         lag_s: the same in seconds.
         certified_position: the changelog offset at which its store was last found to hold what its active's did; None
@@ -52,16 +54,19 @@ class StandbyRow:
     error: str | None = None
 
 
-def standby_rows(view: ControlView) -> list[StandbyRow]:
+def standby_rows(view: ControlView, silent: Collection[str] = ()) -> list[StandbyRow]:
     """Those that living instances report, and those that are assigned, by task and instance.
 
     Args:
         view: the newest.
+        silent: the instances that reported no end and send no heartbeat: what they said last is over.
     """
-    found = {(row.task, row.instance): row for row in _reported(view)}
+    found = {(row.task, row.instance): row for row in _reported(view) if row.instance not in silent}
+    lost = {(row.task, row.instance): row for row in _reported(view) if row.instance in silent}
     for task_id, given in view.assignment.tasks.items() if view.assignment else ():
         for name in given.standbys:
-            found.setdefault((task_id, name), StandbyRow(task=task_id, instance=name, state="no copy"))
+            key, missing = (task_id, name), StandbyRow(task=task_id, instance=name, state="no copy")
+            found.setdefault(key, dataclasses.replace(lost[key], state="silent") if key in lost else missing)
     return [found[key] for key in sorted(found)]
 
 

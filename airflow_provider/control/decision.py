@@ -19,6 +19,8 @@ class Action(Enum):
     """An instance without a warm copy becomes the active one and restores it from the changelog."""
     WAIT = "wait"
     """There is no living instance: a new one has to be deployed."""
+    KEEP = "keep"
+    """Its instance failed and is being started again: its store is there, and no other copy is warm."""
     RENEW = "renew"
     """It stays where it is, in a newer generation."""
     HOLD = "hold"
@@ -35,6 +37,7 @@ class Decision:
         to: the instance that is to be active; None for `Action.WAIT` and `Action.HOLD`.
         evidence: the candidates and what was known of each, in one line.
         no_candidate: of `Action.HOLD`, whether another instance could have taken it, and there was none.
+        overloaded: of `Action.HOLD`, whether failovers followed each other without helping (`failover_pace`).
     """
 
     task: TaskId
@@ -42,6 +45,7 @@ class Decision:
     to: str | None
     evidence: str
     no_candidate: bool = False
+    overloaded: bool = False
 
     def __str__(self) -> str:
         """One line for a log or a report."""

@@ -8,6 +8,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.incident import Incident, IncidentKind
 from airflow_provider.control.liveness import Liveness, Timeouts, liveness, running_instances
+from airflow_provider.control.ranking import has_quick_copy
 from airflow_provider.control.status import InstanceState, InstanceStatus, Role, TaskState, TaskStatus
 
 __all__ = ["detect", "highest_generation", "is_open"]
@@ -47,6 +48,8 @@ def detect(
         gone = _gone(assignment, name, status, silent_for_s.get(name), timeouts, running, heard_at_ms)
         if gone is not None:
             found.append(gone)
+        elif status is not None and (lost := _restarted(assignment, status, statuses, running, heard_at_ms)):
+            found.append(lost)
         elif status is not None and status.state.alive:
             found.extend(_failed_tasks(assignment, status, statuses))
             found.extend(_stalled_tasks(assignment, status, statuses, timeouts))
@@ -83,8 +86,11 @@ def is_open(
         return incident.instance in assignment.instances and not _sent_since(incident, status, heard_at_ms)
     if set(incident.tasks).isdisjoint(assignment.active_on(incident.instance)):
         return False
+    task = status.task(incident.tasks[0]) if status is not None else None
+    if incident.kind is IncidentKind.TASK_FAILED and task is not None:
+        # It was tried again, and works.
+        return task.state is not TaskState.RUNNING or task.error is not None or task.generation < incident.active_since
     if incident.kind is IncidentKind.TASK_STALLED:
-        task = status.task(incident.tasks[0]) if status is not None else None
         return task is None or task.source_offset == incident.source_offset
     return True
 
@@ -160,6 +166,40 @@ def _how_stopped(name: str, status: InstanceStatus, running: Collection[str]) ->
     if status.stop_hand_over and set(running) - {name}:
         return IncidentKind.HAND_OVER, "was asked to stop and hand its tasks over, and another instance runs now"
     return None  # asked to keep them, or there is none to hand them to
+
+
+def _restarted(
+    assignment: Assignment,
+    status: InstanceStatus,
+    statuses: Mapping[str, InstanceStatus],
+    running: Collection[str],
+    heard_at_ms: Mapping[str, int] | None,
+) -> Incident | None:
+    """One that failed and was started again before anyone saw it: whoever did that, what is warm need not wait for it.
+
+    What has no warm copy is quickest where it is, and is none.
+    """
+    former = status.former
+    if former is None or not status.replaces(former.incarnation):
+        return None
+    tasks = tuple(
+        task_id
+        for task_id in assignment.active_on(status.instance)
+        if assignment.tasks[task_id].active_since <= former.generation
+    )
+    if not any(has_quick_copy(task_id, running, statuses) for task_id in tasks):
+        return None
+    stopped = former.state is InstanceState.STOPPED
+    return Incident(
+        application_id=assignment.application_id,
+        kind=IncidentKind.INSTANCE_STOPPED if stopped else IncidentKind.INSTANCE_ENDED,
+        instance=status.instance,
+        incarnation=former.incarnation,
+        tasks=tasks,
+        evidence=f"incarnation {former.incarnation} is gone ({former.how}), and the next one is starting",
+        generation=assignment.generation,
+        heard_at_ms=None if heard_at_ms is None else heard_at_ms.get(status.instance, 0),
+    )
 
 
 def _failed_tasks(

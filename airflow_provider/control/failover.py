@@ -11,8 +11,9 @@ from airflow_provider.control.assignment import Assignment, TaskAssignment
 from airflow_provider.control.assignor import assign
 from airflow_provider.control.decision import Action, Decision
 from airflow_provider.control.detection import highest_generation, is_open
+from airflow_provider.control.failover_pace import FailoverPace, pace_of
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
-from airflow_provider.control.ranking import rank_copies, standby_copy
+from airflow_provider.control.ranking import has_quick_copy, rank_copies, standby_copy
 from airflow_provider.control.status import InstanceState, InstanceStatus, TaskStatus
 from airflow_provider.error_decision import is_permanent
 
@@ -45,8 +46,12 @@ def decide(
     num_standby_replicas: int = 1,
     answered: Mapping[str, IncidentRecord] | None = None,
     heard_at_ms: Mapping[str, int] | None = None,
+    now_ms: int | None = None,
 ) -> FailoverPlan:
     """Promote the best healthy standby (see `rank_copies`); else replay; else wait.
+
+    An instance that failed and is being started again keeps what no warm standby can take, once: another would replay a
+    whole changelog, and it restores what its own store lacks. Where the new process fails as well, others take it.
 
     A task that failed or stands still goes to no instance on which it did before without a commit in between, so what
     is wrong with it everywhere passes each instance once at the most and is then left to a person.
@@ -64,38 +69,45 @@ def decide(
         answered: by incident id, what was decided before.
         heard_at_ms: of each instance's last heartbeat, epoch ms by the broker's clock; one that sent another since the
             incident was found is not silent. None where it was found in the same look.
+        now_ms: epoch ms, by which failovers that follow each other are held (`failover_pace`); None where a person
+            asks, who may go on all the same.
     """
-    if not is_open(incident, assignment, statuses, heard_at_ms):
+    pace = FailoverPace() if now_ms is None else pace_of(incident, (answered or {}).values(), now_ms)
+    if not is_open(incident, assignment, statuses, heard_at_ms) or pace.puts_off:
         return FailoverPlan((), None)
     if incident.kind is IncidentKind.GENERATION_LOST:
         return _above_lost_generation(incident, assignment, statuses)
     gone = {incident.instance} if incident.kind.of_instance else set()
+    owner = statuses.get(incident.instance)
+    restarting = bool(gone) and owner is not None and owner.replaces(incident.incarnation)
     alive = sorted(name for name in healthy if name not in gone and not _leaves(statuses.get(name)))
     load = Counter(task.active for task in assignment.tasks.values() if task.active in alive)
     decisions, tasks = [], dict(assignment.tasks)
-    for task_id in _concerned(incident, assignment):
+    for task_id in _concerned(incident, assignment, restarting):
         tried = gone or _tried(task_id, incident, (answered or {}).values())
         candidates = [name for name in alive if name not in tried]
-        decision = _held(task_id, incident, tried, candidates)
+        decision = _held(task_id, incident, tried, candidates, pace)
+        if decision is None and restarting and not _was_kept(task_id, incident, (answered or {}).values()):
+            decision = _kept(task_id, incident, statuses, candidates)
         if decision is None:
             decision = _choose(task_id, assignment.tasks[task_id], statuses, candidates, load)
             tasks[task_id] = TaskAssignment(decision.to, assignment.tasks[task_id].standbys)
         if decision.to:
             load[decision.to] += 1
         decisions.append(decision)
-    if not gone and not any(decision.to for decision in decisions):
+    kept = [decision for decision in decisions if decision.action is Action.KEEP]
+    if (kept or not gone) and not any(decision.to for decision in decisions if decision not in kept):
         # Where a task has no instance and none can take it, there is nothing to say yet: it is found again.
         return FailoverPlan(() if incident.kind is IncidentKind.TASKS_UNOWNED else tuple(decisions), None)
-    kept = {
+    without = {
         task_id: TaskAssignment(
-            task.active if task.active not in gone else None,
-            tuple(name for name in task.standbys if name not in gone and name != task.active),
+            task.active, tuple(name for name in task.standbys if name not in gone and name != task.active)
         )
         for task_id, task in tasks.items()
     }
     reason = f"failover of {incident.instance or 'tasks'}: {incident.evidence}"
-    bare = assignment.next(kept, reason)
-    filled = assign(bare, alive, num_standby_replicas, statuses)
+    bare = assignment.next(without, reason)
+    filled = assign(bare, alive, num_standby_replicas, statuses, keep=gone)
     return FailoverPlan(
         tuple(decisions),
         assignment.next(
@@ -112,17 +124,23 @@ def _leaves(status: InstanceStatus | None) -> bool:
     return status is not None and status.state is InstanceState.STOPPING
 
 
-def _concerned(incident: Incident, assignment: Assignment) -> tuple[TaskId, ...]:
+def _concerned(incident: Incident, assignment: Assignment, restarting: bool) -> tuple[TaskId, ...]:
     if incident.kind is IncidentKind.TASKS_UNOWNED:
         return tuple(task_id for task_id, task in assignment.tasks.items() if task.active is None)
-    return assignment.active_on(incident.instance) if incident.kind.of_instance else incident.tasks
+    if not incident.kind.of_instance:
+        return incident.tasks
+    held = assignment.active_on(incident.instance)
+    # What it got since is the new process's, to which nothing has happened.
+    return tuple(task_id for task_id in held if task_id in incident.tasks) if restarting else held
 
 
-def _held(task_id: TaskId, incident: Incident, tried: Collection[str], candidates: Collection[str]) -> Decision | None:
+def _held(
+    task_id: TaskId, incident: Incident, tried: Collection[str], candidates: Collection[str], pace: FailoverPace
+) -> Decision | None:
     """Whether a task stays where it is, because moving it cannot help."""
     if incident.kind not in (IncidentKind.TASK_FAILED, IncidentKind.TASK_STALLED):
         return None
-    no_candidate = False
+    no_candidate = overloaded = False
     if incident.source_blocked:
         why = "no owner could read on before that transaction ends: look at the producer of its source"
     elif is_permanent(incident.error_kind):
@@ -131,10 +149,43 @@ def _held(task_id: TaskId, incident: Incident, tried: Collection[str], candidate
         verb = "failed" if incident.kind is IncidentKind.TASK_FAILED else "failed or stood still"
         why = f"{verb} on {', '.join(sorted(tried))}, and there is no other instance"
         no_candidate = True
+    elif pace.exhausted:
+        why, overloaded = str(pace), True
     else:
         return None
     evidence = f"{incident.evidence}; {why}"
-    return Decision(task=task_id, action=Action.HOLD, to=None, evidence=evidence, no_candidate=no_candidate)
+    return Decision(
+        task=task_id,
+        action=Action.HOLD,
+        to=None,
+        evidence=evidence,
+        no_candidate=no_candidate,
+        overloaded=overloaded,
+    )
+
+
+def _kept(
+    task_id: TaskId, incident: Incident, statuses: Mapping[str, InstanceStatus], candidates: Collection[str]
+) -> Decision | None:
+    """Whether a task waits for its own instance, which is being started again; None where a copy is quicker."""
+    if has_quick_copy(task_id, candidates, statuses):
+        return None
+    evidence = (
+        f"{incident.instance} is being started again and has its store; elsewhere: "
+        f"{_evidence(task_id, candidates, statuses)}"
+    )
+    return Decision(task=task_id, action=Action.KEEP, to=incident.instance, evidence=evidence)
+
+
+def _was_kept(task_id: TaskId, incident: Incident, answered: Iterable[IncidentRecord]) -> bool:
+    """Whether it waited for its instance before, which has failed again since and has not been whole in between."""
+    return any(
+        record.incident.instance == incident.instance
+        and record.incident.id != incident.id
+        and record.resolved_at_ms is None
+        and any(one.task == task_id and one.action is Action.KEEP for one in record.plan)
+        for record in answered
+    )
 
 
 def _above_lost_generation(
@@ -184,8 +235,8 @@ def _choose(
     candidates: Collection[str],
     load: Mapping[str, int],
 ) -> Decision:
-    copies = {name: copy for name in candidates if (copy := standby_copy(statuses.get(name), task_id)) is not None}
-    evidence = ", ".join(f"{name}: {_known(copies.get(name))}" for name in candidates) or "no healthy instance"
+    copies = [name for name in candidates if standby_copy(statuses.get(name), task_id) is not None]
+    evidence = _evidence(task_id, candidates, statuses)
     if copies:
         return Decision(
             task=task_id, action=Action.PROMOTE, to=rank_copies(task_id, copies, statuses, load)[0], evidence=evidence
@@ -196,6 +247,11 @@ def _choose(
             task=task_id, action=Action.REPLAY, to=rank_copies(task_id, preferred, statuses, load)[0], evidence=evidence
         )
     return Decision(task=task_id, action=Action.WAIT, to=None, evidence=evidence)
+
+
+def _evidence(task_id: TaskId, candidates: Collection[str], statuses: Mapping[str, InstanceStatus]) -> str:
+    known = (f"{name}: {_known(standby_copy(statuses.get(name), task_id))}" for name in candidates)
+    return ", ".join(known) or "no healthy instance"
 
 
 def _known(copy: TaskStatus | None) -> str:

@@ -67,7 +67,7 @@ class IncidentFinder:
         if (failed_at_ms := next(known, None)) is not None:
             return failed_at_ms
         if incident.kind.of_instance:
-            return view.heard_at_ms.get(incident.instance)
+            return view.last_heard_ms(incident.instance, incident.incarnation)
         return task_failed_at_ms(incident, view)
 
 
@@ -115,7 +115,8 @@ def answer_incident(
     healthy = [name for name in view.healthy(finder.timeouts) if name not in gone]
     # One that starts cannot take over yet, but it is better than none.
     healthy = [n for n in healthy if view.statuses[n].state is InstanceState.RUNNING] or healthy
-    if known is not None and not finder.by_hand and not is_due(incident, view, healthy, finder.num_standby_replicas):
+    now_ms, replicas = clock_ms(), finder.num_standby_replicas
+    if known is not None and not finder.by_hand and not is_due(incident, view, healthy, replicas, now_ms=now_ms):
         return IncidentAnswer(line=f"Incident {incident.id} was answered by {known.answered_by} already")
     plan = decide(
         incident,
@@ -125,15 +126,16 @@ def answer_incident(
         finder.num_standby_replicas,
         answered=view.incidents,
         heard_at_ms=view.heard_at_ms,
+        now_ms=None if finder.by_hand else now_ms,
     )
     if plan.assignment is None and not plan.decisions:
-        return IncidentAnswer(line=f"Incident {incident.id} is not open any more")
+        return IncidentAnswer(line=f"Incident {incident.id} is not open any more, or too soon after another failover")
     record = IncidentRecord(
         incident=incident,
         answered_by=finder.answered_by,
         answered_by_dag=finder.dag_id,
         detected_at_ms=finder.detected_at_ms(incident),
-        decided_at_ms=clock_ms(),
+        decided_at_ms=now_ms,
         generation=(plan.assignment or view.assignment).generation,
         plan=plan.decisions,
         no_candidate=plan.no_candidate,

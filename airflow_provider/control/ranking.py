@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Final
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import InstanceStatus, Role, TaskStatus
 
-__all__ = ["rank_copies", "standby_copy"]
+__all__ = ["has_quick_copy", "rank_copies", "standby_copy"]
+
+_START_S: Final = 30.0
+"""No instance whose process was just started is up, with Spark and its query, before that: a cold copy that is warm
+sooner is quicker."""
 
 
 def standby_copy(status: InstanceStatus | None, task_id: TaskId) -> TaskStatus | None:
@@ -19,6 +24,23 @@ def standby_copy(status: InstanceStatus | None, task_id: TaskId) -> TaskStatus |
     """
     found = status.task(task_id) if status is not None else None
     return found if found is not None and found.role is Role.STANDBY and found.position is not None else None
+
+
+def has_quick_copy(task_id: TaskId, instances: Collection[str], statuses: Mapping[str, InstanceStatus]) -> bool:
+    """Whether a standby copy can go on sooner than the task's own instance, which is just being started again.
+
+    Args:
+        task_id: the task.
+        instances: the names of the candidates.
+        statuses: the newest status of each instance.
+    """
+    copies = (standby_copy(statuses.get(name), task_id) for name in instances)
+    return any(copy is not None and (copy.ready or _is_warm_soon(copy)) for copy in copies)
+
+
+def _is_warm_soon(copy: TaskStatus) -> bool:
+    left_s = copy.restore.remaining_s
+    return copy.error is None and left_s is not None and left_s <= _START_S
 
 
 def rank_copies(

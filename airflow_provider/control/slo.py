@@ -104,8 +104,13 @@ def missed_promises(
         copies = {name: view.statuses[name].task(task_id) for name in assigned.standbys if name in view.statuses}
         warm = [name for name, copy in copies.items() if copy is not None and _near(copy, slo)]
         found += [
-            f"task {task_id} has no standby on {name} any more: {copy.error}. It has failed and is not tried again, "
-            f"and no repair helps: correct that, then deploy {name} again."
+            f"task {task_id} has no standby on {name} any more: {copy.error}. "
+            + (
+                "It has failed, and is tried again by itself: correct that."
+                if copy.tried_again
+                else "It has failed and is not tried again, and no repair helps: correct that, then deploy "
+                f"{name} again."
+            )
             for name, copy in copies.items()
             if copy is not None and copy.held_standby
         ]

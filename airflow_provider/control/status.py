@@ -10,12 +10,14 @@ from airflow_provider.common.error_text import bounded, error_text
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.history.task_restore import TaskRestore
 from airflow_provider.control.task_state import Role, TaskState
+from airflow_provider.error_decision import retry_pause_s
 
 __all__ = [
     "CertificateStatus",
     "DiskStatus",
     "FailureStatus",
     "FaultStatus",
+    "FormerProcess",
     "InstanceState",
     "InstanceStatus",
     "ProcessStatus",
@@ -305,8 +307,13 @@ class TaskStatus:
 
     @property
     def held_standby(self) -> bool:
-        """Whether this is a standby copy that has failed: only a newer generation or a new process tries it again."""
+        """Whether this is a standby copy that has failed: no repair helps."""
         return self.role is Role.STANDBY and self.state is TaskState.FAILED
+
+    @property
+    def tried_again(self) -> bool:
+        """Whether a copy that has failed is tried again without a person; else by a newer generation or process."""
+        return retry_pause_s(self.error_kind, 1) is not None
 
     @property
     def error(self) -> str | None:
@@ -336,6 +343,26 @@ class ProcessStatus:
     log_file: str | None = None
     ui_url: str | None = None
     exit_code: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormerProcess:
+    """A process of an instance that failed, and in whose place another one was started.
+
+    Args:
+        incarnation: of the one that failed.
+        state: its last one.
+        heard_at_ms: of its last status, epoch ms by the broker's clock.
+        generation: of the newest assignment when the next one was started: what an instance was given until then, the
+            failed process had.
+        how: how it ended, in one line.
+    """
+
+    incarnation: int
+    state: InstanceState
+    heard_at_ms: int
+    generation: int
+    how: str
 
 
 @dataclass(frozen=True)
@@ -378,6 +405,7 @@ class InstanceStatus:
         error: why it ended or fails, in one line.
         error_kind: the name of the class of the error that ended it; None where it is not known.
         fault: of a drill, where it lasts for a while; None before any.
+        former: the process before this one, where that failed; None where it did not, and where there was none.
     """
 
     application_id: str
@@ -397,11 +425,16 @@ class InstanceStatus:
     error: str | None = None
     error_kind: str | None = None
     fault: FaultStatus | None = None
+    former: FormerProcess | None = None
 
     @property
     def stores_host(self) -> str:
         """The host with which its stores would be lost; empty where it is not known."""
         return self.disk.host or self.process.host
+
+    def replaces(self, incarnation: int) -> bool:
+        """Whether this is a later process than that one, and still starts: until it is up, nothing of it works."""
+        return self.state is InstanceState.STARTING and self.incarnation > incarnation
 
     def task(self, task_id: TaskId) -> TaskStatus | None:
         """The status of one task here, or None."""

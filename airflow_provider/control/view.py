@@ -90,6 +90,19 @@ class ControlView:
         """Those that were answered, and after which not every task has its standbys again."""
         return tuple(record for record in self.incidents.values() if record.resolved_at_ms is None)
 
+    def last_heard_ms(self, instance: str, incarnation: int) -> int | None:
+        """When the broker appended the last status of a process, epoch ms of its clock; None where it had none.
+
+        Args:
+            instance: its name.
+            incarnation: of the process; of a later one's, the time of its own.
+        """
+        status = self.statuses.get(instance)
+        former = None if status is None else status.former
+        if former is not None and former.incarnation == incarnation:
+            return former.heard_at_ms
+        return self.heard_at_ms.get(instance)
+
     def healthy(self, timeouts: Timeouts) -> tuple[str, ...]:
         """Instances that live, as far as one look can say, sorted."""
         silent = self.silent_for_s

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from airflow_provider.control.records import Value, claim_key, to_key, to_value, topic_of
 from airflow_provider.control.status import InstanceStatus
-from airflow_provider.errors import BrokerUnreachableError, ConfigurationError
+from airflow_provider.errors import AccessError, BrokerUnreachableError
 from airflow_provider.kafka.broker_error import refusal
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
@@ -27,7 +27,7 @@ class ControlWriter:
 
     def __init__(self, connection: KafkaConnection, application_id: str) -> None:
         self._application_id = application_id
-        self._refused: ConfigurationError | None = None
+        self._refused: AccessError | None = None
         self._bootstrap = connection.bootstrap_servers
         self._errors = ConnectionErrors(logs=False)
         self._producer = Producer(
@@ -68,7 +68,7 @@ class ControlWriter:
         """Raise where what was sent without waiting may not be written.
 
         Raises:
-            ConfigurationError: the connection's user lacks a right.
+            AccessError: the connection's user lacks a right, as far as the last answer said.
         """
         if self._refused is not None:
             raise self._refused
@@ -110,7 +110,9 @@ class ControlWriter:
         self._producer.flush(timeout_s)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
+        if error is None:
+            self._refused = None  # what was taken away was given back
+        else:
             self._refused = refusal(error, f"Writing to {message.topic()}") or self._refused
 
     def _topic(self, value: Value) -> str:

@@ -8,6 +8,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka.admin import ClusterMetadata
 
 from airflow_provider.errors import (
+    AccessError,
     BrokerUnreachableError,
     ConfigurationError,
     StatefulStreamsError,
@@ -48,8 +49,8 @@ _MISSING: Final = frozenset(
 )
 
 
-def refusal(error: KafkaError, what: str) -> ConfigurationError | None:
-    """The error where the brokers refuse something for want of a right or a login, which no further try gets past.
+def refusal(error: KafkaError, what: str) -> AccessError | None:
+    """The error where the brokers refuse something for want of a right or a login, which no try gets past until then.
 
     Args:
         error: of the brokers or of librdkafka.
@@ -60,16 +61,16 @@ def refusal(error: KafkaError, what: str) -> ConfigurationError | None:
     """
     code, why = error.code(), f"{error.name()}: {error.str()}"
     if (rights := _RIGHTS.get(code)) is not None:
-        return ConfigurationError(
+        return AccessError(
             f"{what} is not authorized ({why}): grant the connection's user {rights} ('Rights' in docs/security.md has "
             "all that an application needs), then start again."
         )
     if code in _UNAUTHENTICATED:
-        return ConfigurationError(f"{what} failed to log in ({why}): correct the credentials on the connection.")
+        return AccessError(f"{what} failed to log in ({why}): correct the credentials on the connection.")
     return None
 
 
-def refusal_to_describe(metadata: ClusterMetadata, topic: str, what: str) -> ConfigurationError | None:
+def refusal_to_describe(metadata: ClusterMetadata, topic: str, what: str) -> AccessError | None:
     """The error where a topic is only unknown because the connection's user may not describe it.
 
     Where librdkafka is asked for the end of a partition, it says the same of both.
@@ -83,7 +84,7 @@ def refusal_to_describe(metadata: ClusterMetadata, topic: str, what: str) -> Con
     return None if found is None or found.error is None else refusal(found.error, what)
 
 
-def refused_topic(consumer: Consumer, topic: str, what: str, timeout_s: float) -> ConfigurationError | None:
+def refused_topic(consumer: Consumer, topic: str, what: str, timeout_s: float) -> AccessError | None:
     """The same, asked of the brokers; None also where they do not answer.
 
     Args:

@@ -10,6 +10,7 @@ import msgspec
 
 from airflow_provider.common.private_files import create_private_file, make_private_folder
 from airflow_provider.control.deployment import Deployment
+from airflow_provider.control.status import FormerProcess
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.failpoint import parse_fail_point
 from airflow_provider.kafka.connection import KafkaConnection
@@ -43,6 +44,7 @@ class InstanceSettings:
         state_dir: folder for the stores; kept over restarts, on a local disk.
         run_dir: folder for the log and for Spark's checkpoint, which is scratch.
         connection: the Kafka cluster.
+        former: the process of this instance before it, where that failed; reported in the status.
         heartbeat_interval_s: how often a status is sent.
         log_file: where the process's output goes; reported in the status.
         round_interval_s: how long a slot may be idle before a round follows its standbys' changelogs; longer
@@ -65,6 +67,7 @@ class InstanceSettings:
     state_dir: str
     run_dir: str
     connection: KafkaConnection
+    former: FormerProcess | None = None
     heartbeat_interval_s: float = 1.0
     log_file: str | None = None
     round_interval_s: float = 0.5

@@ -13,7 +13,7 @@ from airflow_provider.control.deployment import Deployment
 from airflow_provider.control.liveness import Liveness, Timeouts, liveness, may_be_starting
 from airflow_provider.control.publisher import AssignmentPublisher
 from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.status import DiskStatus, InstanceState, InstanceStatus
+from airflow_provider.control.status import DiskStatus, FormerProcess, InstanceState, InstanceStatus
 from airflow_provider.control.view import ControlView
 from airflow_provider.control.writer import write_control
 from airflow_provider.errors import ConfigurationError
@@ -22,7 +22,7 @@ from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.launch.launcher import Launched, launch
 from airflow_provider.launch.run_folder import RunFolder
 
-__all__ = ["Started", "late_start", "living_instance", "reason_to_launch", "start_instance"]
+__all__ = ["Started", "failed_process", "late_start", "living_instance", "reason_to_launch", "start_instance"]
 
 _HANGS_AFTER_STARTS: Final = 3
 """A process that still starts after so many times what a start may take is replaced, unless it speaks."""
@@ -109,6 +109,28 @@ def reason_to_launch(status: InstanceStatus, silent_for_s: float, timeouts: Time
     return f"{before}is {status.state.value} and sends no heartbeat, the last one {max(0.0, silent_for_s):.0f} s ago"
 
 
+def failed_process(view: ControlView, instance: str) -> FormerProcess | None:
+    """The process of an instance in whose place another one is about to be started; None where it did not fail.
+
+    Whoever starts it again, its standbys need not wait for that. Only one that stopped because it was asked to has
+    handed its tasks over, or is to keep them.
+
+    Args:
+        view: in which no process of it lives.
+        instance: its name.
+    """
+    known = view.statuses.get(instance)
+    if known is None or (known.state is InstanceState.STOPPED and known.stop_hand_over is not None):
+        return None
+    return FormerProcess(
+        incarnation=known.incarnation,
+        state=known.state,
+        heard_at_ms=view.heard_at_ms.get(instance, 0),
+        generation=view.assignment.generation if view.assignment else 0,
+        how=" ".join((known.error or f"it was {known.state.value} and is gone").split()),
+    )
+
+
 def _next_word(
     view: ControlView, instance: str, timeouts: Timeouts, open_reader: Callable[[], ControlReader]
 ) -> InstanceStatus | None:
@@ -151,6 +173,7 @@ def start_instance(
     known = publisher.view.statuses.get(deployment.instance)
     incarnation = max(now_ms(), known.incarnation + 1 if known else 0)
     application_id, instance = deployment.application_id, deployment.instance
+    former = failed_process(publisher.view, instance)
     settings = InstanceSettings(
         application_id=application_id,
         instance=instance,
@@ -158,6 +181,7 @@ def start_instance(
         state_dir=deployment.state_dir,
         run_dir=str(_folder(deployment, incarnation)),
         connection=connection,
+        former=former,
         run_max_folders=deployment.run_max_folders,
         log_max_bytes=deployment.log_max_bytes,
     )
@@ -168,6 +192,7 @@ def start_instance(
         state=InstanceState.STARTING,
         disk=DiskStatus(deployment.state_dir),
         sent_at_ms=incarnation,
+        former=former,
     )
     publisher.publish(None, deployment, claim)
     try:

@@ -191,7 +191,9 @@ class IncidentTrigger(BaseEventTrigger):
         open_ids = {incident.id for incident in found}
         self._fired = {id: at for id, at in self._fired.items() if id in open_ids}
         running = running_instances(follower.view.statuses, follower.silent_for_s(), self._timeouts)
-        open_ones = [one for one in found if is_due(one, follower.view, running, self.num_standby_replicas)]
+        open_ones = [
+            one for one in found if is_due(one, follower.view, running, self.num_standby_replicas, now_ms=now_ms())
+        ]
         due = [one for one in open_ones if now - self._fired.get(one.id, float("-inf")) > self.refire_after_s]
         self._fired.update({incident.id: now for incident in due})
         first = {one.id: (now, Unanswered.of(one, now_ms())) for one in open_ones}
@@ -214,6 +216,8 @@ class IncidentTrigger(BaseEventTrigger):
     def _event(self, incident: Incident, follower: ControlFollower) -> IncidentEvent:
         silent_for_s = follower.silent_for_s()
         failed_at_ms = task_failed_at_ms(incident, follower.view)
+        if failed_at_ms is None:
+            failed_at_ms = follower.view.last_heard_ms(incident.instance, incident.incarnation)
         self.log.info("Incident %s: %s", incident.id, incident.evidence)
         return IncidentEvent(
             incident=incident,
@@ -229,7 +233,7 @@ class IncidentTrigger(BaseEventTrigger):
             start_timeout_s=self.start_timeout_s,
             stall_timeout_s=self.stall_timeout_s,
             num_standby_replicas=self.num_standby_replicas,
-            failed_at_ms=follower.view.heard_at_ms.get(incident.instance) if failed_at_ms is None else failed_at_ms,
+            failed_at_ms=failed_at_ms,
         )
 
     @property

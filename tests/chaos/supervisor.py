@@ -13,6 +13,7 @@ from typing import Final
 
 from confluent_kafka import KafkaException
 
+from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.assignor import assign
@@ -126,7 +127,7 @@ class Supervisor:
     def _tick(self, view: ControlView, silent_for_s: Mapping[str, float]) -> None:
         found = detect(view.assignment, view.statuses, silent_for_s, TIMEOUTS, view.heard_at_ms)
         running = [n for n in view.healthy(TIMEOUTS) if view.statuses[n].state is InstanceState.RUNNING]
-        due = [incident for incident in found if is_due(incident, view, running)]
+        due = [incident for incident in found if is_due(incident, view, running, now_ms=now_ms())]
         for incident in due:
             self._answer(incident, {n for n, s in silent_for_s.items() if s > TIMEOUTS.instance_s}, due)
         self._mind_instances(view, silent_for_s)
@@ -143,7 +144,7 @@ class Supervisor:
             gone = {i.instance for i in due if i.kind.of_instance} | silent
             healthy = [name for name in view.healthy(TIMEOUTS) if name not in gone]
             healthy = [n for n in healthy if view.statuses[n].state is InstanceState.RUNNING] or healthy
-            if not is_due(incident, view, healthy):
+            if not is_due(incident, view, healthy, now_ms=now_ms()):
                 return
             plan = decide(
                 incident,
@@ -152,6 +153,7 @@ class Supervisor:
                 healthy,
                 answered=view.incidents,
                 heard_at_ms=view.heard_at_ms,
+                now_ms=now_ms(),
             )
             if plan.assignment is None and not plan.decisions:
                 return

@@ -12,14 +12,17 @@ import pytest
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, history_plain
 from airflow_provider.control.metrics.record import metrics_plain
-from airflow_provider.control.status import FaultStatus, InstanceState, RestorePhase, Role, TaskState
+from airflow_provider.control.status import FaultStatus, FormerProcess, InstanceState, RestorePhase, Role, TaskState
 from tests.builders import active, instance
 from tests.docs.commands import ROOT
 from tests.unit.control.history.test_record import DRILL
 from tests.unit.control.metrics.test_record import RECORD
 
 TEXT = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
-HEARTBEAT: Mapping[str, Any] = to_plain(instance("a", active(0, error="it failed"), fault=FaultStatus(id="f")))
+FORMER = FormerProcess(incarnation=1, state=InstanceState.ENDED, heard_at_ms=0, generation=1, how="killed")
+HEARTBEAT: Mapping[str, Any] = to_plain(
+    instance("a", active(0, error="it failed"), fault=FaultStatus(id="f"), former=FORMER)
+)
 (TASK,) = HEARTBEAT["tasks"]
 VALUES = {kind.value for kinds in (InstanceState, RestorePhase, Role, TaskState) for kind in kinds}
 HISTORY: Mapping[str, Any] = history_plain(DRILL)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider import errors
-from airflow_provider.error_decision import class_of, class_of_kind, is_permanent
+from airflow_provider.error_decision import class_of, class_of_kind, is_permanent, retry_pause_s
 from airflow_provider.errors import ErrorClass
 
 TYPED = [getattr(errors, name) for name in errors.__all__ if name != "ErrorClass"]
@@ -18,6 +18,8 @@ TYPED = [getattr(errors, name) for name in errors.__all__ if name != "ErrorClass
         ("DecodeError", ErrorClass.RECORD),
         ("RecordTooLargeError", ErrorClass.RECORD),
         ("ConfigurationError", ErrorClass.JOB),
+        ("AccessError", ErrorClass.ACCESS),
+        ("TopicAuthorizationException", ErrorClass.ACCESS),
         ("TopicMissingError", ErrorClass.JOB),
         ("InputLostError", ErrorClass.JOB),
         ("StepError", ErrorClass.JOB),
@@ -54,3 +56,17 @@ def test_what_every_owner_meets_is_permanent() -> None:
         False,
         False,
     ]
+
+
+@pytest.mark.parametrize("kind", ["AccessError", "SaslAuthenticationException", "StateError", "OSError", None])
+def test_failure_whose_cause_is_outside_is_tried_again_ever_less_often(kind: str | None) -> None:
+    pauses = [retry_pause_s(kind, failures) or 0.0 for failures in range(1, 100)]
+
+    assert pauses == sorted(pauses)
+    assert pauses[1] == 2 * pauses[0] > 0
+    assert pauses[-1] == 300.0
+
+
+@pytest.mark.parametrize("kind", ["ConfigurationError", "DecodeError", "InputLostError", "KeyError", "WorkerError"])
+def test_failure_of_the_job_or_its_data_is_not_tried_again_by_itself(kind: str) -> None:
+    assert retry_pause_s(kind, 1) is None

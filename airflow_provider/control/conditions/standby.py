@@ -76,7 +76,7 @@ class StandbysWarm(Condition, frozen=True, kw_only=True):
             held = {n: c for n, c in copies.items() if c is not None and _is_held(c, assignment.generation)}
             if len(copies) - len(held) < wanted <= len(copies):
                 name, why = next((n, c.error) for n, c in held.items())
-                line = f"the standby of task {task_id} failed on {name}, and is not tried again: {why}"
+                line = f"the standby of task {task_id} failed on {name}, and no wait helps: {why}"
                 return Evaluation(Outcome.FAILED, f"{line}. Correct that, then deploy {name} again")
             if len(near) < wanted:
                 found = ", ".join(f"{n} {copy_line(c)}" for n, c in copies.items()) or "none assigned"

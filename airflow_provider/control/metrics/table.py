@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from airflow_provider.common.table import table
+from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.metrics.record import MetricsRecord, TaskMetrics
 from airflow_provider.control.status import Role
 
@@ -20,18 +22,21 @@ _MIB = 1 << 20
 _HOUR_MS = 3_600_000
 
 
-def metrics_table(records: Sequence[MetricsRecord]) -> str:
+def metrics_table(records: Sequence[MetricsRecord], assignment: Assignment | None = None) -> str:
     """Two tables of the newest record of each instance: the instances, and their tasks.
+
+    What an instance said of a task that it is not assigned any more is over: one that was lost says no other word.
 
     ``processed/s`` and ``grown/h`` (changelog offsets) are means over the records that are given, as far back as the
     same process had the task in the same role; ``-`` is not known.
 
     Args:
         records: the oldest first.
+        assignment: the newest; None where it is not known, and every copy counts that was recorded.
     """
     if not records:
         return "no metrics"
-    newest = {record.instance: record for record in records}
+    newest = {record.instance: _assigned(record, assignment) for record in records}
     counts = {name: sum(record.instance == name for record in records) for name in newest}
     instances = [_instance_row(record, counts[name]) for name, record in sorted(newest.items())]
     tasks = sorted(
@@ -39,6 +44,21 @@ def metrics_table(records: Sequence[MetricsRecord]) -> str:
         key=lambda pair: (pair[0].task, pair[0].role is Role.STANDBY, pair[1].instance),
     )
     return f"{table(_INSTANCE, instances)}\n\n{table(_TASK, [_task_row(task, at, records) for task, at in tasks])}"
+
+
+def _assigned(record: MetricsRecord, assignment: Assignment | None) -> MetricsRecord:
+    if assignment is None:
+        return record
+    return dataclasses.replace(record, tasks=tuple(task for task in record.tasks if _counts(record, task, assignment)))
+
+
+def _counts(record: MetricsRecord, task: TaskMetrics, assignment: Assignment) -> bool:
+    given = assignment.tasks.get(task.task)
+    if given is None:
+        return False
+    if task.role is Role.ACTIVE:
+        return given.active == record.instance
+    return record.instance in (given.active, *given.standbys)
 
 
 def _instance_row(record: MetricsRecord, count: int) -> Sequence[str]:

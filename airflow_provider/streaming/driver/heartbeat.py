@@ -101,6 +101,7 @@ class Heartbeat:
         self._done: list[_Done] = []
         self._source_of: SourceOf | None = None
         self._last: InstanceStatus | None = None
+        self._refused: str | None = None
         self._status = InstanceStatus(
             application_id=settings.application_id,
             instance=settings.instance,
@@ -109,6 +110,7 @@ class Heartbeat:
             process=ProcessStatus(host=host_name(), pid=os.getpid(), log_file=settings.log_file),
             disk=DiskStatus(settings.state_dir),
             heartbeat_interval_s=settings.heartbeat_interval_s,
+            former=settings.former,
         )
         self._pulse = Pulse(RunFolder(Path(settings.run_dir)).pulse)
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
@@ -146,6 +148,12 @@ class Heartbeat:
     def set_error(self, error: str | None) -> None:
         """Report what is wrong although the instance works; None for nothing."""
         self._update(error=None if error is None else bounded(error))
+
+    def set_refused(self, why: str | None) -> None:
+        """Report what the brokers refuse for now; None for nothing."""
+        with self._lock:
+            self._refused = None if why is None else bounded(why)
+        self._due.set()
 
     def set_source(self, source_of: SourceOf | None) -> None:
         """Report with each active task what this says of it; called by the heartbeat's thread, and must not wait."""
@@ -275,7 +283,10 @@ class Heartbeat:
         with self._lock:
             tasks = [self._with_progress(slot, task) for slot, task in self._as_planned()]
             return dataclasses.replace(
-                self._status, sent_at_ms=now_ms(), tasks=tuple(sorted(tasks, key=lambda task: task.task))
+                self._status,
+                sent_at_ms=now_ms(),
+                tasks=tuple(sorted(tasks, key=lambda task: task.task)),
+                error=self._status.error or self._refused,
             )
 
     def _as_planned(self) -> Iterator[tuple[int, TaskStatus]]:

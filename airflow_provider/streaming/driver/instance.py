@@ -22,7 +22,7 @@ from airflow_provider.control.job_change import refuse_other_stages
 from airflow_provider.control.metrics.topic import MetricsWriter
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import InstanceState
-from airflow_provider.errors import StatefulStreamsError
+from airflow_provider.errors import AccessError, StatefulStreamsError
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.launch.instance_settings import EXIT_REPORTED, InstanceSettings
 from airflow_provider.state.directory import StateDirectory
@@ -56,6 +56,7 @@ __all__ = ["Instance", "num_slots"]
 log = logging.getLogger(__name__)
 
 _CONTROL_POLL_S: Final = 0.1
+_REFUSED_S: Final = 5.0
 _AFTER_ERROR_S: Final = 10.0
 """For so long an instance that ends by an error waits for its micro-batches: until it says so, nobody takes over."""
 
@@ -129,6 +130,7 @@ class Instance:
                 {stage.number: SourceEnds(self._settings.connection, stage.source.topic) for stage in job.stages},
                 lambda: spark.sparkContext.defaultParallelism,
                 lambda slot: slots[slot].batch_since,
+                lambda slot, task: slots[slot].first_call(task),
                 self._settings.call_timeout_s,
                 tables.of,
             )
@@ -237,11 +239,20 @@ class Instance:
         checks: Sequence[Callable[[], None]],
         cleanup: StateCleanup,
     ) -> None:
-        """Apply what the control topics say until asked to stop; raise what one of the checks finds."""
+        """Apply what the control topics say until asked to stop; raise what one of the checks finds.
+
+        What the brokers refuse is reported and no reason to end: it may be given back, and the next process would meet
+        the same.
+        """
         controller.apply(control.view)
-        missed = False
+        missed, refused = False, ""
         while not self._stop.is_set():
-            changed = control.poll(_CONTROL_POLL_S)
+            found, changed = "", False
+            try:
+                changed = control.poll(_CONTROL_POLL_S)
+            except AccessError as error:
+                found = str(error)
+                self._stop.wait(_REFUSED_S)
             changed |= controller.settle_faults(self._heartbeat.last)
             if self._disturbances.cut_goes_on(self._settings.instance, control.view.assignment):
                 # What it reads it could not know.
@@ -252,7 +263,14 @@ class Instance:
             if (assignment := control.view.assignment) is not None:
                 cleanup.tick(functools.partial(self._held, assignment))
             for check in checks:
-                check()
+                try:
+                    check()
+                except AccessError as error:
+                    found = str(error)
+            if found != refused:
+                refused = found
+                log.warning("%s", found or "nothing is refused any more")
+                self._heartbeat.set_refused(found or None)
 
     def _held(self, assignment: Assignment) -> set[TaskId]:
         return {plan.task for plan in task_plans(assignment, self._settings.instance, {})}

@@ -45,7 +45,10 @@ class ProgressWatch:
         ping: returns once the JVM has answered.
         batch_since: of a slot, when the call with a micro-batch's rows that is under way began, in monotonic seconds;
             None where none is.
-        call_timeout_s: how long such a call may take.
+        first_call: when the query that brings an active task's rows first called in the task's generation, in
+            monotonic seconds; None before. Spark loads, compiles and starts what it needs until then.
+        call_timeout_s: how long such a call may take; and how long it may take until the first, as long as the JVM
+            answers and the task has no error.
         waits_for: the table that a task waits for; None for none.
     """
 
@@ -54,11 +57,12 @@ class ProgressWatch:
         ends: Mapping[int, Ends],
         ping: Callable[[], object],
         batch_since: Callable[[int], float | None],
+        first_call: Callable[[int, TaskStatus], float | None],
         call_timeout_s: float,
         waits_for: Callable[[TaskId], TableWaitStatus | None] = lambda _: None,
     ) -> None:
         self._ends, self._ping = ends, ping
-        self._batch_since, self._call_timeout_s = batch_since, call_timeout_s
+        self._batch_since, self._first_call, self._call_timeout_s = batch_since, first_call, call_timeout_s
         self._waits_for = waits_for
         self._clock = StallClock()
         self._seen: Mapping[TaskId, SourceEnd] = {}
@@ -107,9 +111,17 @@ class ProgressWatch:
         if end is None:
             return SourceStatus(waits_for=waits_for)
         lag = end.lag_records(task.source_offset)
-        # Who is behind then is the table's task, whose own clock runs.
+        # Who is behind while it waits for a table is the table's task, whose own clock runs.
         has_work = not paused and waits_for is None and (lag > 0 or end.uncommitted_records > 0)
-        stalled_s = self._clock.stalled_s(task, has_work, now, self._under_way_since(slot, now))
+        gets_ready = task.error is None and now - self._answered_at <= _ENGINE_SILENT_S
+        stalled_s = self._clock.stalled_s(
+            task,
+            has_work,
+            now,
+            self._under_way_since(slot, now),
+            self._first_call(slot, task),
+            self._call_timeout_s if gets_ready else 0.0,
+        )
         return SourceStatus(
             end=end.end,
             lag_records=lag,

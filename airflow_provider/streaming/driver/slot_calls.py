@@ -116,13 +116,21 @@ class SlotCalls:
             rows = self._spark.range(1).withColumnRenamed("id", ROUND_COLUMN).coalesce(1)
             self._call(rows, self._goal(), round_budget_s(self._report.statuses.values()), ())
 
-    def batch(self, rows: DataFrame, tasks: frozenset[TaskId], abandoned: Callable[[], bool]) -> frozenset[TaskId]:
+    def batch(
+        self,
+        rows: DataFrame,
+        tasks: frozenset[TaskId],
+        abandoned: Callable[[], bool],
+        began: Mapping[TaskId, int] | None = None,
+    ) -> frozenset[TaskId]:
         """Call the worker with a micro-batch's rows, once no other call is under way and the slot is not paused.
 
         Args:
             rows: of these tasks.
             tasks: of the query that brings them.
             abandoned: whether the query is to end; then a micro-batch that still waits is left to the next query.
+            began: by task, the generation in which the query began; in another its rows may leave a gap, and are left
+                to the next query. None for the newest.
 
         Returns:
             Those of the tasks whose next rows the query may bring too.
@@ -138,6 +146,8 @@ class SlotCalls:
                 time.sleep(_POLL_S)
         try:
             goal = self._goal()
+            if began is not None:
+                tasks = frozenset(p.task for p in goal.tasks if p.task in tasks and p.generation == began.get(p.task))
             if self._chooses_bound:
                 # In the query's own session, which is a copy of the instance's as that was when the query began.
                 rows.sparkSession.conf.set(MAX_BYTES_PER_BATCH, str(arrow_batch_bytes(self._bytes_per_row)))

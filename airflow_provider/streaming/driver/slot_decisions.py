@@ -118,9 +118,20 @@ def round_budget_s(statuses: Collection[TaskStatus]) -> float:
     return _RESTORE_BUDGET_S if far and all(far) else _ROUND_BUDGET_S
 
 
-def query_must_end(tasks: Collection[TaskId], goal: SlotGoal) -> bool:
-    """Whether a query has no task left, or one that this slot is not to process any more."""
-    return goal.stopping or not tasks or not goal.active.issuperset(tasks)
+def query_must_end(tasks: Collection[TaskId], goal: SlotGoal, began: Mapping[TaskId, int]) -> bool:
+    """Whether a query has no task left, or one that was given away and came back.
+
+    One that was given away alone ends no query: another would have to get ready for the tasks that stay. Where it comes
+    back, its next row is not known to be the next that the query brings.
+
+    Args:
+        tasks: whose rows it may bring.
+        goal: what the slot is to do.
+        began: by task, the generation in which the query began.
+    """
+    active = {plan.task: plan.generation for plan in goal.tasks if plan.task in goal.active}
+    theirs = [task for task in tasks if task in active]
+    return goal.stopping or not theirs or any(active[task] != began.get(task) for task in theirs)
 
 
 def tasks_to_query(

@@ -110,6 +110,8 @@ class SlotDriver:
             goes_on=job.stages[0].source.goes_on_after_loss,
             overlap=self._overlap,
         )
+        # Written by the threads of the queries, each for its own tasks.
+        self._first_calls: dict[TaskId, tuple[int, float]] = {}
         # Written under their lock, by the thread that calls.
         self._calls = SlotCalls(spark, job.specs, settings, slot, lambda: self._goal, self._report, disturbance, idle)
         self._thread = threading.Thread(target=self._run, name=f"slot-{slot}", daemon=True)
@@ -147,6 +149,15 @@ class SlotDriver:
     def batch_since(self) -> float | None:
         """When the call with a micro-batch's rows that is under way began, in monotonic seconds; None without one."""
         return self._calls.batch_since
+
+    def first_call(self, task: TaskStatus) -> float | None:
+        """When the query that brings an active task's rows first called in its generation; None before.
+
+        Args:
+            task: as it was reported.
+        """
+        generation, at = self._first_calls.get(task.task, (None, 0.0))
+        return at if generation == task.generation else None
 
     def check(self) -> None:
         """Whether calls come back and do not always fail, and queries end that are to.
@@ -272,13 +283,14 @@ class SlotDriver:
     def _start_query(self, number: int, tasks: Mapping[TaskId, int | None]) -> SourceQuery:
         source = self._source_of(tasks)
         checkpoint = Path(self._settings.run_dir) / "checkpoint" / f"slot-{self._slot}-{number}"
+        known = self._calls.report.statuses
         query = SourceQuery(
             self._spark,
             source,
             self._settings.connection,
             tasks,
             checkpoint,
-            self._on_batch,
+            partial(self._on_batch, {task: known[task].generation for task in tasks if task in known}),
             partial(InputWait, self._settings.connection, source.topic, self._settings.application_id),
         )
         query.start()
@@ -286,11 +298,14 @@ class SlotDriver:
 
     # -- the thread that calls -----------------------------------------------------------------------------------
 
-    def _on_batch(self, query: SourceQuery, rows: DataFrame) -> Mapping[int, int | None]:
+    def _on_batch(self, began: Mapping[TaskId, int], query: SourceQuery, rows: DataFrame) -> Mapping[int, int | None]:
+        for plan in self._goal.tasks:
+            if plan.task in query.tasks and self._first_calls.get(plan.task, (None,))[0] != plan.generation:
+                self._first_calls[plan.task] = (plan.generation, time.monotonic())
         # Beside the slot's calls, or the table's own task might not get its turn.
         if not self._wait_for_tables(query.tasks, lambda: query.leaving):
             return {}
-        query.tasks = self._calls.batch(rows, query.tasks, lambda: query.leaving)
+        query.tasks = self._calls.batch(rows, query.tasks, lambda: query.leaving, began)
         if not query.tasks:
             query.leave()
             self._wake.set()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from airflow_provider.common.task_id import TaskId
@@ -20,6 +22,7 @@ __all__ = ["Query", "SlotQueries"]
 
 log = logging.getLogger(__name__)
 
+_SURPLUS_S: Final = 300.0
 _WELL_S: Final = 5.0
 """A query that lives so long has got past what ended the one before."""
 
@@ -47,11 +50,30 @@ class Query(Protocol):
         """End it after the micro-batch under way, and remove what it left on the disk; also of one that ended."""
 
 
+@dataclass
+class _Running:
+    """A query, and what it was begun for.
+
+    Args:
+        query: see above.
+        began: by task, the generation in which it began.
+        surplus_since: since when it reads a partition for nobody, monotonic seconds; None while it does not.
+    """
+
+    query: Query
+    began: Mapping[TaskId, int]
+    surplus_since: float | None = None
+
+
 class SlotQueries:
-    """Starts a query for tasks that run, ends one that has a task too many, forgets one that ended.
+    """Starts a query for tasks that run, ends one that has no task left, forgets one that ended.
+
+    One that reads for a task that was given away goes on for the others, and is replaced later: the next has to get
+    ready first, which takes long on a busy host, and moves often follow each other.
 
     The tasks of a query that ended with an error get one each, so that the one that ends it stops no other; a task
-    whose own queries end again and again is given up, until a newer generation names it.
+    whose own queries end again and again is given up, until a newer generation names it, or its cause may be gone
+    (`retry_pause_s`).
 
     Belongs to the slot's thread; `failures` and `lost` may be read from any.
 
@@ -64,6 +86,7 @@ class SlotQueries:
         goes_on: whether the job goes on without input that is lost.
         overlap: by task, where to begin instead, so that a micro-batch comes at once (`with_overlap`); not asked for
             tasks whose last query ended with an error.
+        clock: monotonic seconds, by which a task that was given up is tried again.
     """
 
     def __init__(
@@ -74,6 +97,7 @@ class SlotQueries:
         find_lost: Callable[[Mapping[TaskId, int | None]], Mapping[TaskId, LostInput]],
         goes_on: bool = False,
         overlap: Callable[[Mapping[TaskId, int | None]], Mapping[TaskId, int | None]] = dict,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._slot = slot
         self._topic_of = topic_of
@@ -81,8 +105,9 @@ class SlotQueries:
         self._find_lost = find_lost
         self._goes_on = goes_on
         self._overlap = overlap
+        self._clock = clock
         self._started = 0
-        self._queries: list[Query] = []
+        self._queries: list[_Running] = []
         self._failures: Mapping[TaskId, QueryFailure] = {}
         self._lost: Mapping[TaskId, Mapping[int, LostInput]] = {}
 
@@ -97,7 +122,7 @@ class SlotQueries:
         return {task: sum(lost.records for lost in ranges.values()) for task, ranges in self._lost.items()}
 
     def tick(self, goal: SlotGoal) -> bool:
-        """End the queries that have no task left or one too many; forget those that ended.
+        """End the queries that have no task left, or long one too many; forget those that ended.
 
         Args:
             goal: what the slot is to do.
@@ -112,16 +137,17 @@ class SlotQueries:
             for task, failure in self._failures.items()
             if task in plans and (plans[task].generation, plans[task].replay) == (failure.generation, failure.replay)
         }
-        for query in list(self._queries):
+        for running in list(self._queries):
+            query = running.query
             if not query.active:
-                self._queries.remove(query)
+                self._queries.remove(running)
                 if (error := query.error) is not None:
                     failed = True
                     self._note(query.tasks, cause_in(error), plans)
                 query.end()
-            elif query_must_end(query.tasks, goal):
+            elif query_must_end(query.tasks, goal, running.began) or self._has_long_read_for_nobody(running, goal):
                 query.end()
-                self._queries.remove(query)
+                self._queries.remove(running)
             elif self._failures and query.active_for_s > _WELL_S:  # asking costs a call into the JVM
                 self._failures = {t: failure for t, failure in self._failures.items() if t not in query.tasks}
         return failed
@@ -133,19 +159,30 @@ class SlotQueries:
             Whether one could not be started, so that the next try has to wait a moment.
         """
         plans = {plan.task: plan for plan in goal.tasks}
-        queried = {task for query in self._queries for task in query.tasks}
-        given_up = {task for task, failure in self._failures.items() if failure.given_up}
+        queried = {task for running in self._queries for task in running.query.tasks}
+        now = self._clock()
+        waiting = {task for task, failure in self._failures.items() if failure.waits(now)}
         failed = False
-        for tasks in tasks_to_query(goal, report, queried | given_up, alone=self._failures.keys()):
+        for tasks in tasks_to_query(goal, report, queried | waiting, alone=self._failures.keys()):
             try:
                 begin = self._without_lost(tasks, plans)
                 if begin:
                     self._started += 1
-                    self._queries.append(self._start(self._started, begin))
+                    began = {task: plans[task].generation for task in begin}
+                    self._queries.append(_Running(self._start(self._started, begin), began))
             except Exception as error:
                 self._note(tasks.keys(), cause_of(error), plans)
                 failed = True
         return failed
+
+    def _has_long_read_for_nobody(self, running: _Running, goal: SlotGoal) -> bool:
+        if running.began.keys() <= running.query.tasks & goal.active:
+            running.surplus_since = None
+            return False
+        now = self._clock()
+        if running.surplus_since is None:
+            running.surplus_since = now
+        return now - running.surplus_since > _SURPLUS_S
 
     def _without_lost(
         self, tasks: Mapping[TaskId, int | None], plans: Mapping[TaskId, TaskPlan]
@@ -189,6 +226,7 @@ class SlotQueries:
                     replay=plans[task].replay,
                     tries=tries,
                     alone=len(tasks) == 1,
+                    at=self._clock(),
                 )
         self._failures = failures
 

@@ -31,8 +31,9 @@ class _Mark:
 
 
 class StallClock:
-    """Counts from a task's last commit, or the last record that a restore applied, whichever was later.
+    """Counts from a task's last commit, a restore's last record, or its query's first call, whichever was latest.
 
+    What cannot run yet does not stand still.
     What does not count as getting on: owning the task again, or restoring again what was restored before. A task that
     does so after each of its batches stands still.
 
@@ -42,7 +43,15 @@ class StallClock:
     def __init__(self) -> None:
         self._marks: dict[TaskId, _Mark] = {}
 
-    def stalled_s(self, task: TaskStatus, has_work: bool, now: float, until: float | None = None) -> float:
+    def stalled_s(
+        self,
+        task: TaskStatus,
+        has_work: bool,
+        now: float,
+        until: float | None = None,
+        ready_at: float | None = None,
+        ready_within_s: float = 0.0,
+    ) -> float:
         """Seconds for which a task has got no further.
 
         Args:
@@ -50,6 +59,8 @@ class StallClock:
             has_work: whether its source has something for it, and it is to process that.
             now: monotonic seconds.
             until: when a call into its worker began that may still take its time; what comes after does not count.
+            ready_at: when its query first called in this generation, monotonic seconds; None before.
+            ready_within_s: how long it may take until then.
         """
         before = self._marks.get(task.task)
         if (
@@ -64,7 +75,9 @@ class StallClock:
         if task.restore.records > before.restored:
             self._marks[task.task] = _Mark(task.generation, task.source_offset, task.restore.records, now)
             return 0.0
-        return max(0.0, (now if until is None else until) - before.since)
+        if ready_at is None and now - before.since <= ready_within_s:
+            return 0.0
+        return max(0.0, (now if until is None else until) - max(before.since, ready_at or before.since))
 
     def forget(self, task: TaskId) -> None:
         """A task that is not active here any more begins again when it is active again."""

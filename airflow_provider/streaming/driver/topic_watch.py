@@ -6,7 +6,13 @@ import logging
 import threading
 from collections.abc import Collection, Mapping, Sequence
 
-from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, TopicError, TopicMismatchError
+from airflow_provider.errors import (
+    AccessError,
+    BrokerUnreachableError,
+    ConfigurationError,
+    TopicError,
+    TopicMismatchError,
+)
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicDescription, TopicSpec, config_command
 
@@ -21,7 +27,8 @@ class TopicWatch:
     """Verifies topics at the start and then again and again, in a thread of its own.
 
     What refuses a start must end a run: a changelog that is not compacted any more loses state with the next restore,
-    and partitions that were added to a source are not read.
+    and partitions that were added to a source are not read. What only keeps it from looking does not: the right may be
+    given back.
 
     Args:
         admin: of the cluster.
@@ -71,7 +78,7 @@ class TopicWatch:
 
         Raises:
             TopicError: a topic is not what it was any more.
-            ConfigurationError: the right to look at one was taken away.
+            AccessError: the right to look at one was taken away; until it is given back.
         """
         if self._error is not None:
             raise self._error
@@ -81,6 +88,10 @@ class TopicWatch:
         while not self._stop.wait(pause_s):
             try:
                 self._look()
+            except AccessError as error:
+                if not isinstance(self._error, AccessError):
+                    log.warning("the topics cannot be verified, next try in %g s: %s", _AGAIN_S, error)
+                self._error, pause_s, doubt = error, min(_AGAIN_S, self._interval_s), False
             except (TopicError, ConfigurationError) as error:
                 # A broker that has just started may not know everything yet: only what is found twice is true.
                 if doubt:
@@ -95,7 +106,7 @@ class TopicWatch:
                 log.warning("the topics cannot be verified, next try in %g s: %r", self._interval_s, error)
                 pause_s, doubt = self._interval_s, False
             else:
-                pause_s, doubt = self._interval_s, False
+                self._error, pause_s, doubt = None, self._interval_s, False
 
     def _look(self) -> None:
         found = self._admin.verify(self._specs)

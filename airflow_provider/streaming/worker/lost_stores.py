@@ -24,6 +24,10 @@ class LostStores:
         if plan.yields_to_standby:
             self._lost[plan.task] = (plan, error)
 
+    def forget(self, task: TaskId) -> None:
+        """It is tried again."""
+        self._lost.pop(task, None)
+
     def reason(self, plan: TaskPlan) -> Exception | None:
         """Why this owner lost its store, while a standby is to take over: until the next generation says otherwise."""
         plan_then, error = self._lost.get(plan.task, (None, None))

@@ -52,9 +52,10 @@ class PlanExecution:
         self._fence([task for task in self._registry.tasks.values() if task.state is TaskState.OWNING])
 
     def _change_role(self, task: Task, plan: TaskPlan) -> None:
-        """A newer generation is a further try for a task that failed, of whichever role."""
-        again = task.state is TaskState.FAILED
-        if plan.same_ownership(task.plan) or (plan.role is task.plan.role is Role.STANDBY and not again):
+        """A newer generation is a further try for a task that failed, of whichever role; so is time (`Retries`)."""
+        again, due = task.state is TaskState.FAILED, self._registry.is_tried_again(task, plan)
+        same = plan.same_ownership(task.plan) and not due
+        if same or (plan.role is task.plan.role is Role.STANDBY and not again):
             task.update(plan)
         elif plan.role is Role.ACTIVE:
             task.promote(plan, renew_digest=self._duties.end(task.id))

@@ -23,6 +23,10 @@ class RefusedTasks:
         """
         self._refused[plan.task] = (plan, error)
 
+    def forget(self, task: TaskId) -> None:
+        """It is tried again."""
+        self._refused.pop(task, None)
+
     def reason(self, plan: TaskPlan) -> Exception | None:
         """Why it could not; None once a newer generation names it, or a replay that was asked for since."""
         plan_then, error = self._refused.get(plan.task, (None, None))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import FailureStatus, TaskStatus
+from airflow_provider.control.status import FailureStatus, TaskState, TaskStatus
 from airflow_provider.errors import StateError, StatefulStreamsError, StoreCorruptedError, StoreLockedError
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.launch.instance_settings import InstanceSettings
@@ -22,6 +23,7 @@ from airflow_provider.streaming.worker.plan import TaskPlan
 from airflow_provider.streaming.worker.reaction import Reaction, reaction_to_batch_error, reaction_to_error
 from airflow_provider.streaming.worker.refused_tasks import RefusedTasks
 from airflow_provider.streaming.worker.replica_opening import open_replica
+from airflow_provider.streaming.worker.retries import Retries
 from airflow_provider.streaming.worker.standby_duties import StandbyDuties
 from airflow_provider.streaming.worker.store_fault import StoreFault, inject_store_fault
 from airflow_provider.streaming.worker.task import Task
@@ -43,6 +45,7 @@ class TaskRegistry:
         duties: knows whether a store waits for a snapshot; ended where a store is closed.
         open_writer: makes a task's producer.
         failpoints: where the process is to die.
+        clock: monotonic seconds, by which what has failed is tried again.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class TaskRegistry:
         duties: StandbyDuties,
         open_writer: Callable[[TaskId], TaskProducer],
         failpoints: FailPoints,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings, self._stages, self._reader, self._address = settings, stages, reader, address
         self._duties, self._open_writer, self._failpoints = duties, open_writer, failpoints
@@ -64,6 +68,7 @@ class TaskRegistry:
         self._errors: dict[TaskId, Exception] = {}
         self._was_locked: frozenset[TaskId] = frozenset()
         self._lost, self._refused, self._closed = LostStores(), RefusedTasks(), ClosedOwners()
+        self._retries = Retries(clock)
         self._quarantine_grew = True  # what an earlier process left in quarantine counts too
 
     @property
@@ -123,8 +128,8 @@ class TaskRegistry:
         """The task of a plan, opened if it is not open; for a replay that is new, with an empty store.
 
         Returns:
-            None while its store is lost and a standby is to take over, after it was refused in the same generation, or
-            while a snapshot of it is being fetched.
+            None while its store is lost and a standby is to take over, after it was refused in the same generation (in
+            both until it is tried again), or while a snapshot of it is being fetched.
 
         Raises:
             StatefulStreamsError: it cannot be opened now.
@@ -133,7 +138,10 @@ class TaskRegistry:
         task_id = plan.task
         stage = stage_of(self._settings.application_id, self._stages, task_id.stage)
         if self._lost.reason(plan) is not None or self._refused.reason(plan) is not None:
-            return None
+            if not self._retries.take(plan):
+                return None
+            self._lost.forget(task_id)
+            self._refused.forget(task_id)
         replay = plan.replay is not None and self._directory.replayed(task_id) != plan.replay
         if replay:
             self.close(task_id)
@@ -185,6 +193,15 @@ class TaskRegistry:
         """Close every task."""
         for task_id in list(self._tasks):
             self.close(task_id)
+
+    def is_tried_again(self, task: Task, plan: TaskPlan) -> bool:
+        """Whether an open task that has failed is to be tried again now, in the same role and generation.
+
+        Args:
+            task: of that plan.
+            plan: the newest.
+        """
+        return task.state is TaskState.FAILED and self._retries.take(plan)
 
     def release(self, folder: str) -> bool:
         """Close the task whose store lies in a folder, because another worker needs it; false when none is open."""
@@ -279,9 +296,11 @@ class TaskRegistry:
                 task.on_fenced(error)
                 return
             case Reaction.FAIL if task is not None:
+                self._retries.note(task.plan, error)
                 task.fail(error)
                 return
             case Reaction.FAIL if (plan := self._plans.get(task_id)) is not None:
+                self._retries.note(plan, error)
                 self._refused.note(plan, error)
                 return
         if task is not None:
@@ -307,4 +326,5 @@ class TaskRegistry:
             self._quarantine_grew = True
         plan = self._plans.get(task_id) if task is None else task.plan
         if plan is not None:
+            self._retries.note(plan, error)
             self._lost.note(plan, error)

@@ -46,7 +46,7 @@ def test_viewer_sees_status_history_and_metrics_and_changes_nothing(
 
     assert main(["assign", *at, "--instances", "a"]) == 1
 
-    assert "ConfigurationError" in capsys.readouterr().err
+    assert "AccessError" in capsys.readouterr().err
     found = application.view().assignment
     assert found is not None
     assert placed(found) == ["-", "-"]

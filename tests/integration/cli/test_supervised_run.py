@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -20,6 +21,8 @@ from airflow_provider.control.placement import Placement
 from airflow_provider.control.status import InstanceState, InstanceStatus
 from airflow_provider.launch.launcher import LAUNCHER
 from airflow_provider.launch.leftovers import InstanceProcesses
+from tests.builders import assigned
+from tests.integration.cli.conftest import Launch
 from tests.integration.launch.application import FAKE_INSTANCE, Application
 from tests.spark_submit_stub import spark_submit_stub
 from tests.waiting import wait_until
@@ -224,6 +227,34 @@ def test_start_that_was_killed_whole_is_not_waited_for(
     start("--env", "DAY=monday")
 
     assert running(application).state is InstanceState.RUNNING
+
+
+def test_warm_standby_takes_over_while_the_supervisor_starts_the_killed_instance_again(
+    application: Application,
+    start: Start,
+    processes: InstanceProcesses,
+    hanging: Path,
+    launch_instance: Launch,
+    bootstrap_servers: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    application.publish(assigned("a b", application_id=application.id))
+    launch_instance(application, "b")
+    first = start()
+    before = running(application)
+    first.send_signal(signal.SIGSTOP)
+    processes.kill()
+    first.kill()
+
+    start(job=hanging)
+    wait_until(lambda: application.view().statuses["a"].incarnation > before.incarnation, WAIT_S, "the next launch")
+    assert application.view().statuses["a"].state is InstanceState.STARTING
+
+    assert main(["failover", application.id, "--bootstrap-servers", bootstrap_servers, "--json"]) == 0
+    (answer,) = json.loads(capsys.readouterr().out)
+    assert (answer["kind"], answer["moved"]) == ("instance_ended", {"0_0": "b"})
+    assert f"a/{before.incarnation}/" in answer["incident_id"]
+    assert application.view().statuses["a"].state is InstanceState.STARTING  # nobody waited for it
 
 
 def test_second_command_on_the_host_starts_nothing(application: Application, start: Start) -> None:

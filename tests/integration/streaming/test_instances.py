@@ -166,6 +166,19 @@ def test_instance_that_hung_until_its_tasks_were_promoted_writes_nothing_and_fol
     accounts.wait(accounts.settled, "the tasks to go back")
 
 
+def test_tasks_that_move_to_and_fro_count_each_order_once(accounts: Accounts) -> None:
+    """The query that brought their rows goes on for the others of its slot, and must bring them none any more."""
+    with orders_flowing(accounts):
+        for _ in range(2):
+            accounts.assign("i2 i1", "i2 i1", "i1 i2", "i1 i2", "i1 i2", "i1 i2")
+            accounts.wait(accounts.settled, "one of each to have moved")
+            accounts.assign(*SHARED)
+            accounts.wait(accounts.settled, "the tasks to be back")
+
+    accounts.check(deadline_s=300)  # they wrote more than a busy machine takes meanwhile
+    assert_owners_in_order(accounts)
+
+
 def test_undecodable_record_fails_its_task_and_no_other(accounts: Accounts) -> None:
     offset = accounts.orders.write_raw(BAD, b"the key", b"{no json")
     accounts.orders.write(300, LIVE)

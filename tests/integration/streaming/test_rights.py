@@ -1,9 +1,9 @@
-"""What a missing ACL does to an instance and to its tasks: an error that names the right, and no further try."""
+"""What a missing ACL does to an instance and to its tasks: an error that names the right, until that is given back."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -13,10 +13,11 @@ from confluent_kafka.admin import AclOperation, ResourceType
 from airflow_provider.control.rights import Role
 from airflow_provider.control.status import InstanceState, TaskState, TaskStatus
 from airflow_provider.error_decision import is_permanent
-from airflow_provider.errors import ConfigurationError
+from airflow_provider.errors import AccessError
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
 from airflow_provider.streaming.driver.topic_watch import TopicWatch
+from airflow_provider.streaming.worker.plan import TaskPlan
 from airflow_provider.streaming.worker.slot import Slot
 from tests.integration.guarded_broker import GuardedBroker
 from tests.integration.streaming.accounts import Accounts
@@ -104,7 +105,7 @@ def test_task_that_lacks_a_right_fails_and_is_held(
 
     *_, last = taken_over(application, guarded)
 
-    assert (last.state, last.error_kind) == (TaskState.FAILED, "ConfigurationError")
+    assert (last.state, last.error_kind) == (TaskState.FAILED, "AccessError")
     assert is_permanent(last.error_kind), "no failover moves it"
     for words in named:
         assert words.format(application_id) in str(last.error)
@@ -132,24 +133,43 @@ def test_warm_standby_that_may_not_read_its_changelog_any_more_says_so(
     assert f"{application.changelog}[0] is not authorized" in str(error)
 
 
-def test_standby_that_may_not_describe_its_changelog_is_held_until_a_newer_generation(
-    application: Application, guarded: GuardedBroker
+@pytest.mark.parametrize("role", [active, standby])
+def test_task_that_may_not_be_opened_is_tried_again_by_itself(
+    role: Callable[[int, int], TaskPlan], application: Application, guarded: GuardedBroker
 ) -> None:
     rule = guarded.deny(ResourceType.TOPIC, application.changelog, AclOperation.DESCRIBE)
-    i2 = dataclasses.replace(application, connection=guarded.user).instance("i2")
-    with closing(Slot(i2.plan(standby(0)))) as slot:
-        refused = the_only(slot.call(i2.plan(standby(0)), (), False))
+    plan = dataclasses.replace(application, connection=guarded.user).instance("i2").plan(role(0, 2))
+    with closing(Slot(plan)) as slot:
+        refused = the_only(slot.call(plan, (), False))
         guarded.allow_again(rule)
-        held = the_only(slot.call(i2.plan(standby(0)), (), False))
 
-        def caught_up() -> bool:
-            return the_only(slot.call(i2.plan(standby(0, 2)), (), False)).lag_records == 0
+        wait_until(lambda: the_only(slot.call(plan, (), False)).error is None, 60.0, "it to be tried again")
+        wait_until(lambda: the_only(slot.call(plan, (), False)).lag_records == 0, 60.0, "it to work")
 
-        wait_until(caught_up, 30.0, "the standby to be tried again")
+    assert (refused.state, refused.error_kind) == (TaskState.FAILED, "AccessError")
+    assert f"{application.changelog}[0] is not authorized" in str(refused.error)
 
-    for status in (refused, held):
-        assert (status.state, status.error_kind) == (TaskState.FAILED, "ConfigurationError")
-        assert f"{application.changelog}[0] is not authorized" in str(status.error)
+
+def test_task_that_runs_again_goes_on_where_it_stood_once_its_right_is_given_back(
+    application: Application, guarded: GuardedBroker
+) -> None:
+    plan = dataclasses.replace(application, connection=guarded.user).instance("i2").plan(active(0, 2))
+    with closing(Slot(plan)) as slot:
+        assert the_only(slot.call(plan, (), False)).state is TaskState.RUNNING
+        rule = guarded.deny(ResourceType.TOPIC, str(application.spec.sink_topic), AclOperation.WRITE)
+        refused = the_only(slot.call(plan, record_batches((0, AFTER)), False))
+        guarded.allow_again(rule)
+
+        def runs() -> bool:
+            return the_only(slot.call(plan, (), False)).state is TaskState.RUNNING
+
+        wait_until(runs, 60.0, "it to run again")
+        done = the_only(slot.call(plan, record_batches((0, AFTER)), False))
+
+    assert (refused.state, refused.error_kind) == (TaskState.FAILED, "AccessError")
+    assert (done.state, done.generation, done.error) == (TaskState.RUNNING, 2, None)
+    sink = records_of(guarded.bootstrap_servers, str(application.spec.sink_topic))
+    assert outputs_by_key(sink) == expected_outputs(ORDERS)
 
 
 def test_transaction_timeout_that_the_brokers_refuse_fails_the_task(application: Application) -> None:
@@ -187,7 +207,7 @@ def test_instance_that_lacks_a_right_ends_with_an_error_that_names_it(
 
     ended = case.ended(case.launch(guarded.user))
 
-    assert (ended.state, ended.error_kind) == (InstanceState.ENDED, "ConfigurationError")
+    assert (ended.state, ended.error_kind) == (InstanceState.ENDED, "AccessError")
     assert f"{case.application_id}-{topic}" in str(ended.error)
     assert "Describe and DescribeConfigs on its topics, Read on those that it reads" in str(ended.error)
     assert "check that the brokers answer" not in str(ended.error)
@@ -206,25 +226,27 @@ def test_instance_that_may_not_report_itself_ends_with_the_reason_in_its_log(
     assert "Write on those that it writes" in log
 
 
-def test_right_that_is_taken_from_a_running_instance_ends_it(case: RefusingCase, guarded: GuardedBroker) -> None:
+def test_right_to_look_at_a_topic_is_missed_until_it_is_given_back(case: RefusingCase, guarded: GuardedBroker) -> None:
     source = TopicSpec(name=f"{case.application_id}-source", partitions=2, required=frozenset())
     watch = TopicWatch(TopicAdmin(guarded.user), [source], interval_s=0.2)
     watch.start()
     watch.check()
 
-    guarded.deny(ResourceType.TOPIC, source.name, AclOperation.DESCRIBE_CONFIGS)
+    rule = guarded.deny(ResourceType.TOPIC, source.name, AclOperation.DESCRIBE_CONFIGS)
 
     def refused() -> str | None:
         try:
             watch.check()
-        except ConfigurationError as error:
+        except AccessError as error:
             return str(error)
         return None
 
     said = wait_until(refused, 30.0, "the watch to find it")
-    watch.stop()
     assert f"'{source.name}'" in str(said)
     assert "DescribeConfigs" in str(said)
+    guarded.allow_again(rule)
+    wait_until(lambda: refused() is None, 30.0, "the watch to go on")
+    watch.stop()
 
 
 @pytest.fixture
@@ -244,7 +266,7 @@ def test_instance_needs_no_more_rights_than_the_page_lists(accounts: Accounts, g
     accounts.check(120.0)
 
 
-def test_right_to_read_the_source_that_is_taken_away_fails_the_tasks_as_an_error_of_the_job(
+def test_right_to_read_the_source_that_is_taken_away_fails_the_tasks_until_it_is_given_back(
     accounts: Accounts, guarded: GuardedBroker
 ) -> None:
     plain, accounts.connection = accounts.connection, guarded.user
@@ -254,7 +276,7 @@ def test_right_to_read_the_source_that_is_taken_away_fails_the_tasks_as_an_error
     accounts.orders.write(20, [0, 1])
     accounts.check(240.0)
 
-    guarded.deny(ResourceType.TOPIC, accounts.orders.topic, AclOperation.READ)
+    rule = guarded.deny(ResourceType.TOPIC, accounts.orders.topic, AclOperation.READ)
     accounts.orders.write(20, [0, 1])
 
     def failed() -> tuple[TaskStatus, ...] | None:
@@ -262,6 +284,10 @@ def test_right_to_read_the_source_that_is_taken_away_fails_the_tasks_as_an_error
         return tasks if tasks and all(task.state is TaskState.FAILED for task in tasks) else None
 
     for task in wait_until(failed, 120.0, "the tasks to fail") or ():
-        assert task.error_kind == "ConfigurationError"
+        assert task.error_kind == "AccessError"
         assert accounts.orders.topic in str(task.error)
         assert "Read on those that it reads" in str(task.error)
+
+    guarded.allow_again(rule)
+    accounts.check(240.0)
+    wait_until(lambda: not failed(), 120.0, "no task to be failed any more")

@@ -107,19 +107,21 @@ def test_whatever_keeps_a_task_from_its_work_is_a_problem_with_its_cause() -> No
         "task 0_2: no instance is active",
         "task 0_2: no warm standby on c",
         "task 0_3: unknown on d",
-        "task 0_3: no standby is assigned (c, d not running: an upgrade or a start may be under way; if none is, run "
-        "the deploy DAG)",
+        "task 0_3: no standby is assigned (b, c, d not running: an upgrade or a start may be under way; if none is, "
+        "run the deploy DAG)",
     )
 
 
 def test_standby_that_has_failed_for_good_is_told_from_one_that_is_not_warm_yet() -> None:
     view = whole()
-    failed = dataclasses.replace(standby(0, error="no right to read"), state=TaskState.FAILED)
+    failed = dataclasses.replace(
+        standby(0, error="no such store", error_kind="ConfigurationError"), state=TaskState.FAILED
+    )
     view.assignment, view.statuses = assigned("a b"), {}
     view.statuses["a"], view.statuses["b"] = instance("a", active(0)), instance("b", failed)
 
     assert ApplicationState(view).problems == (
-        "task 0_0: the standby on b has failed and is not tried again: no right to read; correct that, then deploy b "
+        "task 0_0: the standby on b has failed and is not tried again: no such store; correct that, then deploy b "
         "again",
     )
 
@@ -373,3 +375,34 @@ def test_records_that_are_left_out_now_are_a_problem() -> None:
         "3 records came too late within the last ten minutes and were left out (task 0_0: 3), 1,042 since the "
         "application began",
     )
+
+
+def test_instance_that_was_lost_without_a_word_is_not_said_to_run() -> None:
+    """Its tasks went to the other one, and its own record says ever since that it runs and has them."""
+    lost = instance("b", active(1), standby(0))
+    view = view_of(assigned("a", "a"), instance("a", active(0), active(1)), lost)
+
+    state = ApplicationState(view, {"b"})
+
+    lacking = "task 0_{}: no standby is assigned (b not running: an upgrade or a start may be under way; if none is, "
+    assert state.problems == (
+        "instance b: silent (running), and assigned nothing: it was lost without a word; start it again",
+        lacking.format(0) + "run the deploy DAG)",
+        lacking.format(1) + "run the deploy DAG)",
+    )
+    rows = [line.split()[:4] for line in state.to_text().splitlines() if line.startswith("0_")]
+    assert rows == [["0_0", "a", "active", "running"], ["0_1", "a", "active", "running"]]
+    assert state.to_json()["standbys"] == []
+
+
+def test_copy_of_a_silent_instance_is_shown_as_such_while_it_is_assigned() -> None:
+    state = ApplicationState(whole(), {"b"})
+
+    rows = {tuple(line.split()[:4]) for line in state.to_text().splitlines() if line.startswith("0_")}
+    assert rows == {
+        ("0_0", "a", "active", "running"),
+        ("0_0", "b", "standby", "silent"),
+        ("0_1", "b", "active", "silent"),
+        ("0_1", "a", "standby", "warm"),
+    }
+    assert [(row["instance"], row["state"]) for row in state.to_json()["standbys"]] == [("b", "silent"), ("a", "warm")]

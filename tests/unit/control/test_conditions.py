@@ -310,7 +310,7 @@ class TestStandbysWarm:
 
         assert evaluation.outcome is expected
         if expected is Outcome.FAILED:
-            assert "failed on b, and is not tried again: no right to read" in evaluation.seen
+            assert "failed on b, and no wait helps: no right to read" in evaluation.seen
 
     def test_only_the_named_tasks_count(self) -> None:
         assert outcome(StandbysWarm(tasks=(TaskId(0, 1),)), seen(PAIR, A, instance("b", active(1)))) is Outcome.MET

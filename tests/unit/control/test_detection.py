@@ -10,7 +10,14 @@ from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.detection import detect
 from airflow_provider.control.incident import Incident, IncidentKind
 from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.status import InstanceState, InstanceStatus, TaskState
+from airflow_provider.control.status import (
+    FormerProcess,
+    InstanceState,
+    InstanceStatus,
+    RestorePhase,
+    TaskState,
+    TaskStatus,
+)
 from tests.builders import active, assigned, instance, standby
 
 ASSIGNMENT = assigned("a b", "b a")
@@ -204,3 +211,38 @@ def test_task_that_fails_again_after_it_was_replayed_is_another_incident() -> No
     (second,) = found(instance("a", active(0, TaskState.FAILED, replay="replay/by-a-person")), B)
 
     assert first.id != second.id
+
+
+def restarted(*tasks: TaskStatus, how: str = "killed", generation: int = 1, **more: Any) -> InstanceStatus:
+    """``a``, whose first process failed in some generation, and whose second one starts."""
+    state = more.pop("was", InstanceState.ENDED)
+    former = FormerProcess(incarnation=1, state=state, heard_at_ms=900, generation=generation, how=how)
+    return instance("a", *tasks, state=InstanceState.STARTING, incarnation=2, former=former, **more)
+
+
+def test_process_that_failed_is_a_failure_although_the_next_one_starts_already() -> None:
+    (incident,) = found(restarted(how="killed by signal 9"), B)
+
+    assert (incident.kind, incident.instance, incident.tasks) == (IncidentKind.INSTANCE_ENDED, "a", (TaskId(0, 0),))
+    assert incident.id == found(instance("a", state=InstanceState.ENDED), B)[0].id  # however soon it is looked at
+    assert "killed by signal 9" in incident.evidence
+
+
+def test_clean_shutdown_without_a_command_is_one_too_when_the_next_one_starts_already() -> None:
+    (incident,) = found(restarted(was=InstanceState.STOPPED), B)
+
+    assert incident.kind is IncidentKind.INSTANCE_STOPPED
+
+
+def test_instance_that_starts_again_keeps_what_no_other_one_has_warm() -> None:
+    assert found(restarted(), instance("b", active(1), standby(0, restore_phase=RestorePhase.CHANGELOG))) == []
+    assert found(restarted(), instance("b", active(1)), assignment=assigned("a", "b")) == []
+    assert found(restarted(), B, silent={"b": 60.0})[0].instance == "b"  # whose copy says nothing any more
+
+
+def test_what_the_new_process_got_is_not_lost_with_the_one_before_it() -> None:
+    assert found(restarted(generation=0), B) == []
+
+
+def test_first_start_and_one_that_was_asked_for_are_no_failure() -> None:
+    assert found(instance("a", state=InstanceState.STARTING), B) == []

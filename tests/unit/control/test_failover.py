@@ -9,11 +9,12 @@ import pytest
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.detection import detect
+from airflow_provider.control.due import is_due
 from airflow_provider.control.failover import Action, FailoverPlan, decide
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.status import InstanceState, InstanceStatus, TaskState
-from tests.builders import APPLICATION, active, assigned, instance, placed, standby, task_id
+from airflow_provider.control.status import InstanceState, InstanceStatus, RestorePhase, TaskState
+from tests.builders import APPLICATION, active, assigned, instance, placed, standby, task_id, view_of
 
 GONE = instance("a", active(0), standby(1), state=InstanceState.ENDED)
 
@@ -208,7 +209,8 @@ def test_task_that_would_fail_anywhere_is_held(kind: str) -> None:
 
 
 def test_task_that_failed_by_its_place_moves_and_leaves_the_others() -> None:
-    here, there = instance("a", active(0), active(1)), instance("b", standby(0), standby(1))
+    here = instance("a", active(0, state=TaskState.FAILED, error="bad"), active(1))
+    there = instance("b", standby(0), standby(1))
 
     answer = plan(failed(0, "StoreCorruptedError"), assigned("a b", "a b"), here, there)
 
@@ -459,3 +461,84 @@ def test_lost_generation_is_followed_by_one_above_it_in_the_same_places() -> Non
     assert published(answer).generation == 58
     assert [task.active_since for task in published(answer).tasks.values()] == [58, 58, 1]
     assert plan(lost, published(answer), closed, instance("b", generation=58)) == FailoverPlan((), None)
+
+
+RESTARTED = instance("a", state=InstanceState.STARTING, incarnation=2)
+
+
+def kept(tasks: str = "a", resolved_at_ms: int | None = None) -> dict[str, IncidentRecord]:
+    """The answer by which task 0 waited for its instance."""
+    answer = plan(gone(0), assigned(tasks), RESTARTED, instance("b"))
+    record = IncidentRecord(
+        incident=gone(0),
+        answered_by="run",
+        detected_at_ms=None,
+        decided_at_ms=1,
+        generation=1,
+        plan=answer.decisions,
+        resolved_at_ms=resolved_at_ms,
+    )
+    return {record.incident.id: record}
+
+
+def test_warm_standby_is_promoted_although_the_instance_is_being_started_again() -> None:
+    answer = plan(gone(0), assigned("a b", "b a"), RESTARTED, instance("b", active(1), standby(0)))
+
+    assert [(d.action, d.to) for d in answer.decisions] == [(Action.PROMOTE, "b")]
+    assert placed(published(answer)) == ["b", "b"]
+
+
+def test_instance_that_is_being_started_again_keeps_what_another_would_have_to_replay() -> None:
+    answer = plan(gone(0), assigned("a", "b"), RESTARTED, instance("b", active(1)))
+
+    assert [(d.action, d.to) for d in answer.decisions] == [(Action.KEEP, "a")]
+    assert answer.assignment is None
+
+
+def test_of_an_instance_that_is_being_started_again_only_the_warm_tasks_move() -> None:
+    answer = plan(gone(0, 1), assigned("a b", "a", "b a"), RESTARTED, instance("b", active(2), standby(0)))
+
+    assert [(d.action, d.to) for d in answer.decisions] == [(Action.PROMOTE, "b"), (Action.KEEP, "a")]
+    assert placed(published(answer)) == ["b", "a b", "b"]
+
+
+def test_task_that_the_new_process_got_stays_there() -> None:
+    answer = plan(gone(0), assigned("a b", "a b"), RESTARTED, instance("b", standby(0), standby(1)))
+
+    assert placed(published(answer)) == ["b", "a b"]
+
+
+def test_task_whose_instance_fails_again_while_it_starts_is_replayed_elsewhere() -> None:
+    again = instance("a", state=InstanceState.STARTING, incarnation=3)
+    statuses = {"a": again, "b": instance("b")}
+
+    answer = decide(gone(0, incarnation=2), assigned("a"), statuses, ["b"], answered=kept())
+
+    assert [(d.action, d.to) for d in answer.decisions] == [(Action.REPLAY, "b")]
+    # One that was whole in between had another failure.
+    whole = decide(gone(0, incarnation=2), assigned("a"), statuses, ["b"], answered=kept(resolved_at_ms=5))
+    assert [d.action for d in whole.decisions] == [Action.KEEP]
+
+
+def test_copy_that_is_warm_in_a_moment_is_quicker_than_a_start() -> None:
+    copy = standby(0, lag_records=1000, restore_phase=RestorePhase.CHANGELOG)
+    soon = dataclasses.replace(copy, restore=dataclasses.replace(copy.restore, remaining_s=4.0))
+    late = dataclasses.replace(copy, restore=dataclasses.replace(copy.restore, remaining_s=400.0))
+
+    assert plan(gone(0), assigned("a b"), RESTARTED, instance("b", soon)).decisions[0].action is Action.PROMOTE
+    assert plan(gone(0), assigned("a b"), RESTARTED, instance("b", late)).decisions[0].action is Action.KEEP
+
+
+def test_task_that_waits_for_its_instance_is_decided_about_again_once_a_copy_is_warm() -> None:
+    cold = view_of(assigned("a b"), RESTARTED, instance("b"))
+    warm = view_of(assigned("a b"), RESTARTED, instance("b", standby(0)))
+    cold.incidents, warm.incidents = kept("a b"), kept("a b")
+
+    assert not is_due(gone(0), cold, ["b"], now_ms=1)
+    assert is_due(gone(0), warm, ["b"], now_ms=1)
+
+
+def test_task_that_was_tried_again_and_works_is_left_alone() -> None:
+    here, there = instance("a", active(0)), instance("b", standby(0))
+
+    assert plan(failed(0, "StateError"), assigned("a b"), here, there) == FailoverPlan((), None)

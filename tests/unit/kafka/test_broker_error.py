@@ -37,9 +37,9 @@ def test_other_answers_are_no_refusal(code: int) -> None:
 @pytest.mark.parametrize(
     ("code", "kind", "words"),
     [
-        (KafkaError.TOPIC_AUTHORIZATION_FAILED, "ConfigurationError", "not authorized"),
-        (KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "ConfigurationError", "not authorized"),
-        (KafkaError.SASL_AUTHENTICATION_FAILED, "ConfigurationError", "credentials"),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, "AccessError", "not authorized"),
+        (KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "AccessError", "not authorized"),
+        (KafkaError.SASL_AUTHENTICATION_FAILED, "AccessError", "credentials"),
         (KafkaError.POLICY_VIOLATION, "ConfigurationError", "was refused by the brokers"),
         (KafkaError.INVALID_TRANSACTION_TIMEOUT, "ConfigurationError", "was refused by the brokers"),
         (KafkaError.MSG_SIZE_TOO_LARGE, "ConfigurationError", "max.message.bytes"),

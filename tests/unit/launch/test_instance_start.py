@@ -14,10 +14,10 @@ from airflow_provider.control.instance_handle import InstanceHandle
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.status import InstanceState, InstanceStatus
 from airflow_provider.control.view import ControlView
-from airflow_provider.launch.instance_start import late_start, living_instance, reason_to_launch
+from airflow_provider.launch.instance_start import failed_process, late_start, living_instance, reason_to_launch
 from airflow_provider.launch.run_folder import RunFolder
 from airflow_provider.operators.instance_deployment import DeployInstanceOperator
-from tests.builders import APPLICATION, instance, view_of
+from tests.builders import APPLICATION, assigned, instance, view_of
 
 TIMEOUTS = Timeouts(instance_s=0.1, start_s=100.0)
 
@@ -171,3 +171,27 @@ def test_log_says_why_an_instance_is_launched_again(tmp_path: Path, capsys: pyte
     assert task.launched
     (said,) = [line for line in capsys.readouterr().out.splitlines() if "Launching it again" in line]
     assert "has been starting for 250 s, a start may take 100 s" in said
+
+
+@pytest.mark.parametrize(
+    ("known", "failed"),
+    [
+        pytest.param(instance("a", state=InstanceState.ENDED), True, id="killed"),
+        pytest.param(instance("a"), True, id="silent"),
+        pytest.param(instance("a", state=InstanceState.STARTING), True, id="while it started"),
+        pytest.param(instance("a", state=InstanceState.STOPPED), True, id="stopped by its host"),
+        pytest.param(instance("a", state=InstanceState.STOPPED, stop_hand_over=False), False, id="asked to stop"),
+        pytest.param(instance("a", state=InstanceState.STOPPED, stop_hand_over=True), False, id="handed over"),
+    ],
+)
+def test_process_that_was_not_asked_to_stop_has_failed(known: InstanceStatus, failed: bool) -> None:
+    former = failed_process(view_of(assigned("a", generation=7), known), "a")
+
+    assert (former is not None) is failed
+    if former is not None:
+        assert (former.incarnation, former.state, former.generation) == (1, known.state, 7)
+        assert former.heard_at_ms == 1_000
+
+
+def test_first_start_follows_no_failure() -> None:
+    assert failed_process(view_of(None), "a") is None

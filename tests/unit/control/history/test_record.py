@@ -89,6 +89,7 @@ def test_json_has_what_follows_from_the_fields() -> None:
         "to": "b",
         "evidence": "",
         "no_candidate": False,
+        "overloaded": False,
     }
 
 

@@ -5,6 +5,7 @@ import dataclasses
 from airflow_provider.control.metrics.record import MetricsRecord
 from airflow_provider.control.metrics.table import metrics_table
 from airflow_provider.control.status import Role
+from tests.builders import assigned
 from tests.unit.control.metrics.test_record import RECORD, TASK
 
 
@@ -37,3 +38,14 @@ def test_rates_begin_anew_with_a_process_and_a_role() -> None:
 
 def test_application_without_records_has_no_table() -> None:
     assert metrics_table([]) == "no metrics"
+
+
+def test_only_the_assigned_owner_is_active_and_what_a_lost_instance_said_last_is_over() -> None:
+    owner = assigned("-", "-", "-", "b")
+    taken = dataclasses.replace(TASK, generation=5)
+    records = [at(0, 0, 1_000), dataclasses.replace(at(1, 60, 1_100), instance="b", tasks=(taken,))]
+
+    lines = metrics_table(records, owner).splitlines()
+
+    assert [cells(line)[:4] for line in lines if line.startswith("0_3")] == [["0_3", "b", "active", "running"]]
+    assert [cells(line)[0] for line in lines[1:3]] == ["a", "b"]  # what its disk held is still told

@@ -38,13 +38,16 @@ class Watched:
     def __init__(self) -> None:
         self.ends, self.batch_since, self.answers = FakeEnds(), None, threading.Event()
         self.answers.set()
-        self.watch = ProgressWatch({0: self.ends}, self.answers.wait, lambda _: self.batch_since, 600.0)
+        self.first_call: float | None = 0.0
+        self.watch = ProgressWatch(
+            {0: self.ends}, self.answers.wait, lambda _: self.batch_since, lambda *_: self.first_call, 600.0
+        )
         self.watch.start()
 
     batch_since: float | None
 
-    def stalled_s(self, paused: bool = False) -> float:
-        return self.watch.status(0, active(0, source_offset=40), paused).stalled_s
+    def stalled_s(self, paused: bool = False, error: str | None = None) -> float:
+        return self.watch.status(0, active(0, source_offset=40, error=error), paused).stalled_s
 
 
 @pytest.fixture
@@ -108,6 +111,19 @@ def test_call_under_way_excuses_it_as_long_as_the_jvm_answers(watched: Watched) 
     watched.answers.clear()
 
     wait_until(lambda: watched.stalled_s() > before + 1.0, 10, "the task to stand still with its JVM")
+
+
+def test_task_whose_query_has_not_called_yet_does_not_stand_still_while_the_jvm_answers(watched: Watched) -> None:
+    watched.first_call = None
+    wait_until(lag_is(watched, 10), 10, "the lag to be known")
+    watched.stalled_s()
+    time.sleep(0.5)
+    assert watched.stalled_s() == 0.0
+    assert watched.stalled_s(error="the store is held") >= 0.5  # it waits for something else
+
+    watched.answers.clear()
+
+    wait_until(lambda: watched.stalled_s() > 1.0, 10, "the task to stand still with its JVM")
 
 
 @pytest.mark.parametrize(

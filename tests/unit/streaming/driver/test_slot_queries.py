@@ -20,8 +20,9 @@ def slot_queries(
     find_lost: Callable[[Mapping[TaskId, int | None]], Mapping[TaskId, LostInput]] = lambda _: {},
     goes_on: bool = False,
     overlap: Callable[[Mapping[TaskId, int | None]], Mapping[TaskId, int | None]] = dict,
+    clock: Callable[[], float] = lambda: 0.0,
 ) -> SlotQueries:
-    return SlotQueries(0, lambda _: "in", start, find_lost, goes_on, overlap)
+    return SlotQueries(0, lambda _: "in", start, find_lost, goes_on, overlap, clock)
 
 
 class Started:
@@ -47,18 +48,46 @@ def test_one_query_reads_all_tasks_that_run_from_where_they_stopped() -> None:
     assert [query.offsets for query in started.queries] == [{TaskId(0, 0): 7, TaskId(0, 1): None}]
 
 
-def test_query_ends_with_a_task_that_is_given_away_and_the_rest_is_read_by_another() -> None:
-    started = Started()
-    queries = slot_queries(started)
+def test_query_goes_on_for_the_others_when_a_task_is_given_away_and_is_replaced_later() -> None:
+    """Another query would have to get ready, and moves often follow each other."""
+    started, now = Started(), [0.0]
+    queries = slot_queries(started, clock=lambda: now[0])
     queries.start_missing(BOTH, REPORT)
     less = SlotGoal((plan(0), plan(1, STANDBY)))
 
-    assert queries.tick(less) is False
+    for seconds in (1.0, 200.0, 300.0):
+        now[0] = seconds
+        assert queries.tick(less) is False
+        queries.start_missing(less, REPORT)
+    assert [query.active for query in started.queries] == [True]
+
+    now[0] = 302.0
+    queries.tick(less)
     queries.start_missing(less, REPORT)
 
     assert [query.active for query in started.queries] == [False, True]
     assert started.queries[1].offsets == {TaskId(0, 0): 7}
     assert started.numbers == [1, 2]
+
+
+def test_query_ends_with_its_last_task() -> None:
+    started = Started()
+    queries = slot_queries(started)
+    queries.start_missing(BOTH, REPORT)
+
+    queries.tick(SlotGoal((plan(0, STANDBY), plan(1, STANDBY))))
+
+    assert not started.queries[0].active
+
+
+def test_task_that_comes_back_is_read_by_another_query_from_where_it_is_then() -> None:
+    started = Started()
+    queries = slot_queries(started)
+    queries.start_missing(BOTH, REPORT)
+
+    queries.tick(SlotGoal((plan(0), plan(1, generation=3))))
+
+    assert not started.queries[0].active
 
 
 def test_all_queries_end_when_the_slot_stops() -> None:
@@ -286,3 +315,22 @@ def test_query_that_left_by_itself_is_forgotten_without_an_error() -> None:
     assert queries.failures == {}
     assert len(started.queries) == 2
     assert [query.cleared for query in started.queries] == [True, False]  # what it left on the disk is removed
+
+
+def test_query_that_may_not_read_its_source_is_tried_again_ever_less_often() -> None:
+    started, now = Started(), 0.0
+    queries = slot_queries(started, clock=lambda: now)
+    alone = SlotGoal((plan(0),))
+    tried: list[float] = []
+
+    for second in range(40):
+        now = float(second)
+        before = len(started.queries)
+        queries.start_missing(alone, REPORT)
+        if len(started.queries) > before:
+            tried.append(now)
+            ended(started.queries[-1], "org.apache.kafka.common.errors.TopicAuthorizationException: [in]")
+            queries.tick(alone)
+        assert queries.failures[TaskId(0, 0)].given_up
+
+    assert tried == [0.0, 5.0, 15.0, 35.0]

@@ -54,7 +54,7 @@ the following? [`customer`, `amount`]. SQLSTATE: 42703;
         ),
         pytest.param(
             FROM_JVM,
-            "ConfigurationError",
+            "AccessError",
             "What Spark asks of the brokers is not authorized (TOPIC_AUTHORIZATION_FAILED: Not authorized to access "
             "topics: [orders]): grant the connection's user Describe and DescribeConfigs on its topics, Read on those "
             "that it reads, Write on those that it writes, Create on those that are to be made, and Delete on those "

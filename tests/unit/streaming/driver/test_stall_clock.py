@@ -63,3 +63,15 @@ def test_task_that_left_and_comes_back_begins_again(clock: StallClock) -> None:
     clock.forget(task().task)
 
     assert clock.stalled_s(task(), True, 500.0) == 0.0
+
+
+def test_task_whose_query_cannot_run_yet_does_not_stand_still(clock: StallClock) -> None:
+    """On a host with more to do than it can, Spark takes longer to get ready than a task may stand still."""
+    assert clock.stalled_s(task(), True, 300.0, ready_within_s=600.0) == 0.0
+    assert clock.stalled_s(task(), True, 310.0, ready_at=305.0, ready_within_s=600.0) == 5.0
+    assert clock.stalled_s(task(), True, 425.0, ready_at=305.0, ready_within_s=600.0) == 120.0
+
+
+def test_query_that_never_gets_ready_is_found(clock: StallClock) -> None:
+    assert clock.stalled_s(task(), True, 600.0, ready_within_s=600.0) == 0.0
+    assert clock.stalled_s(task(), True, 601.0, ready_within_s=600.0) == 601.0

@@ -227,6 +227,8 @@ class Bench:
         self.writers: list[FailingWriter] = []
         self.fence_errors: list[Exception] = []
         self.caught_up = 0
+        self.now = 0.0
+        """By which what has failed is tried again, in seconds."""
         self.duties = StandbyDuties(self.settings, {0: self.job})
         self.registry = TaskRegistry(
             settings=self.settings,
@@ -236,6 +238,7 @@ class Bench:
             duties=self.duties,
             open_writer=self._open_writer,
             failpoints=FailPoints(),
+            clock=lambda: self.now,
         )
         self.execution = PlanExecution(self.registry, self.reader, self.duties)
         self.follower = ChangelogFollower(

@@ -11,11 +11,13 @@ import pytest
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import TaskState, TaskStatus
 from airflow_provider.errors import (
+    AccessError,
     BrokerUnreachableError,
     ConfigurationError,
     FencedError,
     ProcessError,
     StateError,
+    StepError,
     StoreCorruptedError,
     StoreDivergedError,
     StoreLockedError,
@@ -57,8 +59,8 @@ def befall(bench: Bench, error: Exception) -> None:
         raise error
 
 
-def befall_batch(bench: Bench, error: Exception, attempts_left: bool) -> None:
-    with bench.registry.isolating_batch(TaskId(0, 0), attempts_left):
+def befall_batch(bench: Bench, error: Exception, attempts_left: bool, partition: int = 0) -> None:
+    with bench.registry.isolating_batch(TaskId(0, partition), attempts_left):
         raise error
 
 
@@ -486,3 +488,40 @@ def test_store_that_a_drill_damages_is_found_corrupt_quarantined_and_restored_wh
     bench.hold(standby(0, generation=2, fault=corrupted))
     assert bench.registry.status(standby(0, generation=2, fault=corrupted)).restore.records == 2
     assert len(quarantined(bench)) == 1
+
+
+# -- tried again without a person --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("plan", [active(0), standby(0)], ids=["active", "standby"])
+def test_task_that_may_not_be_opened_is_tried_again_ever_less_often(plan: TaskPlan, bench: Bench) -> None:
+    bench.reader.bounds_error = AccessError("Reading the changelog is not authorized")
+    tried = []
+    for second in range(40):
+        bench.now = float(second)
+        before = len(bench.reader.asked)
+        bench.hold(plan)
+        if len(bench.reader.asked) > before:
+            tried.append(second)
+        assert bench.registry.status(plan).state is TaskState.FAILED
+
+    assert tried == [0, 5, 15, 35]
+    bench.reader.bounds_error = None
+    bench.now = 75.0
+    bench.hold(plan)
+    assert bench.registry.status(plan).error is None
+
+
+def test_active_that_lost_a_right_runs_again_and_one_that_failed_by_its_record_does_not(
+    bench: Bench,
+) -> None:
+    bench.hold(active(0), active(1))
+    befall_batch(bench, AccessError("Writing is not authorized"), attempts_left=True)
+    befall_batch(bench, StepError("no number"), attempts_left=True, partition=1)
+
+    bench.now = 4.0
+    bench.hold(active(0), active(1))
+    assert [bench.state(task) for task in (0, 1)] == [TaskState.FAILED, TaskState.FAILED]
+    bench.now = 1_000.0
+    bench.hold(active(0), active(1))
+    assert [bench.state(task) for task in (0, 1)] == [TaskState.RUNNING, TaskState.FAILED]
