@@ -114,6 +114,9 @@ class DeployInstanceOperator(ControlOperator):
     )  # fmt: skip
     operator_extra_links = (InstanceLogLink(), SparkUiLink())
 
+    _runs: bool = False
+    """Whether what it attached to was up already; a start takes longer than a look."""
+
     def __init__(
         self,
         *,
@@ -198,9 +201,11 @@ class DeployInstanceOperator(ControlOperator):
         handle = self.linked_instance = self.publish_by(self._attach_or_launch)
         incarnation = handle.incarnation
         if self.until == "ended":
-            return self.wait_for(InstanceEnded(self.instance, incarnation, for_life=True), stop_on_kill=handle)
+            ended = InstanceEnded(self.instance, incarnation, for_life=True)
+            return self.wait_for(ended, stop_on_kill=handle, look=False)
         self.timeout_s = self.timeouts.start_s
-        return self.wait_for(InstanceRunning(self.instance, incarnation), stop_on_kill=handle, step=str(incarnation))
+        running = InstanceRunning(self.instance, incarnation)
+        return self.wait_for(running, stop_on_kill=handle, step=str(incarnation), look=self._runs)
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the handle; show the end of the log when the instance ended."""
@@ -242,6 +247,7 @@ class DeployInstanceOperator(ControlOperator):
         if changed:
             self.log.warning("It was deployed otherwise: %s", ", ".join(changed))
         self.log.info("Attached to incarnation %d, which is %s", living.incarnation, living.state.value)
+        self._runs = living.state is InstanceState.RUNNING
         return InstanceHandle.of(living)
 
     def _changed(self, view: ControlView) -> tuple[str, ...]:
