@@ -221,6 +221,9 @@ class DeferrableControl(BaseOperator):
 
         return stay_absent(KafkaStreamsHook(self.kafka_conn_id).connection, self.application_id)
 
+    wait_limit: str = "timeout_s"
+    """The argument that says how long a wait may last."""
+
     @property
     def wait_s(self) -> float:
         """How long a wait may last over all tries, rendered, in seconds; infinite without a limit.
@@ -228,8 +231,8 @@ class DeferrableControl(BaseOperator):
         Raises:
             ConfigurationError: it is not a positive, finite number.
         """
-        timeout_s = parse_if_given(parse_seconds, "timeout_s", self.timeout_s)
-        return math.inf if timeout_s is None else timeout_s
+        limit_s = parse_if_given(parse_seconds, self.wait_limit, getattr(self, self.wait_limit))
+        return math.inf if limit_s is None else limit_s
 
     def until_ms(self, step: str = "") -> int | None:
         """The epoch ms at which a wait is over, the same for every try; None for never.
@@ -250,7 +253,7 @@ class DeferrableControl(BaseOperator):
             DeadlineError: it was not met in time.
         """
         try:
-            result = result_of(event)
+            result = result_of(event, f"{self.wait_limit}={self.wait_s:g}")
         except TopicMissingError as error:  # the trigger has asked for long enough
             raise FinalTopicMissingError(str(error)) from error
         self.log.info("Done: %s", result)

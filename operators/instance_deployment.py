@@ -142,6 +142,7 @@ class DeployInstanceOperator(ControlOperator):
         super().__init__(application_id=application_id, timeout_s=timeout_s, **kwargs)
         if until not in ("running", "ended"):
             raise ConfigurationError(f"until is {until!r}: use 'running' or 'ended'.")
+        self.wait_limit = "timeout_s" if until == "ended" else "start_timeout_s"
         self.instance = instance
         self.application = application
         self.state_dir = state_dir
@@ -166,7 +167,6 @@ class DeployInstanceOperator(ControlOperator):
         if (supervised := self._supervised()) is not None:
             if self.on_change == "report":
                 return supervised.report()
-            self.timeout_s = self.timeouts.start_s
             incarnation = supervised.prepare(context)
             return self.wait_for(SupervisedRunning(self.instance, incarnation), step=str(incarnation))
         if self.on_change == "report":
@@ -203,7 +203,6 @@ class DeployInstanceOperator(ControlOperator):
         if self.until == "ended":
             ended = InstanceEnded(self.instance, incarnation, for_life=True)
             return self.wait_for(ended, stop_on_kill=handle, look=False)
-        self.timeout_s = self.timeouts.start_s
         running = InstanceRunning(self.instance, incarnation)
         return self.wait_for(running, stop_on_kill=handle, step=str(incarnation), look=self._runs)
 

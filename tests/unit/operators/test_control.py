@@ -167,6 +167,29 @@ def test_deadline_of_a_sensor_is_airflows_and_is_not_tried_again() -> None:
 
 
 @pytest.mark.parametrize(
+    ("waits", "limit"),
+    [
+        pytest.param(
+            DeployInstanceOperator(task_id="t", application_id="app", instance="a", start_timeout_s="180"),
+            "start_timeout_s=180",
+            id="start",
+        ),
+        pytest.param(
+            DeployInstanceOperator(task_id="t", application_id="app", instance="a", until="ended", timeout_s=60),
+            "timeout_s=60",
+            id="life",
+        ),
+        pytest.param(StopInstanceOperator(task_id="t", application_id="app", instance="a"), "timeout_s=60", id="stop"),
+    ],
+)
+def test_deadline_names_the_argument_that_set_it_and_its_value(waits: ControlOperator, limit: str) -> None:
+    name, _, _ = limit.partition("=")
+
+    with pytest.raises(DeadlineError, match=rf"for rain, .* \({limit}\)\. Last seen: .* allow more with {name}\.$"):
+        waits.execute_complete({}, WAITED_IN_VAIN)
+
+
+@pytest.mark.parametrize(
     "how", [pytest.param({"soft_fail": True}, id="soft_fail"), pytest.param({"never_fail": True}, id="never_fail")]
 )
 def test_sensor_that_must_not_fail_is_skipped_at_its_deadline(how: dict[str, Any]) -> None:
