@@ -45,6 +45,8 @@ class ControlOperator(DeferrableControl):
         act: Callable[[AssignmentPublisher], T],
         application_id: str | None = None,
         kafka_conn_id: str | None = None,
+        *,
+        look: bool = True,
     ) -> T:
         """Let `act` read and publish; when another publisher takes over, let it read and publish again.
 
@@ -54,6 +56,7 @@ class ControlOperator(DeferrableControl):
             act: called with a publisher that has just read the newest state.
             application_id: another application than the operator's.
             kafka_conn_id: another cluster than the operator's.
+            look: see `airflow_provider.control.publication.publish_by`.
 
         Raises:
             FencedError: others took over again and again.
@@ -63,7 +66,7 @@ class ControlOperator(DeferrableControl):
         from airflow_provider.control.publication import publish_by
 
         connection = KafkaStreamsHook(kafka_conn_id or self.kafka_conn_id).connection
-        return publish_by(connection, application_id or self.application_id, act)
+        return publish_by(connection, application_id or self.application_id, act, look=look)
 
     def task_of_run(self, context: Context) -> str:
         """The id of this task in this run, the same for all tries, as that of an event in the history."""

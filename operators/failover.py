@@ -192,7 +192,7 @@ class FailOverOperator(ControlOperator):
             answered = answer_incidents(publisher.view, incidents, finder, publisher.publish, now_ms)
             return [_answer_of(case, record, after) for record, after in answered]
 
-        return self.publish_by(answer, case.application_id, case.kafka_conn_id)
+        return self.publish_by(answer, case.application_id, case.kafka_conn_id, look=not case.events)
 
     def _found(self, view: ControlView, case: _Case) -> tuple[Incident, ...]:
         """What is wrong now, for a run that was started by hand."""

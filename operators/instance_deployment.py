@@ -198,7 +198,7 @@ class DeployInstanceOperator(ControlOperator):
             raise AirflowSkipException(f"{self.instance!r} does not run, so there is nothing to upgrade.")
         if self.on_change in RESTARTING:
             self._stop_if_changed(context)
-        handle = self.linked_instance = self.publish_by(self._attach_or_launch)
+        handle = self.linked_instance = self.publish_by(self._attach_or_launch, look=False)
         incarnation = handle.incarnation
         if self.until == "ended":
             ended = InstanceEnded(self.instance, incarnation, for_life=True)
