@@ -22,6 +22,7 @@ from airflow_provider.errors import InstanceError, TopicMissingError
 from airflow_provider.operators.arguments import parse_if_given, parse_optional, parse_seconds, parse_whole
 from airflow_provider.operators.control import ControlOperator
 from airflow_provider.operators.failover_dag import failover_dag_problem
+from airflow_provider.operators.first_deployment import skip_before_deployment
 
 __all__ = ["CheckSloOperator"]
 
@@ -57,6 +58,8 @@ class CheckSloOperator(ControlOperator):
         max_changelog_records_per_day: records that a task's changelog may gain in a day; None sets no limit.
         failover_dag_id: the DAG that answers its failures, which must not be paused; None does not ask.
         failover_asset: the name of the asset whose events start that DAG, which must be active; None does not ask.
+        deploy_dag_id: the DAG that deploys the application; before its first assignment this task is then skipped, and
+            names that DAG. None fails.
         kwargs: see `ControlOperator`.
 
     Returns:
@@ -83,6 +86,7 @@ class CheckSloOperator(ControlOperator):
         "max_changelog_records_per_day",
         "failover_dag_id",
         "failover_asset",
+        "deploy_dag_id",
     )
 
     def __init__(
@@ -100,6 +104,7 @@ class CheckSloOperator(ControlOperator):
         max_changelog_records_per_day: int | None = None,
         failover_dag_id: str | None = None,
         failover_asset: str | None = None,
+        deploy_dag_id: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(application_id=application_id, **kwargs)
@@ -114,9 +119,11 @@ class CheckSloOperator(ControlOperator):
         self.max_changelog_records_per_day = max_changelog_records_per_day
         self.failover_dag_id = failover_dag_id
         self.failover_asset = failover_asset
+        self.deploy_dag_id = deploy_dag_id
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Look and compare."""
+        skip_before_deployment(self.hook, self.application_id, self.deploy_dag_id)
         slo = self._slo()
         view, silent_for_s, unwatched = self._listen()
         standbys = parse_whole("num_standby_replicas", self.num_standby_replicas)

@@ -190,6 +190,24 @@ def test_instance_is_deployed_replaced_and_upgraded_on_its_own_queue(made: Strea
         assert found.state_dir == "/mnt/fast/b"
 
 
+def test_monitors_of_many_applications_do_not_begin_in_the_same_minute() -> None:
+    def schedule(application_id: str) -> str:
+        return str(stream_dags(application_id, **ARGUMENTS).monitor.schedule)
+
+    minutes = [schedule(f"application-{number}") for number in range(50)]
+
+    assert set(minutes) == {f"{minute}-59/10 * * * *" for minute in range(10)}
+    assert max(minutes.count(minute) for minute in minutes) <= 10
+    assert schedule("orders") == schedule("orders"), "another one in each process would be another schedule each time"
+
+
+def test_monitor_has_its_own_pool_and_schedule_where_they_are_named() -> None:
+    monitor = stream_dags("orders", **ARGUMENTS, monitor_pool="monitors", monitor_schedule="@hourly").monitor
+
+    assert {task.pool for task in monitor.tasks} == {"monitors"}
+    assert stream_dags("orders", **ARGUMENTS, monitor_schedule=None).monitor.schedule is None
+
+
 def test_relative_job_lies_beside_the_dag_file(made: StreamDags) -> None:
     deploy: Any = made.deploy.get_task("deploy_a")
 
