@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from airflow.sdk import Context
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["ControlOperator"]
 
 T = TypeVar("T")
+_OUTCOME: Final = "stateful_streams_outcome"
+_OUTCOME_CHARS: Final = 250
 
 
 class ControlOperator(DeferrableControl):
@@ -67,6 +69,20 @@ class ControlOperator(DeferrableControl):
 
         connection = KafkaStreamsHook(kafka_conn_id or self.kafka_conn_id).connection
         return publish_by(connection, application_id or self.application_id, act, look=look)
+
+    def show_outcome(self, context: Context, line: str) -> None:
+        """Have Airflow's lists of task instances say what this one came to, in the column *Map Index*.
+
+        It is the one text that a task can give itself there: a task may set neither its run's id nor its run's note.
+        What the owner of the DAG wants there (``map_index_template``) stays.
+
+        Args:
+            context: of the try.
+            line: what to say; cut where it is longer than Airflow's column.
+        """
+        given = cast("dict[str, Any]", context)
+        if given.get("map_index_template") is None:
+            given |= {"map_index_template": f"{{{{ {_OUTCOME} }}}}", _OUTCOME: line[:_OUTCOME_CHARS]}
 
     def task_of_run(self, context: Context) -> str:
         """The id of this task in this run, the same for all tries, as that of an event in the history."""

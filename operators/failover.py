@@ -119,6 +119,8 @@ class FailOverOperator(ControlOperator):
         self.log.info("%d incident(s) answered in %d ms", len(answers), took_ms)
         plain = [to_plain(dataclasses.replace(answer, took_ms=took_ms)) for _, answer in answers]
         self._hand_on(context, plain)
+        lines = [answer.line() for _, answer in answers]
+        self.show_outcome(context, "; ".join(lines) or "nothing was left to answer")
         self._note([(answer, record) for record, answer in answers if record.resolved_at_ms is None])
         return plain
 
