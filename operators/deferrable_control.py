@@ -171,7 +171,8 @@ class DeferrableControl(BaseOperator):
             return self._complete(self._wait_here(condition, until_ms, stop_on_kill))
         if look:
             soon_ms = now_ms() + _LOOK_MS
-            found = self._wait_here(condition, min(until_ms or soon_ms, soon_ms), stop_on_kill)
+            # The end of a worker must not stop what ran before this task began.
+            found = self._wait_here(condition, min(until_ms or soon_ms, soon_ms), stop_on_kill=None)
             if found.outcome is not Outcome.WAITING:
                 return self._complete(found)
         if (why := missing_triggerer()) is not None:

@@ -79,6 +79,20 @@ def test_every_form_is_filled_and_explained(made: StreamDags) -> None:
             assert {"title", "section"} <= set(param.schema), name
 
 
+def test_list_that_a_person_cleared_is_taken_as_a_browser_sends_it(made: StreamDags) -> None:
+    cleared = [
+        (dag, name)
+        for dag in all_dags(made)
+        for name in dag.params
+        if "array" in (schema := dag.params.get_param(name).schema).get("type", ()) and "minItems" not in schema
+    ]
+
+    assert {name for _, name in cleared} == {"blackout", "tasks"}
+    for dag, name in cleared:
+        dag.params[name] = None
+        dag.params.validate()
+
+
 def test_every_field_of_every_form_is_read_by_a_task(made: StreamDags) -> None:
     unread = {dag.dag_id: set(dag.params) - read_fields(dag) for dag in all_dags(made)}
 

@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout, A
 
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.control.conditions import Outcome, WaitResult
+from airflow_provider.control.instance_handle import InstanceHandle
 from airflow_provider.errors import ConfigurationError, DeadlineError, FencedError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.kafka.connection import KafkaConnection
@@ -41,6 +42,7 @@ from airflow_provider.sensors.incident_resolution import IncidentResolutionSenso
 from airflow_provider.sensors.instance_state import InstanceStateSensor
 from airflow_provider.sensors.standby_lag import StandbyLagSensor
 from airflow_provider.sensors.task_state import TaskStateSensor
+from airflow_provider.triggers.control import ControlTrigger
 from tests.unit.control.drills.test_judgement import FAULT
 
 ARGUMENTS: dict[type[ControlOperator | ControlSensor], dict[str, Any]] = {
@@ -201,3 +203,21 @@ def test_sensor_that_must_not_fail_is_skipped_at_its_deadline(how: dict[str, Any
 
 def test_airflows_timeout_of_a_sensor_is_its_deadline() -> None:
     assert StandbyLagSensor(task_id="t", application_id="app", timeout=timedelta(minutes=2)).timeout_s == 120.0
+
+
+def test_look_before_a_task_is_deferred_stops_no_instance_when_its_worker_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    sensor = StandbyLagSensor(task_id="t", application_id="app", deferrable=True)
+    written: list[object] = []
+
+    async def look(_: ControlTrigger, __: object) -> WaitResult:
+        sensor.on_kill()
+        return WaitResult(outcome=Outcome.MET, waited_for="rain", waited_s=0.1, seen="rain", result={"mm": 1})
+
+    monkeypatch.setattr(KafkaStreamsHook, "connection", KafkaConnection("127.0.0.1:1"))
+    monkeypatch.setattr(ControlTrigger, "wait", look)
+    monkeypatch.setattr("airflow_provider.control.writer.write_control", lambda *given, **_: written.append(given))
+    handle = InstanceHandle(application_id="app", instance="a", incarnation=1)
+
+    assert sensor.wait_for(sensor.condition(), stop_on_kill=handle) == {"mm": 1}
+
+    assert not written
