@@ -33,7 +33,7 @@ from airflow_provider.operators.task_assignment import AssignTasksOperator
 from airflow_provider.sensors.standby_lag import StandbyLagSensor
 
 
-@task(map_index_template="{{ task.op_kwargs.instance }}")
+@task
 def need_replacement(instance: str, replace: bool) -> None:
     """Skips where only a task of the instance failed, or its tasks were moved by hand."""
     if not replace:
