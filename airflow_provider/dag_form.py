@@ -15,6 +15,7 @@ from airflow_provider.kafka.names import NAME_PATTERN
 __all__ = [
     "APPLICATION",
     "NAME",
+    "OPTIONAL_LIST",
     "STANDBYS",
     "TAG",
     "application_field",
@@ -44,6 +45,9 @@ APPLICATION: Final[dict[str, Any]] = {
 STANDBYS: Final[dict[str, Any]] = {"num_standby_replicas": "{{ params.num_standby_replicas }}"}
 """An operator's argument from the field of `standbys_field`."""
 
+OPTIONAL_LIST: Final = ["null", "array"]
+"""Type of a field with a line for each text: a browser sends null where a person has cleared it."""
+
 _LIMITS: Final = "Limits"
 
 
@@ -68,7 +72,7 @@ def blackout_field(blackout: Sequence[str] = (), *, section: str) -> Param:
     """``blackout``, a list of texts that may stay empty."""
     return Param(
         list(blackout),
-        type="array",
+        type=OPTIONAL_LIST,
         items={"type": "string"},
         title="Blackout",
         description="Times in which no drill begins, such as 'mon-fri 08:00-18:00 Europe/Vienna' or 'sat,sun'. In UTC "

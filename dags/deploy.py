@@ -17,6 +17,7 @@ from airflow_provider.control.deployment import Deployment
 from airflow_provider.dag_form import (
     APPLICATION,
     NAME,
+    OPTIONAL_LIST,
     STANDBYS,
     TAG,
     application_field,
@@ -52,7 +53,7 @@ with DAG(
         ),
         "source_topics": Param(
             [],
-            type="array",
+            type=OPTIONAL_LIST,
             items={"type": "string"},
             title="Source topics",
             description="Leave it empty: the job file says all topics that it needs, and create_topics shows them with "
@@ -61,7 +62,7 @@ with DAG(
         ),
         "output_topics": Param(
             [],
-            type="array",
+            type=OPTIONAL_LIST,
             items={"type": "string"},
             title="Topics to create for the output",
             description="The sink and the dead-letter topic, with the source's number of partitions where they do not "
@@ -167,10 +168,10 @@ with DAG(
 
     topics = CreateChangelogTopicsOperator(
         task_id="create_topics",
-        source_topics="{{ params.source_topics | tojson }}",
+        source_topics="{{ (params.source_topics or []) | tojson }}",
         application="{{ '' if params.source_topics else params.application }}",
         stores="{{ params.stores | tojson }}",
-        output_topics="{{ params.output_topics | tojson }}",
+        output_topics="{{ (params.output_topics or []) | tojson }}",
         replication_factor="{{ params.replication_factor | tojson }}",  # type: ignore[arg-type]
         **APPLICATION,
     )

@@ -46,7 +46,8 @@ def repair(
 ) -> None:
     """The repair after one incident; its arguments are the fields of `control.repair.Repair`."""
     application = {"application_id": application_id, "kafka_conn_id": kafka_conn_id}
-    redundancy = {**application, "num_standby_replicas": num_standby_replicas}
+    named = {"map_index_template": "{{ task.application_id }}"}
+    redundancy = {**application, **named, "num_standby_replicas": num_standby_replicas}
     needed = need_replacement(instance, replace)
     replacement = DeployInstanceOperator(
         task_id="deploy_replacement",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from airflow.sdk import Context
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["ControlOperator"]
 
 T = TypeVar("T")
+_OUTCOME: Final = "stateful_streams_outcome"
+_OUTCOME_CHARS: Final = 250
 
 
 class ControlOperator(DeferrableControl):
@@ -45,6 +47,8 @@ class ControlOperator(DeferrableControl):
         act: Callable[[AssignmentPublisher], T],
         application_id: str | None = None,
         kafka_conn_id: str | None = None,
+        *,
+        look: bool = True,
     ) -> T:
         """Let `act` read and publish; when another publisher takes over, let it read and publish again.
 
@@ -54,6 +58,7 @@ class ControlOperator(DeferrableControl):
             act: called with a publisher that has just read the newest state.
             application_id: another application than the operator's.
             kafka_conn_id: another cluster than the operator's.
+            look: see `airflow_provider.control.publication.publish_by`.
 
         Raises:
             FencedError: others took over again and again.
@@ -63,7 +68,21 @@ class ControlOperator(DeferrableControl):
         from airflow_provider.control.publication import publish_by
 
         connection = KafkaStreamsHook(kafka_conn_id or self.kafka_conn_id).connection
-        return publish_by(connection, application_id or self.application_id, act)
+        return publish_by(connection, application_id or self.application_id, act, look=look)
+
+    def show_outcome(self, context: Context, line: str) -> None:
+        """Have Airflow's lists of task instances say what this one came to, in the column *Map Index*.
+
+        It is the one text that a task can give itself there: a task may set neither its run's id nor its run's note.
+        What the owner of the DAG wants there (``map_index_template``) stays.
+
+        Args:
+            context: of the try.
+            line: what to say; cut where it is longer than Airflow's column.
+        """
+        given = cast("dict[str, Any]", context)
+        if given.get("map_index_template") is None:
+            given |= {"map_index_template": f"{{{{ {_OUTCOME} }}}}", _OUTCOME: line[:_OUTCOME_CHARS]}
 
     def task_of_run(self, context: Context) -> str:
         """The id of this task in this run, the same for all tries, as that of an event in the history."""

@@ -7,14 +7,15 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import to_plain
-from airflow_provider.control.conditions import Condition
+from airflow_provider.control.conditions import Condition, Outcome, WaitResult
 from airflow_provider.control.instance_handle import InstanceHandle
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.errors import ConfigurationError, TopicMissingError
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from airflow_provider.kafka.connection import KafkaConnection
 
 __all__ = ["DeferrableControl", "FinalConfigurationError", "FinalTopicMissingError"]
+
+_LOOK_MS: Final = 3_000
+"""A living instance speaks within a second, and the topics are read in less."""
 
 
 class FinalTopicMissingError(TopicMissingError, AirflowFailException):
@@ -143,28 +147,47 @@ class DeferrableControl(BaseOperator):
             parse_seconds("start_timeout_s", self.start_timeout_s),
         )
 
-    def wait_for(self, condition: Condition, stop_on_kill: InstanceHandle | None = None, step: str = "") -> Any:
+    def wait_for(
+        self, condition: Condition, stop_on_kill: InstanceHandle | None = None, step: str = "", look: bool = True
+    ) -> Any:
         """Wait until a condition is met; go on in `execute_complete`, whose result this returns where it does.
+
+        A task is not deferred for what is the case within three seconds: on a busy host Airflow may end one whose
+        trigger fires before its process has ended, and count that as a try.
 
         Args:
             condition: what to wait for.
             stop_on_kill: the process to stop when a person ends or clears the waiting task; None stops none.
             step: tells this wait from another one of the same task: each may last for ``timeout_s``.
+            look: whether it may be the case soon. False for what has just been begun and takes longer.
 
         Raises:
             TaskDeferred: the wait goes on in the triggerer, and `execute_complete` in a worker after it.
             ConfigurationError: a timeout is not a positive, finite number of seconds.
         """
         self.log.info("Waiting for %s", condition)
-        trigger = self.trigger(condition, self.until_ms(step), stop_on_kill)
-        if self.deferrable:
-            if (why := missing_triggerer()) is not None:
-                self.log.warning("%s", why)
-            self.defer(trigger=trigger, method_name="execute_complete")
+        until_ms = self.until_ms(step)
+        if not self.deferrable:
+            return self._complete(self._wait_here(condition, until_ms, stop_on_kill))
+        if look:
+            soon_ms = now_ms() + _LOOK_MS
+            # The end of a worker must not stop what ran before this task began.
+            found = self._wait_here(condition, min(until_ms or soon_ms, soon_ms), stop_on_kill=None)
+            if found.outcome is not Outcome.WAITING:
+                return self._complete(found)
+        if (why := missing_triggerer()) is not None:
+            self.log.warning("%s", why)
+        return self.defer(trigger=self.trigger(condition, until_ms, stop_on_kill), method_name="execute_complete")
+
+    def _wait_here(self, condition: Condition, until_ms: int | None, stop_on_kill: InstanceHandle | None) -> WaitResult:
+        trigger = self.trigger(condition, until_ms, stop_on_kill)
         connection = KafkaStreamsHook(self.kafka_conn_id).connection
         self._waiting = (trigger, connection)
         found = asyncio.run(trigger.wait(connection))
         self._waiting = None
+        return found
+
+    def _complete(self, found: WaitResult) -> Any:
         return self.execute_complete(self.current_context or Context(), to_plain(found))
 
     def on_kill(self) -> None:
@@ -199,6 +222,9 @@ class DeferrableControl(BaseOperator):
 
         return stay_absent(KafkaStreamsHook(self.kafka_conn_id).connection, self.application_id)
 
+    wait_limit: str = "timeout_s"
+    """The argument that says how long a wait may last."""
+
     @property
     def wait_s(self) -> float:
         """How long a wait may last over all tries, rendered, in seconds; infinite without a limit.
@@ -206,8 +232,8 @@ class DeferrableControl(BaseOperator):
         Raises:
             ConfigurationError: it is not a positive, finite number.
         """
-        timeout_s = parse_if_given(parse_seconds, "timeout_s", self.timeout_s)
-        return math.inf if timeout_s is None else timeout_s
+        limit_s = parse_if_given(parse_seconds, self.wait_limit, getattr(self, self.wait_limit))
+        return math.inf if limit_s is None else limit_s
 
     def until_ms(self, step: str = "") -> int | None:
         """The epoch ms at which a wait is over, the same for every try; None for never.
@@ -228,7 +254,7 @@ class DeferrableControl(BaseOperator):
             DeadlineError: it was not met in time.
         """
         try:
-            result = result_of(event)
+            result = result_of(event, f"{self.wait_limit}={self.wait_s:g}")
         except TopicMissingError as error:  # the trigger has asked for long enough
             raise FinalTopicMissingError(str(error)) from error
         self.log.info("Done: %s", result)

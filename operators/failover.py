@@ -119,6 +119,8 @@ class FailOverOperator(ControlOperator):
         self.log.info("%d incident(s) answered in %d ms", len(answers), took_ms)
         plain = [to_plain(dataclasses.replace(answer, took_ms=took_ms)) for _, answer in answers]
         self._hand_on(context, plain)
+        lines = [answer.line() for _, answer in answers]
+        self.show_outcome(context, "; ".join(lines) or "nothing was left to answer")
         self._note([(answer, record) for record, answer in answers if record.resolved_at_ms is None])
         return plain
 
@@ -192,7 +194,7 @@ class FailOverOperator(ControlOperator):
             answered = answer_incidents(publisher.view, incidents, finder, publisher.publish, now_ms)
             return [_answer_of(case, record, after) for record, after in answered]
 
-        return self.publish_by(answer, case.application_id, case.kafka_conn_id)
+        return self.publish_by(answer, case.application_id, case.kafka_conn_id, look=not case.events)
 
     def _found(self, view: ControlView, case: _Case) -> tuple[Incident, ...]:
         """What is wrong now, for a run that was started by hand."""

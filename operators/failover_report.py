@@ -1,4 +1,4 @@
-"""Reports a failover and marks its incident resolved."""
+"""Reports failovers and marks their incidents resolved."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider.common.clock import now_ms
+from airflow_provider.control.incident import IncidentRecord
 from airflow_provider.control.incident_resolution import resolve_incident
 from airflow_provider.control.report import FailoverReport, report
+from airflow_provider.control.view import ControlView
 from airflow_provider.errors import InstanceError
 from airflow_provider.links.failover_run import FailoverRun, FailoverRunLink
 from airflow_provider.operators.arguments import parse_if_given, parse_seconds
@@ -19,41 +22,54 @@ __all__ = ["ReportFailOverOperator"]
 
 
 class ReportFailOverOperator(ControlOperator):
-    """Marks an incident resolved, reports what its failover cost, and completes its record in the history.
+    """Marks incidents resolved, reports what their failovers cost, and completes their records in the history.
 
     A history that cannot be written is a warning; the incident is remembered in the assignment topic the longer.
 
     Args:
         application_id: the application.
-        incident_id: `Incident.id`.
+        incident_id: `Incident.id`, or several; with none of several the task is skipped.
         max_rto_s: the promised RTO in seconds, for the history; None where none is.
         kwargs: see `ControlOperator`.
 
     Returns:
-        The values of a `FailoverReport`.
+        The values of a `FailoverReport`; a list of them where several were named.
 
     Raises:
-        InstanceError: there is no record of the incident.
+        InstanceError: there is no record of an incident; the others are reported before.
         BrokerUnreachableError: no broker answered.
     """
 
     template_fields: Sequence[str] = (*ControlOperator.template_fields, "incident_id", "max_rto_s")
     operator_extra_links = (FailoverRunLink(),)
 
-    def __init__(self, *, application_id: str, incident_id: str, max_rto_s: float | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, *, application_id: str, incident_id: str | Sequence[str], max_rto_s: float | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(application_id=application_id, **kwargs)
         self.incident_id = incident_id
         self.max_rto_s = max_rto_s
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def execute(self, context: Context) -> dict[str, Any] | list[dict[str, Any]]:
         """Mark and report."""
         slo_rto_s = parse_if_given(parse_seconds, "max_rto_s", self.max_rto_s)
+        ids = [self.incident_id] if isinstance(self.incident_id, str) else list(self.incident_id)
+        if not ids:
+            raise AirflowSkipException("No failover is to be reported.")
         view = self.hook.read(self.application_id)
-        record = view.incidents.get(self.incident_id)
-        if record is None:
+        costs, lines = list[FailoverReport](), list[str]()
+        for record in [view.incidents[id] for id in ids if id in view.incidents]:
+            costs.append(self._report(record, view, slo_rto_s))
+            lines.append(f"{record.incident.instance or 'all'} {record.incident.kind.value}: {costs[-1].line()}")
+        self.show_outcome(context, "; ".join(lines))
+        if unknown := [id for id in ids if id not in view.incidents]:
             raise InstanceError(
-                f"Incident {self.incident_id!r} of {self.application_id!r} has no record: run the failover DAG first."
+                f"Incident {', '.join(map(repr, unknown))} of {self.application_id!r} has no record: run the failover "
+                "DAG first."
             )
+        return costs[0].to_plain() if isinstance(self.incident_id, str) else [cost.to_plain() for cost in costs]
+
+    def _report(self, record: IncidentRecord, view: ControlView, slo_rto_s: float | None) -> FailoverReport:
         self.linked_run = FailoverRun.of(record)
         record = resolve_incident(
             record,
@@ -63,6 +79,6 @@ class ReportFailOverOperator(ControlOperator):
             write=lambda resolved: self.hook.write(self.application_id, resolved),
             slo_rto_s=slo_rto_s,
         )
-        cost: FailoverReport = report(record, view)
+        cost = report(record, view)
         self.log.info("Failover of %s\n%s", record.incident.instance, cost)
-        return cost.to_plain()
+        return cost

@@ -109,7 +109,7 @@ class InjectFaultOperator(ControlOperator):
             if not parse_flag("shared_sink", self.shared_sink):
                 outputs = self._take_cut(view)
         by = str(context["run_id"])
-        fault = self.publish_by(lambda publisher: self._inject(publisher, fault_id, history, outputs, by))
+        fault = self.publish_by(lambda publisher: self._inject(publisher, fault_id, history, outputs, by), look=False)
         return self.wait_for(fault_taken(fault))
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -114,6 +114,9 @@ class DeployInstanceOperator(ControlOperator):
     )  # fmt: skip
     operator_extra_links = (InstanceLogLink(), SparkUiLink())
 
+    _runs: bool = False
+    """Whether what it attached to was up already; a start takes longer than a look."""
+
     def __init__(
         self,
         *,
@@ -139,6 +142,7 @@ class DeployInstanceOperator(ControlOperator):
         super().__init__(application_id=application_id, timeout_s=timeout_s, **kwargs)
         if until not in ("running", "ended"):
             raise ConfigurationError(f"until is {until!r}: use 'running' or 'ended'.")
+        self.wait_limit = "timeout_s" if until == "ended" else "start_timeout_s"
         self.instance = instance
         self.application = application
         self.state_dir = state_dir
@@ -163,7 +167,6 @@ class DeployInstanceOperator(ControlOperator):
         if (supervised := self._supervised()) is not None:
             if self.on_change == "report":
                 return supervised.report()
-            self.timeout_s = self.timeouts.start_s
             incarnation = supervised.prepare(context)
             return self.wait_for(SupervisedRunning(self.instance, incarnation), step=str(incarnation))
         if self.on_change == "report":
@@ -195,12 +198,13 @@ class DeployInstanceOperator(ControlOperator):
             raise AirflowSkipException(f"{self.instance!r} does not run, so there is nothing to upgrade.")
         if self.on_change in RESTARTING:
             self._stop_if_changed(context)
-        handle = self.linked_instance = self.publish_by(self._attach_or_launch)
+        handle = self.linked_instance = self.publish_by(self._attach_or_launch, look=False)
         incarnation = handle.incarnation
         if self.until == "ended":
-            return self.wait_for(InstanceEnded(self.instance, incarnation, for_life=True), stop_on_kill=handle)
-        self.timeout_s = self.timeouts.start_s
-        return self.wait_for(InstanceRunning(self.instance, incarnation), stop_on_kill=handle, step=str(incarnation))
+            ended = InstanceEnded(self.instance, incarnation, for_life=True)
+            return self.wait_for(ended, stop_on_kill=handle, look=False)
+        running = InstanceRunning(self.instance, incarnation)
+        return self.wait_for(running, stop_on_kill=handle, step=str(incarnation), look=self._runs)
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the handle; show the end of the log when the instance ended."""
@@ -242,6 +246,7 @@ class DeployInstanceOperator(ControlOperator):
         if changed:
             self.log.warning("It was deployed otherwise: %s", ", ".join(changed))
         self.log.info("Attached to incarnation %d, which is %s", living.incarnation, living.state.value)
+        self._runs = living.state is InstanceState.RUNNING
         return InstanceHandle.of(living)
 
     def _changed(self, view: ControlView) -> tuple[str, ...]:

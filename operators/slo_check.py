@@ -24,6 +24,7 @@ from airflow_provider.errors import InstanceError, TopicMissingError
 from airflow_provider.operators.arguments import parse_if_given, parse_optional, parse_seconds, parse_whole
 from airflow_provider.operators.control import ControlOperator
 from airflow_provider.operators.failover_dag import failover_dag_problem
+from airflow_provider.operators.first_deployment import skip_before_deployment
 
 __all__ = ["CheckSloOperator"]
 
@@ -62,6 +63,8 @@ class CheckSloOperator(ControlOperator):
         max_left_out_per_hour: the same of records that could not be processed.
         failover_dag_id: the DAG that answers its failures, which must not be paused; None does not ask.
         failover_asset: the name of the asset whose events start that DAG, which must be active; None does not ask.
+        deploy_dag_id: the DAG that deploys the application; before its first assignment this task is then skipped, and
+            names that DAG. None fails.
         kwargs: see `ControlOperator`.
 
     Returns:
@@ -90,6 +93,7 @@ class CheckSloOperator(ControlOperator):
         "max_left_out_per_hour",
         "failover_dag_id",
         "failover_asset",
+        "deploy_dag_id",
     )
 
     def __init__(
@@ -109,6 +113,7 @@ class CheckSloOperator(ControlOperator):
         max_left_out_per_hour: int | None = None,
         failover_dag_id: str | None = None,
         failover_asset: str | None = None,
+        deploy_dag_id: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(application_id=application_id, **kwargs)
@@ -124,9 +129,11 @@ class CheckSloOperator(ControlOperator):
         self.max_late_per_hour, self.max_left_out_per_hour = max_late_per_hour, max_left_out_per_hour
         self.failover_dag_id = failover_dag_id
         self.failover_asset = failover_asset
+        self.deploy_dag_id = deploy_dag_id
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Look and compare."""
+        skip_before_deployment(self.hook, self.application_id, self.deploy_dag_id)
         slo = self._slo()
         view, silent_for_s, unwatched = self._listen()
         standbys = parse_whole("num_standby_replicas", self.num_standby_replicas)

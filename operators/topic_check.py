@@ -20,6 +20,7 @@ from airflow_provider.operators.arguments import (
     parse_whole,
 )
 from airflow_provider.operators.control import ControlOperator
+from airflow_provider.operators.first_deployment import skip_before_deployment
 
 if TYPE_CHECKING:
     from airflow_provider.kafka.topic_admin import TopicAdmin
@@ -47,6 +48,8 @@ class CheckTopicsOperator(ControlOperator):
         advise: whether to fail as well for what makes the topics slow or fragile although they are correct: replicas,
             segments that are hardly ever compacted, deletions that are forgotten too soon.
         max_absence_s: with `advise`, for how long an instance may be away and still go on from its stores, in seconds.
+        deploy_dag_id: the DAG that deploys the application; before its first assignment this task is then skipped, and
+            names that DAG. None fails.
         kwargs: see `ControlOperator`.
 
     Returns:
@@ -60,7 +63,7 @@ class CheckTopicsOperator(ControlOperator):
 
     template_fields: Sequence[str] = (
         *ControlOperator.template_fields, "source_topics", "stores", "output_topics", "replication_factor", "repair",
-        "advise", "max_absence_s", "windowed_stores",
+        "advise", "max_absence_s", "windowed_stores", "deploy_dag_id",
     )  # fmt: skip
 
     def __init__(
@@ -75,6 +78,7 @@ class CheckTopicsOperator(ControlOperator):
         advise: bool | str = False,
         max_absence_s: float | str | None = None,
         windowed_stores: str | Sequence[str] = (),
+        deploy_dag_id: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(application_id=application_id, **kwargs)
@@ -86,11 +90,13 @@ class CheckTopicsOperator(ControlOperator):
         self.advise = advise
         self.max_absence_s = max_absence_s
         self.windowed_stores = windowed_stores
+        self.deploy_dag_id = deploy_dag_id
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Verify; repair and verify again."""
         from airflow_provider.control.topic_repair import find_topic_advice, repair_topic
 
+        skip_before_deployment(self.hook, self.application_id, self.deploy_dag_id)
         repair, repaired = parse_flag("repair", self.repair), []
         admin = self.hook.topics()
         found, specs = self._look(admin)

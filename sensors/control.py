@@ -65,7 +65,7 @@ class ControlSensor(DeferrableControl, BaseSensorOperator):
         raise NotImplementedError
 
     def execute(self, context: Context) -> Any:
-        """Defer at once, or poke until the state is reached.
+        """Return where the state is reached, else defer; or poke until it is.
 
         Raises:
             InstanceError: the state cannot be reached any more.

@@ -14,6 +14,7 @@ GROUPS: Final = {
         "tests/dags/test_airflow_killed_during_failover.py",
         "tests/dags/test_deploy_and_fail_over.py",
         "tests/dags/test_held_task_question.py",
+        "tests/dags/test_roles_and_forms.py",
         "tests/dags/test_secrets_of_airflow.py",
         "tests/integration/demo/test_demo.py",
     ),
@@ -58,6 +59,7 @@ GROUPS: Final = {
 LONG: Final = (
     "tests/dags/test_airflow_killed_during_failover.py",
     "tests/dags/test_held_task_question.py",
+    "tests/dags/test_roles_and_forms.py",
     "tests/dags/test_secrets_of_airflow.py",
     "tests/dags/test_stream_dags.py",
     "tests/integration/airflow/test_application_reset.py",

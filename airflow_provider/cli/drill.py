@@ -161,6 +161,7 @@ class _Drill:
                         self._asked.standbys,
                         by=self._run_id,
                     ),
+                    look=False,
                 )
             except (InstanceError, AssignmentError) as refusal:
                 return self._skipped(str(refusal))

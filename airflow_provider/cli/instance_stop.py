@@ -8,10 +8,9 @@ import time
 from airflow_provider.cli.cluster import add_application_options, cluster_of
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.control.command import Command, CommandKind
-from airflow_provider.control.fenced_retry import retry_fenced
 from airflow_provider.control.hand_over import publish_hand_over
 from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.publisher import AssignmentPublisher
+from airflow_provider.control.publication import publish_by
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import InstanceState
 from airflow_provider.control.writer import write_control
@@ -72,7 +71,7 @@ def stop_instance(
             known = ", ".join(sorted(view.statuses)) or "none"
             raise InstanceError(f"{application_id!r} has no instance {instance!r}, but {known}: correct its name.")
         if to_others:
-            retry_fenced(lambda: _hand_over(connection, application_id, instance), application_id)
+            publish_by(connection, application_id, lambda own: publish_hand_over(own, instance, Timeouts()))
         if status.state.alive:
             stop = Command(
                 id=f"command-line-{time.time_ns()}",
@@ -93,8 +92,3 @@ def stop_instance(
     if now.incarnation == status.incarnation and now.state is not InstanceState.STOPPED:
         raise InstanceError(f"{instance!r} ended without a clean shutdown: {now.error}")
     return InstanceState.STOPPED
-
-
-def _hand_over(connection: KafkaConnection, application_id: str, instance: str) -> None:
-    with AssignmentPublisher(connection, application_id) as publisher:
-        publish_hand_over(publisher, instance, Timeouts())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from airflow_provider.common.task_id import TaskId
@@ -53,6 +54,18 @@ class FailoverAnswer:
     def replace(self) -> bool:
         """Whether the instance is gone and needs a replacement."""
         return self.kind.needs_replacement
+
+    def line(self) -> str:
+        """What failed, what became of its tasks, and how long that took: to tell one answer from another."""
+        stays = None if self.kind.of_instance else self.instance
+        to = Counter(
+            "wait" if name is None else f"stay on {name}" if name == stays else f"to {name}"
+            for name in self.moved.values()
+        )
+        tasks = ", ".join(f"{number} {where}" for where, number in to.items()) or "no task"
+        began_ms = self.failed_at_ms or self.detected_at_ms
+        took = "" if began_ms is None else f", decided after {(self.decided_at_ms - began_ms) / 1000:.1f} s"
+        return f"{self.instance or 'all'} {self.kind.value}: {tasks}{took}"
 
     @classmethod
     def of(

@@ -130,6 +130,9 @@ def answer_incident(
     )
     if plan.assignment is None and not plan.decisions:
         return IncidentAnswer(line=f"Incident {incident.id} is not open any more, or too soon after another failover")
+    if known is not None and known.resolved_at_ms is None and plan.assignment is None and plan.decisions == known.plan:
+        line = f"Incident {incident.id} was answered by {known.answered_by}, and nothing has changed since"
+        return IncidentAnswer(line=line, record=known, new=False)
     record = IncidentRecord(
         incident=incident,
         answered_by=finder.answered_by,

@@ -61,6 +61,11 @@ class FailoverReport:
         plain: dict[str, Any] = to_plain(self)
         return plain
 
+    def line(self) -> str:
+        """How long it took and what it replayed: to tell one failover from another."""
+        rto = "no output yet" if self.rto_ms is None else f"output again after {self.rto_ms / 1000:.1f} s"
+        return f"{rto}, {self.restored_records} records replayed"
+
     def __str__(self) -> str:
         """A table for a log."""
         began = self.failed_at_ms or self.detected_at_ms or self.decided_at_ms

@@ -168,7 +168,8 @@ def stream_dags(application_id: str, **arguments: Any) -> StreamDags:
             ``env_vars``, ``python`` (the job's own interpreter on the workers), ``application_args``,
             ``kafka_conn_id``, ``instance_kafka_conn_id`` (of the instances themselves; else the same),
             ``spark_conn_id``, ``instance_timeout_s`` and ``stall_timeout_s`` (of the watcher), ``slo``, ``drills``,
-            ``monitor_schedule`` (every ten minutes; None by hand), ``callbacks``, ``failover_pool`` (of its one task),
+            ``monitor_schedule`` (every ten minutes, each application in a minute of its own; None by hand),
+            ``monitor_pool``, ``callbacks``, ``failover_pool`` (of its one task),
             ``ask_on_hold`` (whether repair asks a person, in Airflow's UI, what becomes of tasks that failed for good),
             ``default_args``, ``tags``, and ``dag_args``, further arguments of each DAG, such as ``access_control``.
             Nothing secret in ``conf``, ``env_vars`` and ``application_args``: they are kept in Kafka.

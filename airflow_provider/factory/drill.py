@@ -86,7 +86,7 @@ def drill_tasks(
         check: further arguments of `CheckRecoveryOperator`.
     """
     allowed = CheckBlackoutOperator(
-        task_id="check_blackout", blackout="{{ params.blackout | tojson }}", kind=kind, **application
+        task_id="check_blackout", blackout="{{ (params.blackout or []) | tojson }}", kind=kind, **application
     )
     ready = StandbyLagSensor(task_id="be_ready", timeout_s="{{ params.ready_timeout_s }}", **standbys, **application)
     victim = {"instance": "{{ params.instance or '' }}", **application}

@@ -53,9 +53,12 @@ def repair_dag(parts: Parts) -> DAG:
         ]
         # Whatever became of the replacements, the living instances take what standbys they can.
         assign = parts.assign("assign_standbys", "standbys again", trigger_rule="all_done")
-        report = ReportFailOverOperator.partial(
-            task_id="report", max_rto_s=stream.slo.rto_s, **parts.application
-        ).expand(incident_id=repairs.output.map(_incident_id))
+        report = ReportFailOverOperator(
+            task_id="report",
+            incident_id=cast(Any, repairs.output.map(_incident_id)),
+            max_rto_s=stream.slo.rto_s,
+            **parts.application,
+        )
         # What was moved off an instance that lives has to stay off it: evened out only after a replacement. The last
         # task says whether all went well, so the run is red when an instance could not be replaced.
         balance = parts.balance(balance=_REPLACED, trigger_rule="none_failed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final
@@ -21,6 +22,10 @@ __all__ = ["DRILL_KINDS", "Callbacks", "Drill", "Instance", "Slo", "Stream"]
 
 DRILL_KINDS: Final = tuple(kind.value for kind in DrillKind)
 """What can be rehearsed."""
+
+_MONITOR_MINUTES: Final = 10
+_SPREAD: Final = object()
+"""As a monitor's schedule: every so many minutes, in one that its application's id chooses."""
 
 _OWN_DAG_ARGS: Final = frozenset(
     {
@@ -170,7 +175,8 @@ class Stream:
     stall_timeout_s: float | None = None
     slo: Slo = field(default_factory=Slo)
     drills: Sequence[Drill] = ()
-    monitor_schedule: Any = "*/10 * * * *"
+    monitor_schedule: Any = _SPREAD
+    monitor_pool: str | None = None
     callbacks: Callbacks = field(default_factory=Callbacks)
     failover_pool: str | None = None
     ask_on_hold: bool = False
@@ -205,7 +211,7 @@ class Stream:
                 "failover what starts it: use default_args=, tags=, callbacks=, monitor_schedule= or a drill's "
                 "schedule=, or change one DAG of the result."
             )
-        check_schedule(f"{self.application_id!r} has the monitor_schedule", self.monitor_schedule)
+        check_schedule(f"{self.application_id!r} has the monitor_schedule", self.monitored_at)
         if not self.source_topics and self.output_topics:
             raise ConfigurationError(
                 f"{self.application_id!r} has output_topics={list(self.output_topics)!r} and no source_topics: name "
@@ -246,6 +252,16 @@ class Stream:
     def state_dir_of(self, instance: Instance) -> str:
         """The folder of an instance's stores."""
         return instance.state_dir or f"{self.state_dir}/{instance.name}"
+
+    @property
+    def monitored_at(self) -> Any:
+        """The monitor's schedule. By default every ten minutes, in a minute of its own as far as there are some.
+
+        All in the same minute they would take the slots of the executor that a failover needs.
+        """
+        if self.monitor_schedule is not _SPREAD:
+            return self.monitor_schedule
+        return f"{zlib.crc32(self.application_id.encode()) % _MONITOR_MINUTES}-59/{_MONITOR_MINUTES} * * * *"
 
     @property
     def instance_names(self) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, Param, get_current_context, task
 
+from airflow_provider.dag_form import OPTIONAL_LIST
 from airflow_provider.factory.form import instances_choice
 from airflow_provider.factory.parts import Parts
 from airflow_provider.operators.standby_certification import CertifyStandbysOperator
@@ -29,14 +30,14 @@ def standbys_dag(parts: Parts) -> DAG:
         "instances": instances_choice(parts.stream, "Those whose standbys are asked. All means those that run."),
         "tasks": Param(
             [],
-            type="array",
+            type=OPTIONAL_LIST,
             items={"type": "string", "pattern": r"^\d+_\d+$"},
             title="Tasks",
             description="Such as 0_3. None means all.",
             section="Standbys",
         ),
     }
-    chosen = {"instances": parts.chosen_or_all(), "tasks": "{{ params.tasks | join(',') }}"}
+    chosen = {"instances": parts.chosen_or_all(), "tasks": "{{ (params.tasks or []) | join(',') }}"}
 
     @task.branch(task_id="choose")
     def choose() -> str:

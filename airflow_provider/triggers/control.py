@@ -135,8 +135,12 @@ class ControlTrigger(BaseTrigger):
         return await wait.result()
 
 
-def result_of(event: dict[str, Any] | None) -> dict[str, Any]:
+def result_of(event: dict[str, Any] | None, limit: str = "timeout_s") -> dict[str, Any]:
     """The result of a `ControlTrigger`'s event.
+
+    Args:
+        event: as it came; None without one.
+        limit: what says how long the wait may last.
 
     Raises:
         TopicMissingError: the application has no control topics.
@@ -145,7 +149,7 @@ def result_of(event: dict[str, Any] | None) -> dict[str, Any]:
         StatefulStreamsError: the event is none of a `ControlTrigger`.
     """
     try:
-        return json_codec.from_plain(event, WaitResult).value()
+        return json_codec.from_plain(event, WaitResult).value(limit)
     except msgspec.ValidationError as error:
         raise StatefulStreamsError(
             f"The task was resumed without an event of its trigger ({error}): clear it to try again."

@@ -33,8 +33,11 @@ class WaitResult:
     missing: str | None = None
     refused: str | None = None
 
-    def value(self) -> dict[str, Any]:
+    def value(self, limit: str = "timeout_s") -> dict[str, Any]:
         """The condition's result.
+
+        Args:
+            limit: what says how long the wait may last, over all tries.
 
         Raises:
             ConfigurationError: the connection cannot be used, or lacks a right.
@@ -56,6 +59,7 @@ class WaitResult:
                 )
             case Outcome.WAITING:
                 raise DeadlineError(
-                    f"Waited {self.waited_s:g} s for {self.waited_for}. Last seen: {self.seen}. "
-                    "Look at the instances' logs, or allow more time with timeout_s."
+                    f"Waited {self.waited_s:g} s for {self.waited_for}, the last of what all tries may take together "
+                    f"({limit}). Last seen: {self.seen}. Look at the instances' logs, or allow more with "
+                    f"{limit.partition('=')[0]}."
                 )

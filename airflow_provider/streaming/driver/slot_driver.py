@@ -256,7 +256,7 @@ class SlotDriver:
         return wait
 
     def _tick_queries(self) -> None:
-        if self._queries.tick(self._goal):
+        if self._queries.tick(self._goal, self._calls.report):
             self._pause()
 
     def _start_missing(self) -> None:

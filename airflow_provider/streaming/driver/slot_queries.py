@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.errors import StepError
+from airflow_provider.errors import StatefulStreamsError, StepError
 from airflow_provider.streaming.driver.lost_input import LostInput
 from airflow_provider.streaming.driver.query_failure import QueryFailure
 from airflow_provider.streaming.driver.slot_decisions import query_must_end, tasks_to_query
@@ -82,7 +82,8 @@ class SlotQueries:
         topic_of: gives the source of a task.
         start: starts a query; gets its number, from 1, and by task the offset to begin at.
         find_lost: by task, the input that was deleted before it was read, or that it would skip; gets by task the
-            offset to begin at. Asked only for tasks whose last query ended with an error.
+            offset to begin at. Asked only for tasks whose last query ended with an error: when it ends, so that this is
+            the first that is said of it, and before the next one begins.
         goes_on: whether the job goes on without input that is lost.
         overlap: by task, where to begin instead, so that a micro-batch comes at once (`with_overlap`); not asked for
             tasks whose last query ended with an error.
@@ -121,11 +122,12 @@ class SlotQueries:
         """By task, how many input records it went on without since it is here. Replaced, never changed."""
         return {task: sum(lost.records for lost in ranges.values()) for task, ranges in self._lost.items()}
 
-    def tick(self, goal: SlotGoal) -> bool:
+    def tick(self, goal: SlotGoal, report: SlotReport) -> bool:
         """End the queries that have no task left, or long one too many; forget those that ended.
 
         Args:
             goal: what the slot is to do.
+            report: what its worker said last.
 
         Returns:
             Whether one ended by itself with an error, so that the next one has to wait a moment.
@@ -143,7 +145,7 @@ class SlotQueries:
                 self._queries.remove(running)
                 if (error := query.error) is not None:
                     failed = True
-                    self._note(query.tasks, cause_in(error), plans)
+                    self._note_end(query.tasks, cause_in(error), plans, report)
                 query.end()
             elif query_must_end(query.tasks, goal, running.began) or self._has_long_read_for_nobody(running, goal):
                 query.end()
@@ -212,6 +214,25 @@ class SlotQueries:
         of_task = self._lost.get(task, {})
         known = of_task.get(offset or 0, lost)
         self._lost = {**self._lost, task: {**of_task, offset or 0: max(known, lost, key=lambda one: one.records)}}
+
+    def _note_end(
+        self, tasks: Collection[TaskId], cause: Cause, plans: Mapping[TaskId, TaskPlan], report: SlotReport
+    ) -> None:
+        """Where it ended for want of input that is lost, of whose tasks; what Spark says of that names no way out."""
+        lost = {} if self._goes_on else self._look_for_lost(tasks, report)
+        for task, of_task in lost.items():
+            error = of_task.error(self._topic_of(task), task.partition)
+            self._note([task], Cause(type(error).__name__, str(error)), plans)
+        if not lost:
+            self._note(tasks, cause, plans)
+
+    def _look_for_lost(self, tasks: Collection[TaskId], report: SlotReport) -> Mapping[TaskId, LostInput]:
+        known = {task: report.statuses[task].source_offset for task in tasks if task in report.statuses}
+        try:
+            return self._find_lost(known) if known else {}
+        except StatefulStreamsError as error:
+            log.info("slot %d: whether input is lost is not known: %s", self._slot, error)
+            return {}
 
     def _note(self, tasks: Collection[TaskId], cause: Cause, plans: Mapping[TaskId, TaskPlan]) -> None:
         log.warning("slot %d: the query of %s ended: %s: %s", self._slot, _listed(tasks), cause.kind, cause.message)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import FailureStatus, Role, TaskState, TaskStatus
 from airflow_provider.error_decision import is_permanent
+from airflow_provider.errors import InputLostError
 from airflow_provider.streaming.driver.query_failure import QueryFailure
 from airflow_provider.streaming.driver.spark_error import cause_of
 from airflow_provider.streaming.worker.plan import TaskPlan
@@ -125,5 +126,6 @@ def _with(status: TaskStatus, failure: QueryFailure | None, lost_records: int) -
         return status
     if (failure.generation, failure.replay) != (status.generation, status.replay):
         return status
-    ended = FailureStatus(failure.cause.kind, f"its query ended: {failure.cause.message}")
+    own = failure.cause.kind == InputLostError.__name__  # which says by itself what became of the rows
+    ended = FailureStatus(failure.cause.kind, f"{'' if own else 'its query ended: '}{failure.cause.message}")
     return dataclasses.replace(status, failure=ended, state=TaskState.FAILED if failure.given_up else status.state)

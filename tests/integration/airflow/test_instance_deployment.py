@@ -81,6 +81,12 @@ def test_second_deployment_attaches(deploy: Deploy) -> None:
     assert run(deploy("a")) == run(deploy("a"))
 
 
+def test_task_that_finds_its_instance_running_needs_no_triggerer(deploy: Deploy) -> None:
+    handle = run(deploy("a"))
+
+    assert deploy("a").execute(context()) == handle
+
+
 def test_retry_while_it_starts_attaches(deploy: Deploy) -> None:
     first = deferral(deploy("a"), context())
     second = deferral(deploy("a"), context())

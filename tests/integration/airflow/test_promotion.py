@@ -10,7 +10,7 @@ from airflow_provider.errors import (
     AssignmentError,
 )
 from airflow_provider.operators.promotion import PromoteStandbyOperator
-from tests.integration.airflow.running import context, deferral, run
+from tests.integration.airflow.running import context, run
 from tests.integration.launch.application import Application
 
 
@@ -22,7 +22,7 @@ def test_standby_runs_the_task(application: Application, pair: list[dict[str, An
 
 def test_retry_waits_for_the_same_promotion(application: Application, pair: list[dict[str, Any]]) -> None:
     promote = PromoteStandbyOperator(task_id="promote", application_id=application.id, tasks="0_0")
-    deferral(promote, context())
+    run(promote)
 
     assert run(promote) == {"generation": 2, "active": {"0_0": "b"}}
 

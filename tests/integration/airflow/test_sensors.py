@@ -42,6 +42,12 @@ def test_state_reached_before_the_sensor_began_is_seen(application: Application,
     assert found == {"task": "0_1", "instance": "b", "state": "running"}
 
 
+def test_sensor_whose_state_is_reached_needs_no_triggerer(application: Application, pair: list[dict[str, Any]]) -> None:
+    warm = StandbyLagSensor(task_id="warm", application_id=application.id, deferrable=True)
+
+    assert warm.execute(context())["generation"] == 1
+
+
 def test_timeout_says_what_was_waited_for_and_seen(application: Application, pair: list[dict[str, Any]]) -> None:
     sensor = StandbyLagSensor(task_id="warm", application_id=application.id, num_standby_replicas=2, timeout_s=2.0)
 

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from airflow_provider.cli.main import main
+from airflow_provider.control.publisher import AssignmentPublisher
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import changelog_spec
 from tests.builders import placed
@@ -35,6 +36,23 @@ def test_tasks_are_assigned_to_the_instances_that_run(
     found = application.view()
     assert found.assignment is not None
     assert sorted(placed(found.assignment)) == ["a b", "b a"]
+
+
+def test_commands_in_a_loop_leave_a_repair_its_turn_while_they_change_nothing(
+    bootstrap_servers: str, application_id: str, launch_instance: Launch
+) -> None:
+    application = Application.create(bootstrap_servers, application_id)
+    TopicAdmin(application.connection).ensure([changelog_spec(application_id, "state", 2)])
+    for name in ("a", "b"):
+        launch_instance(application, name)
+    assert main(["assign", application_id, "--bootstrap-servers", bootstrap_servers]) == 0
+    repair = AssignmentPublisher(application.connection, application_id)
+    assert repair.view.assignment is not None
+
+    for command in ("failover", "assign"):
+        assert main([command, application_id, "--bootstrap-servers", bootstrap_servers]) == 0
+
+    repair.publish(repair.view.assignment.next(repair.view.assignment.tasks, "the repair"))
 
 
 def test_load_that_cannot_be_even_for_want_of_an_instance_is_said_at_once_unless_it_shall_wait(

@@ -11,12 +11,16 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.command import CommandKind
 from airflow_provider.control.status import InstanceState, TaskState, TaskStatus
+from airflow_provider.kafka.topic_admin import TopicAdmin
+from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec
 from airflow_provider.kit.broker import EmbeddedBroker
 from tests.brokers import settings_of_broker
 from tests.integration.streaming.accounts import Accounts
 
 JOB = Path(__file__).parent / "counting_job.py"
+TWICE = Path(__file__).parent / "counting_twice_job.py"
 DEADLINE_S = 240.0
 """Of one step, on a machine that runs other tests of Spark as well."""
 
@@ -87,6 +91,34 @@ def test_lost_input_fails_its_task_alone_and_names_the_range(accounts: Accounts)
     assert f"{accounts.orders.topic}[0]: the offsets 10 to 14 (5 records at the most)" in str(lost.error)
     assert (lost.source_offset, lost.lost_records) == (10, 0)
     assert (other.state, other.error, other.lost_records) == (TaskState.RUNNING, None, 0)
+
+
+def test_lost_input_is_named_first_by_every_task_that_reads_it(accounts: Accounts) -> None:
+    write(accounts, 20)
+    sums = [changelog_spec(accounts.id, "sums", 2), TopicSpec(name=f"{accounts.id}-sums", partitions=2)]
+    TopicAdmin(accounts.connection).ensure(sums)
+    accounts.job = (str(TWICE), accounts.id)
+    accounts.launch("i1", "local[1]")
+    accounts.wait(lambda: accounts.runs("i1"), "i1 to run", DEADLINE_S)
+    tasks = [TaskId(stage, partition) for stage in (0, 1) for partition in (0, 1)]
+    accounts.give(dict.fromkeys(tasks, "i1"))
+    accounts.wait(lambda: read_up_to(accounts, *([20] * 4)), "the records to be counted", DEADLINE_S)
+    accounts.command(CommandKind.PAUSE, "i1")
+    write(accounts, 20)
+    delete_before(accounts, 0, 40)
+    accounts.command(CommandKind.RESUME, "i1")
+    seen: list[tuple[str, str, str]] = []
+
+    def failed() -> bool:
+        for task in told(accounts):
+            if task.error is not None and (said := (str(task.task), str(task.error_kind), task.error)) not in seen:
+                seen.append(said)
+                print(said)
+        return [task.state for task in told(accounts)].count(TaskState.FAILED) == 2
+
+    accounts.wait(failed, "both tasks of the partition to fail", DEADLINE_S)
+    assert {kind for _, kind, _ in seen} == {"InputLostError"}
+    assert {task for task, _, text in seen if "[0]: the offsets 20 to 39" in text} == {"0_0", "1_0"}
 
 
 def test_job_that_goes_on_without_lost_input_counts_it_and_names_the_range(accounts: Accounts) -> None:

@@ -110,7 +110,7 @@ def noted(monkeypatch: pytest.MonkeyPatch) -> list[HistoryRecord]:
     return records
 
 
-def refuse(*_: object) -> None:
+def refuse(*_: object, **__: object) -> None:
     raise InstanceError("the fault was to be injected")
 
 
@@ -141,7 +141,7 @@ def test_store_that_there_is_not_is_refused_before_anything_is_done(
         raise ConfigurationError("no such store")
 
     monkeypatch.setattr(cli_drill, "check_store", check)
-    monkeypatch.setattr(cli_drill, "publish_by", lambda *_: pytest.fail("a fault was injected"))
+    monkeypatch.setattr(cli_drill, "publish_by", lambda *_, **__: pytest.fail("a fault was injected"))
 
     assert main(["drill", "orders", "--store", "stte", "--answer"]) == ExitStatus.ERROR
 
@@ -170,7 +170,7 @@ class Broken:
             if isinstance(condition, FaultTaken) == (at == "fault"):
                 what()
 
-        monkeypatch.setattr(cli_drill, "publish_by", lambda *_: FAULT)
+        monkeypatch.setattr(cli_drill, "publish_by", lambda *_, **__: FAULT)
         monkeypatch.setattr(cli_drill, "await_condition", wait)
         monkeypatch.setattr(cli_drill, "DrillAnswer", lambda **_: SimpleNamespace(give=lambda _timeout_s: None))
         monkeypatch.setattr(cli_drill, "place", self._place)
@@ -237,7 +237,7 @@ def test_drill_that_its_instance_refuses_ends_the_record_that_its_fault_left_ope
 ) -> None:
     asked: list[str] = []
 
-    def publish(_cluster: object, _application_id: str, act: Callable[[object], InjectedFault]) -> InjectedFault:
+    def publish(_: object, __: str, act: Callable[[object], InjectedFault], **___: bool) -> InjectedFault:
         return act(SimpleNamespace())
 
     def inject(_publisher: object, fault_id: str, *_: object, **more: str) -> InjectedFault:

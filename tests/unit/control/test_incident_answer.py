@@ -90,3 +90,17 @@ def test_failure_of_a_task_that_nobody_timed_counts_from_its_detection() -> None
     assert record is not None
     assert record.failed_at_ms is None
     assert failover_record(record).at_ms == DETECTED_MS
+
+
+def test_decision_of_before_is_not_published_again_however_often_a_person_asks() -> None:
+    view = view_of(assigned("a"), instance("a", active(0, TaskState.FAILED)))
+    (incident,) = detect(view.assignment, view.statuses, view.silent_for_s, Timeouts(), view.heard_at_ms)
+    by_hand = IncidentFinder(answered_by="first", timeouts=Timeouts(), num_standby_replicas=0, by_hand=True)
+    first = answer_incident(view, incident, by_hand, lambda: DECIDED_MS)
+    assert first.new
+    assert first.record is not None
+    view.incidents[incident.id] = first.record
+
+    again = answer_incident(view, incident, dataclasses.replace(by_hand, answered_by="second"), lambda: DECIDED_MS + 1)
+
+    assert (again.new, again.record, again.assignment) == (False, first.record, None)

@@ -79,6 +79,20 @@ def test_every_form_is_filled_and_explained(made: StreamDags) -> None:
             assert {"title", "section"} <= set(param.schema), name
 
 
+def test_list_that_a_person_cleared_is_taken_as_a_browser_sends_it(made: StreamDags) -> None:
+    cleared = [
+        (dag, name)
+        for dag in all_dags(made)
+        for name in dag.params
+        if "array" in (schema := dag.params.get_param(name).schema).get("type", ()) and "minItems" not in schema
+    ]
+
+    assert {name for _, name in cleared} == {"blackout", "tasks"}
+    for dag, name in cleared:
+        dag.params[name] = None
+        dag.params.validate()
+
+
 def test_every_field_of_every_form_is_read_by_a_task(made: StreamDags) -> None:
     unread = {dag.dag_id: set(dag.params) - read_fields(dag) for dag in all_dags(made)}
 
@@ -188,6 +202,24 @@ def test_instance_is_deployed_replaced_and_upgraded_on_its_own_queue(made: Strea
         found: Any = dag.get_task(task)
         assert found.queue == "streams-2"
         assert found.state_dir == "/mnt/fast/b"
+
+
+def test_monitors_of_many_applications_do_not_begin_in_the_same_minute() -> None:
+    def schedule(application_id: str) -> str:
+        return str(stream_dags(application_id, **ARGUMENTS).monitor.schedule)
+
+    minutes = [schedule(f"application-{number}") for number in range(50)]
+
+    assert set(minutes) == {f"{minute}-59/10 * * * *" for minute in range(10)}
+    assert max(minutes.count(minute) for minute in minutes) <= 10
+    assert schedule("orders") == schedule("orders"), "another one in each process would be another schedule each time"
+
+
+def test_monitor_has_its_own_pool_and_schedule_where_they_are_named() -> None:
+    monitor = stream_dags("orders", **ARGUMENTS, monitor_pool="monitors", monitor_schedule="@hourly").monitor
+
+    assert {task.pool for task in monitor.tasks} == {"monitors"}
+    assert stream_dags("orders", **ARGUMENTS, monitor_schedule=None).monitor.schedule is None
 
 
 def test_relative_job_lies_beside_the_dag_file(made: StreamDags) -> None:

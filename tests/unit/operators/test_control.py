@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout, A
 
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.control.conditions import Outcome, WaitResult
+from airflow_provider.control.instance_handle import InstanceHandle
 from airflow_provider.errors import ConfigurationError, DeadlineError, FencedError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.kafka.connection import KafkaConnection
@@ -41,6 +42,7 @@ from airflow_provider.sensors.incident_resolution import IncidentResolutionSenso
 from airflow_provider.sensors.instance_state import InstanceStateSensor
 from airflow_provider.sensors.standby_lag import StandbyLagSensor
 from airflow_provider.sensors.task_state import TaskStateSensor
+from airflow_provider.triggers.control import ControlTrigger
 from tests.unit.control.drills.test_judgement import FAULT
 
 ARGUMENTS: dict[type[ControlOperator | ControlSensor], dict[str, Any]] = {
@@ -137,11 +139,11 @@ def test_fenced_publisher_lets_the_other_finish_for_longer_each_time(monkeypatch
     monkeypatch.setattr("airflow_provider.control.fenced_retry.time.sleep", pauses.append)
 
     with pytest.raises(FencedError, match="look for DAG runs"):
-        AssignTasksOperator(task_id="t", application_id="app").publish_by(lambda _: None)
+        AssignTasksOperator(task_id="t", application_id="app").publish_by(lambda _: None, look=False)
 
-    assert len(pauses) == 5
-    assert all(later > earlier for earlier, later in itertools.pairwise(pauses))
-    assert 1.0 < sum(pauses) < 10.0
+    assert len(pauses) == 10
+    assert all(later > earlier for earlier, later in itertools.pairwise(pauses[:5]))
+    assert 10.0 < sum(pauses) < 60.0
 
 
 @pytest.mark.parametrize("timeout_s", ["nan", -1, "soon"], ids=repr)
@@ -167,6 +169,29 @@ def test_deadline_of_a_sensor_is_airflows_and_is_not_tried_again() -> None:
 
 
 @pytest.mark.parametrize(
+    ("waits", "limit"),
+    [
+        pytest.param(
+            DeployInstanceOperator(task_id="t", application_id="app", instance="a", start_timeout_s="180"),
+            "start_timeout_s=180",
+            id="start",
+        ),
+        pytest.param(
+            DeployInstanceOperator(task_id="t", application_id="app", instance="a", until="ended", timeout_s=60),
+            "timeout_s=60",
+            id="life",
+        ),
+        pytest.param(StopInstanceOperator(task_id="t", application_id="app", instance="a"), "timeout_s=60", id="stop"),
+    ],
+)
+def test_deadline_names_the_argument_that_set_it_and_its_value(waits: ControlOperator, limit: str) -> None:
+    name, _, _ = limit.partition("=")
+
+    with pytest.raises(DeadlineError, match=rf"for rain, .* \({limit}\)\. Last seen: .* allow more with {name}\.$"):
+        waits.execute_complete({}, WAITED_IN_VAIN)
+
+
+@pytest.mark.parametrize(
     "how", [pytest.param({"soft_fail": True}, id="soft_fail"), pytest.param({"never_fail": True}, id="never_fail")]
 )
 def test_sensor_that_must_not_fail_is_skipped_at_its_deadline(how: dict[str, Any]) -> None:
@@ -178,3 +203,21 @@ def test_sensor_that_must_not_fail_is_skipped_at_its_deadline(how: dict[str, Any
 
 def test_airflows_timeout_of_a_sensor_is_its_deadline() -> None:
     assert StandbyLagSensor(task_id="t", application_id="app", timeout=timedelta(minutes=2)).timeout_s == 120.0
+
+
+def test_look_before_a_task_is_deferred_stops_no_instance_when_its_worker_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    sensor = StandbyLagSensor(task_id="t", application_id="app", deferrable=True)
+    written: list[object] = []
+
+    async def look(_: ControlTrigger, __: object) -> WaitResult:
+        sensor.on_kill()
+        return WaitResult(outcome=Outcome.MET, waited_for="rain", waited_s=0.1, seen="rain", result={"mm": 1})
+
+    monkeypatch.setattr(KafkaStreamsHook, "connection", KafkaConnection("127.0.0.1:1"))
+    monkeypatch.setattr(ControlTrigger, "wait", look)
+    monkeypatch.setattr("airflow_provider.control.writer.write_control", lambda *given, **_: written.append(given))
+    handle = InstanceHandle(application_id="app", instance="a", incarnation=1)
+
+    assert sensor.wait_for(sensor.condition(), stop_on_kill=handle) == {"mm": 1}
+
+    assert not written

@@ -39,7 +39,7 @@ class FailOver(FailOverOperator):
 
     view: ControlView
 
-    def publish_by(self, act: Callable[[Any], Any], *_: Any) -> Any:
+    def publish_by(self, act: Callable[[Any], Any], *_: Any, **__: Any) -> Any:
         return act(Publisher(self.view))
 
 

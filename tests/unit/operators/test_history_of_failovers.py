@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
+import jinja2
 import pytest
+from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.task_id import TaskId
@@ -198,3 +200,42 @@ def test_incident_that_the_history_does_not_take_is_resolved_and_remembered_and_
     hook.takes_history = True
     assert report(hook) == dataclasses.replace(resolved, in_history=True)
     assert len(hook.history) == 1
+
+
+def test_report_of_several_failovers_says_of_each_what_it_came_to_where_the_task_is_listed() -> None:
+    hook, given = Hook(recovered()), context()
+    operator = Hooked(task_id="report", application_id=APPLICATION, incident_id=[RECORD.incident.id, "absent"])
+
+    with pytest.raises(InstanceError, match="Incident 'absent' of 'app' has no record"):
+        with_hook(operator, hook).execute(cast(Any, given))
+
+    assert hook.view.incidents[RECORD.incident.id].resolved_at_ms is not None
+    assert shown(given) == "a instance_ended: output again after 1.5 s, 0 records replayed"
+
+
+def test_report_of_no_failover_is_skipped() -> None:
+    operator = Hooked(task_id="report", application_id=APPLICATION, incident_id=[])
+
+    with pytest.raises(AirflowSkipException):
+        with_hook(operator, Hook(recovered())).execute(CONTEXT)
+
+
+def test_outcome_is_cut_is_no_template_and_leaves_the_owners_own_alone() -> None:
+    operator = Hooked(task_id="report", application_id=APPLICATION, incident_id="i")
+    plain, own = context(), {**context(), "map_index_template": "mine"}
+
+    operator.show_outcome(cast(Any, plain), "{{ run_id }}" + 300 * "x")
+    operator.show_outcome(cast(Any, own), "theirs")
+
+    assert shown(plain) == "{{ run_id }}" + 238 * "x"
+    assert shown(own) == "mine"
+
+
+def context() -> dict[str, Any]:
+    """Of a try: a task notes its outcome in it."""
+    return {"run_id": "run-1", "ti": SimpleNamespace(map_index=-1), "map_index_template": None}
+
+
+def shown(given: dict[str, Any]) -> str:
+    """As Airflow renders it behind the task."""
+    return jinja2.Environment().from_string(given["map_index_template"]).render(given)

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
+from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
+from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.operators import triggerer
 from airflow_provider.operators.triggerer import missing_triggerer
 from airflow_provider.sensors.standby_lag import StandbyLagSensor
@@ -53,12 +55,13 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Health]]:
     ],
 )
 def test_task_that_is_deferred_without_a_triggerer_says_so_in_one_line(
-    answered: Any, said: str, api: type[Health]
+    answered: Any, said: str, api: type[Health], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api.triggerer = answered
     sensor = StandbyLagSensor(task_id="t", application_id="app")
     lines: list[str] = []
     sensor.log.warning = lambda text, *more: lines.append(text % more)  # type: ignore[method-assign]
+    monkeypatch.setattr(KafkaStreamsHook, "connection", KafkaConnection("127.0.0.1:1"))
 
     with pytest.raises(TaskDeferred):
         sensor.execute({})
