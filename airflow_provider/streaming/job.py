@@ -145,7 +145,7 @@ class StatefulJob:
         for sink in self.sinks:
             check_kind("StatefulJob() got ", sink, Sink, 'sinks, such as counts.sink("word-counts")')
         if self.sinks:
-            check_topics(self.application_id, self.stages, self.error_policy.topic)
+            check_topics(self.application_id, self.stages, [sink.topic for sink in self.sinks], self.error_policy.topic)
 
     def source(
         self,
@@ -506,7 +506,7 @@ class StatefulJob:
         if self.sinks:
             check_unions(stages)
             return self  # each of its other parts was checked when it was made
-        check_topics(self.application_id, stages, self.error_policy.topic, source="source()")
+        check_topics(self.application_id, stages, [self.sink_topic], self.error_policy.topic, source="source()")
         (stage,) = stages
         check_schema(stage.schema)
         check_columns(stage.schema, stage.steps, stage.key, stage.operation, stage.event_time)
