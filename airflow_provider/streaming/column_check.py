@@ -238,6 +238,6 @@ def find_column(where: str, name: str, columns: Columns) -> SqlType | None:
 def _missing(where: str, name: str, outer: Sequence[str], step: str, level: Columns) -> str:
     known = {column.lower(): column for column in level}
     close = difflib.get_close_matches(step.lower(), known, n=1)
-    hint = f"did you mean {'.'.join([*outer, known[close[0]]])!r}? " if close else ""
+    hint = f": did you mean {'.'.join([*outer, known[close[0]]])!r}?" if close else "."
     there = ", ".join(repr(column) for column in level if column != RECORD)
-    return f"{where} names the column {name!r}, which does not exist: {hint}There are {there}."
+    return f"{where} names the column {name!r}, which does not exist{hint} There are {there}."
