@@ -160,7 +160,7 @@ def check_operation(columns: Columns, key: str, operation: Operation) -> None:
     """
     if isinstance(operation, Aggregation):
         for aggregate in operation.aggregates:
-            _check_aggregate(aggregate, key, columns)
+            _check_aggregate(aggregate, operation.by or (key,), columns)
         return
     if isinstance(operation, DropDuplicates):
         return  # it takes what there is
@@ -185,8 +185,8 @@ def _selected(step: Select, columns: Columns) -> Columns:
     return {**given, RECORD: columns[RECORD]}
 
 
-def _check_aggregate(aggregate: Aggregate, key: str, columns: Columns) -> None:
-    if aggregate.name == key:
+def _check_aggregate(aggregate: Aggregate, key: Sequence[str], columns: Columns) -> None:
+    if aggregate.name in key:
         raise ConfigurationError(
             f"aggregate() names a result {aggregate.name!r}, as the key column of group_by(): the output would have "
             "two fields of one name. Name it otherwise with alias()."
