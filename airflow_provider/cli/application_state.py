@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
+from airflow_provider.cli.causes import causes
 from airflow_provider.cli.duration_text import seconds
 from airflow_provider.cli.held_time import held_time, wait_text
-from airflow_provider.cli.listed_text import listed
+from airflow_provider.cli.listed_text import listed, shortened
 from airflow_provider.cli.missing_standbys import missing_standbys
 from airflow_provider.cli.standby_rows import certified, standby_rows, standby_table
+from airflow_provider.cli.task_totals import TaskCopy, task_totals
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.table import table
 from airflow_provider.common.task_id import TaskId
@@ -35,6 +37,8 @@ _TASK_COLUMNS: Final = (
     "task", "instance", "role", "state", "lag", "lag s", "certified", "source lag", "processed", "filtered",
     "left out", "late", "lost", "records/s", "predicted RTO", "last RTO",
 )  # fmt: skip
+_MOST_ROWS: Final = 16
+"""Of a table, so that all fits a screen."""
 
 
 @dataclass(frozen=True)
@@ -110,9 +114,8 @@ class ApplicationState:
                 copy = self._task(name, task_id)
                 if copy is not None and copy.held_standby:
                     why = _because(copy.error)
-                    again = "and is tried again" if copy.tried_again else "and is not tried again"
-                    then = "" if copy.tried_again else f", then deploy {name} again"
-                    found.append(f"task {task_id}: the standby on {name} has failed {again}{why}; correct that{then}")
+                    then = "" if copy.tried_again else " once that instance is deployed again"
+                    found.append(f"task {task_id}: the standby on {name} has failed, and is tried again{then}{why}")
                 elif copy is None or not copy.ready:
                     found.append(f"task {task_id}: no warm standby on {name}{_because(copy.error if copy else None)}")
         found += self._overloaded(assignment)
@@ -125,8 +128,11 @@ class ApplicationState:
     @property
     def open_incidents(self) -> tuple[str, ...]:
         """What was answered by a failover and is not resolved yet, in one line each, the oldest first."""
-        records = sorted(self.view.unresolved_incidents, key=lambda record: record.decided_at_ms)
-        return tuple(map(_incident_line, records))
+        return tuple(_incident_line(record, record.decisions) for record in self._open_records)
+
+    @property
+    def _open_records(self) -> list[IncidentRecord]:
+        return sorted(self.view.unresolved_incidents, key=lambda record: record.decided_at_ms)
 
     @property
     def held_time(self) -> tuple[str, ...]:
@@ -157,21 +163,39 @@ class ApplicationState:
             "problems": list(self.problems),
         }
 
-    def to_text(self, *, standbys: bool = False) -> str:
+    def to_text(self, *, standbys: bool = False, everything: bool = False) -> str:
         """Tables, what waits for event time and open incidents where there are any, and the problems.
+
+        It fits a screen: many tasks are summed up by instance, and what is wrong stands there by its cause.
 
         Args:
             standbys: a table of the standbys instead of those of instances and tasks.
+            everything: a line for each stage, task, incident and problem, whole, however many they are.
         """
+
+        def below(title: str, sentences: Sequence[str]) -> str:
+            if everything:
+                return listed(title, sentences)
+            return shortened(title, causes(sentences, self._instance_names), "all of it: --all")
+
+        incidents = self.open_incidents
+        if not everything:
+            by_cause = [(record, causes(record.decisions, self._instance_names)) for record in self._open_records]
+            incidents = tuple(_incident_line(record, decisions) for record, decisions in by_cause)
+
         generation = self.view.assignment.generation if self.view.assignment else "none"
         watching = watched_by(self.view.watcher, watched=self.watched)
         parts = [
             f"{self.view.application_id}, generation {generation}, {watching}",
-            *self._stages(),
-            *([standby_table(standby_rows(self.view, self.silent))] if standbys else self._tables()),
-            *([listed("time that waits:", self.held_time)] if self.held_time else []),
-            *([listed("open incidents:", self.open_incidents)] if self.open_incidents else []),
-            listed("problems:", self.problems) if self.problems else self._no_problems,
+            *self._stages(everything=everything),
+            *(
+                [standby_table(standby_rows(self.view, self.silent))]
+                if standbys
+                else self._tables(everything=everything)
+            ),
+            *([below("time that waits:", self.held_time)] if self.held_time else []),
+            *([below("open incidents:", incidents)] if incidents else []),
+            below("problems:", self.problems) if self.problems else self._no_problems,
         ]
         return "\n\n".join(parts)
 
@@ -187,17 +211,29 @@ class ApplicationState:
             *([f"assigned, though the job has them no more: {', '.join(map(str, less))}: {advice}"] if less else []),
         ]
 
-    def _stages(self) -> list[str]:
+    @property
+    def _instance_names(self) -> set[str]:
+        return {*self.view.statuses, *(self.view.assignment.instances if self.view.assignment else ())}
+
+    def _stages(self, *, everything: bool) -> list[str]:
         """What the first number of a task's name stands for, where there are several."""
         stages = self.view.job.stages if self.view.job else ()
+        if len(stages) > _MOST_ROWS and not everything:
+            return [f"{len(stages)} stages: describe {self.view.application_id} names them, and so does --all"]
         rows = [(str(stage.number), stage.name, stage.source, stage.store or "-") for stage in stages]
         return [table(("stage", "name", "reads", "store"), rows)] if len(rows) > 1 else []
 
-    def _tables(self) -> list[str]:
+    def _tables(self, *, everything: bool) -> list[str]:
+        copies = self._copies()
+        summed_up = len(copies) > _MOST_ROWS and not everything
         return [
             table(("instance", "state", "incarnation", "generation", "host", "pid"), self._instance_rows()),
-            table(_TASK_COLUMNS, self._task_rows()),
+            self._totals(copies) if summed_up else table(_TASK_COLUMNS, self._task_rows(copies)),
         ]
+
+    def _totals(self, copies: Sequence[tuple[TaskStatus, InstanceStatus]]) -> str:
+        summed_up = [TaskCopy(task, status.instance, self._task_state(task, status)) for task, status in copies]
+        return task_totals(summed_up, self.predicted, self.measured_ms)
 
     def _instance_rows(self) -> list[Sequence[str]]:
         return [
@@ -212,14 +248,17 @@ class ApplicationState:
             for name, status in sorted(self.view.statuses.items())
         ]
 
-    def _task_rows(self) -> list[Sequence[str]]:
+    def _copies(self) -> list[tuple[TaskStatus, InstanceStatus]]:
+        """Of all tasks that count, in order, the active one first."""
         rows: list[tuple[TaskStatus, InstanceStatus]] = [
             (task, status)
             for status in self.view.statuses.values()
             for task in status.tasks
             if self._counts(status, task)
         ]
-        rows.sort(key=lambda row: (row[0].task, row[0].role is Role.STANDBY, row[1].instance))
+        return sorted(rows, key=lambda row: (row[0].task, row[0].role is Role.STANDBY, row[1].instance))
+
+    def _task_rows(self, rows: Sequence[tuple[TaskStatus, InstanceStatus]]) -> list[Sequence[str]]:
         return [
             (
                 str(task.task),
@@ -310,8 +349,8 @@ def _because(error: str | None) -> str:
     return f": {' '.join(error.split())}" if error else ""
 
 
-def _incident_line(record: IncidentRecord) -> str:
-    decided = "; ".join(record.decisions) or "no task was moved"
+def _incident_line(record: IncidentRecord, decisions: Iterable[str]) -> str:
+    decided = "; ".join(decisions) or "no task was moved"
     return (
         f"{record.incident.id}{_because(record.incident.evidence)}; answered by {record.answered_by} with generation "
         f"{record.generation}{_because(decided)}"

@@ -13,11 +13,12 @@ from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.nested_text import nested_text
 from airflow_provider.cli.start_timeout_option import add_start_timeout
 from airflow_provider.cli.status import look
-from airflow_provider.common.json_codec import to_plain
+from airflow_provider.common.json_codec import to_json, to_plain
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.deployment import Deployment
 from airflow_provider.control.incident import IncidentRecord
+from airflow_provider.control.job_mermaid import mermaid
 from airflow_provider.control.job_text import description_text
 from airflow_provider.control.job_topics import with_what_is_gone
 from airflow_provider.control.liveness import Timeouts
@@ -26,7 +27,7 @@ from airflow_provider.control.view import ControlView
 from airflow_provider.errors import ConfigurationError, InstanceError
 from airflow_provider.kafka.names import check_name
 from airflow_provider.kafka.topic_admin import TopicAdmin
-from airflow_provider.launch.job_file_description import print_of_job_file
+from airflow_provider.launch.job_file_description import describe_job_file
 
 __all__ = ["add_describe", "describe", "without_secrets"]
 
@@ -78,8 +79,8 @@ def _describe_file(asked: argparse.Namespace) -> int:
             f"{asked.subject!r} is a job file, and has no {asked.what!r} yet: name the application to see an instance "
             "or a task."
         )
-    form = "json" if asked.json else "mermaid" if asked.mermaid else "text"
-    print(print_of_job_file(asked.subject, form, application_args=asked.arg), end="")
+    job = describe_job_file(asked.subject, application_args=asked.arg)
+    print(to_json(job).decode() if asked.json else mermaid(job) if asked.mermaid else description_text(job))
     return ExitStatus.FINE
 
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from airflow_provider.cli.causes import causes
 from airflow_provider.cli.duration_text import ago
 from airflow_provider.cli.listed_text import listed
 from airflow_provider.common.table import table
@@ -108,13 +109,16 @@ def certified(task: TaskStatus, sent_at_ms: int) -> str:
 
 
 def standby_table(rows: Sequence[StandbyRow]) -> str:
-    """A line for each, times in UTC, and below them what is wrong, whole.
+    """A line for each, times in UTC, and below them what is wrong, whole, by its cause.
 
     Args:
         rows: of `standby_rows`.
     """
     header = ("task", "instance", "state", "lag", "lag s", "certified at", "ago", "differed", "snapshot")
-    wrong = [f"task {row.task} on {row.instance}: {' '.join(row.error.split())}" for row in rows if row.error]
+    wrong = causes(
+        (f"task {row.task}: on {row.instance}: {' '.join(row.error.split())}" for row in rows if row.error),
+        {row.instance for row in rows},
+    )
     return "\n\n".join(
         [table(header, [_cells(row) for row in rows]), *([listed("errors of standbys:", wrong)] if wrong else [])]
     )

@@ -39,6 +39,7 @@ def add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     status = commands.add_parser("status", help="instances, tasks with state and lags, open incidents, problems")
     add_application_options(status)
     status.add_argument("--standbys", action="store_true", help="a table of the standbys: lag, certificate, snapshot")
+    status.add_argument("--all", action="store_true", help="a line for each task and each problem, however many")
     status.add_argument("--json", action="store_true", help="everything, for programs")
     status.add_argument("--check", action="store_true", help="exit with 3 when there is a problem")
     status.add_argument(
@@ -65,6 +66,7 @@ def _act(asked: argparse.Namespace) -> int:
                 timeouts,
                 as_json=asked.json,
                 standbys=asked.standbys,
+                everything=asked.all,
                 num_standby_replicas=asked.num_standby_replicas,
             )
             return ExitStatus.FINE
@@ -78,7 +80,11 @@ def _act(asked: argparse.Namespace) -> int:
         losses=recent_losses(known_metrics(cluster, application_id), state.view.statuses, now_ms(), LATELY_MS),
         num_standby_replicas=asked.num_standby_replicas,
     )
-    print(json.dumps(state.to_json(), indent=2) if asked.json else state.to_text(standbys=asked.standbys))
+    print(
+        json.dumps(state.to_json(), indent=2)
+        if asked.json
+        else state.to_text(standbys=asked.standbys, everything=asked.all)
+    )
     return ExitStatus.NO if asked.check and state.problems else ExitStatus.FINE
 
 

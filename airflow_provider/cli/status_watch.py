@@ -89,6 +89,7 @@ def watch(
     *,
     as_json: bool,
     standbys: bool = False,
+    everything: bool = False,
     num_standby_replicas: int = 1,
 ) -> None:
     """Show the status until Ctrl-C: redrawn on a terminal, one after the other where it goes into a file.
@@ -101,6 +102,7 @@ def watch(
         timeouts: how long an instance may be silent, and take to start.
         as_json: one line of JSON each.
         standbys: a table of the standbys instead of those of instances and tasks.
+        everything: as of `ApplicationState.to_text`.
         num_standby_replicas: wanted standbys per task.
 
     Raises:
@@ -125,7 +127,9 @@ def watch(
                     losses=recent_losses(metrics, view.statuses, now_ms(), LATELY_MS),
                     num_standby_replicas=num_standby_replicas,
                 )
-                text = json.dumps(state.to_json()) if as_json else state.to_text(standbys=standbys)
+                text = (
+                    json.dumps(state.to_json()) if as_json else state.to_text(standbys=standbys, everything=everything)
+                )
                 if as_json:
                     print(text, flush=True)
                 elif sys.stdout.isatty():

@@ -153,13 +153,13 @@ def _taken(before: JobDescription, now: JobDescription) -> Iterator[str]:
 
 def _feeds(job: JobDescription, stage: StageDescription) -> bool:
     """Whether it writes what another stage reads."""
-    return stage.output in job.names(TopicKind.REPARTITION)
+    return not {*stage.outputs}.isdisjoint(job.names(TopicKind.REPARTITION))
 
 
 def _put_back(before: JobDescription, now: JobDescription) -> Iterator[str]:
     """Stages of an earlier version that come again, where one that fed them went on without them."""
     between, left = now.names(TopicKind.REPARTITION), {before.positions(stage) for stage in before.left}
-    went_on = {stage.output for stage in now.stages if now.positions(stage) in before.own}
+    went_on = {topic for stage in now.stages if now.positions(stage) in before.own for topic in stage.outputs}
     for stage in now.stages:
         positions = now.positions(stage)
         if stage.source not in between or not {positions, stage.source} & {*before.gone}:

@@ -63,6 +63,7 @@ class StageDescription:
         operation: what is done with the rows of a key, in one line.
         store: the name of its store; None for none.
         output: the topic that it writes; None for none.
+        further_outputs: topics that get the same records.
         partitions: of its source, as many as it has tasks; None while that is not known.
         signature: what its state means, and what it reads over an internal topic, as far as that is known without
             Spark: without types; None where an earlier version of this package described it.
@@ -76,8 +77,14 @@ class StageDescription:
     operation: str
     store: str | None = None
     output: str | None = None
+    further_outputs: tuple[str, ...] = ()
     partitions: int | None = None
     signature: StoreSignature | None = None
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """All topics that it writes its records into."""
+        return (*(() if self.output is None else (self.output,)), *self.further_outputs)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,7 +213,8 @@ class JobDescription:
     def _left_of(self, before: JobDescription) -> tuple[StageDescription, ...]:
         earlier = {self.positions(stage): stage for stage in (*before.left, *before.stages)}
         # A stage that goes on does not come again to what it reads now: whom it fed would never have that.
-        missed = {stage.output for positions, stage in earlier.items() if positions in self.own}
+        went_on = [stage for positions, stage in earlier.items() if positions in self.own]
+        missed = {topic for stage in went_on for topic in stage.outputs}
         return tuple(
             stage for positions, stage in earlier.items() if positions not in self.own and stage.source not in missed
         )

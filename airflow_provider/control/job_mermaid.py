@@ -25,8 +25,8 @@ def _lines(job: JobDescription) -> Iterator[str]:
     for stage in job.stages:
         yield f"s{stage.number}{_stage(stage)}"
         yield f"{ids[stage.source]} --> s{stage.number}"
-        if stage.output is not None:
-            yield f"s{stage.number} --> {ids[stage.output]}"
+        for output in stage.outputs:
+            yield f"s{stage.number} --> {ids[output]}"
         if stage.store is not None:
             yield f"s{stage.number} --- k{stage.number}[({_quoted(stage.store)})]"
     for topic in job.topics:

@@ -17,7 +17,7 @@ def description_text(job: JobDescription) -> str:
         lines += [f"  step    {step}" for step in stage.steps]
         lines += [f"  key     {stage.key}", f"  does    {stage.operation}"]
         lines.append(f"  store   {stage.store}" if stage.store is not None else "  store   none")
-        lines += [] if stage.output is None else [f"  writes  {stage.output}"]
+        lines += [f"  writes  {topic}" for topic in stage.outputs]
         lines.append("")
     rows = [(topic.name, topic.kind.value, str(topic.stage), _partitions(topic)) for topic in job.topics]
     lines += table_lines(("topic", "kind", "stage", "partitions"), rows)

@@ -118,7 +118,7 @@ def _stages_before(job: JobDescription, stage: StageDescription) -> set[int]:
     between = set(job.names(TopicKind.REPARTITION))
     found, sources = set[int](), {stage.source} & between
     while sources:
-        writers = [one for one in job.stages if one.output in sources and one.number not in found]
+        writers = [one for one in job.stages if not sources.isdisjoint(one.outputs) and one.number not in found]
         found |= {writer.number for writer in writers}
         sources = {writer.source for writer in writers} & between
     return found

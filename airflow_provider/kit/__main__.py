@@ -2,9 +2,9 @@
 
 `python -m airflow_provider.kit --topic orders:4` runs a broker until Ctrl-C or SIGTERM, with the topics that it is
 given; with `--example` it has those of docs/first-job.md, and orders flow into one. `... produce TOPIC` writes a record
-for each line of standard input, `key<TAB>JSON`. `... consume TOPIC` prints the committed records of a topic in the same
-form: those that are written from now on, or with --from-beginning all. `... create NAME:PARTITIONS` adds a topic to a
-running broker.
+for each line of standard input, `key<TAB>JSON`, or with --raw any text as the value. `... consume TOPIC` prints the
+committed records of a topic in the same form: those that are written from now on, or with --from-beginning all; with
+--headers their headers, too. `... create NAME:PARTITIONS` adds a topic to a running broker.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _create(asked: argparse.Namespace) -> int:
 
 
 def _produce(asked: argparse.Namespace) -> int:
-    written = produce(KafkaConnection(asked.bootstrap_servers), asked.topic, sys.stdin)
+    written = produce(KafkaConnection(asked.bootstrap_servers), asked.topic, sys.stdin, raw=asked.raw)
     print(f"Wrote {written} records to topic {asked.topic}", file=sys.stderr)
     return 0
 
@@ -127,7 +127,7 @@ def _consume(asked: argparse.Namespace) -> int:
     try:
         with interruptible(signal.SIGINT):
             for record in islice(records, asked.count):
-                print(record.to_line(), flush=True)
+                print(record.to_line(headers=asked.headers), flush=True)
     except KeyboardInterrupt:
         return 0
     except BrokenPipeError:  # the reader of the lines has ended, as `head` does
@@ -165,9 +165,11 @@ def _parser(program: str) -> argparse.ArgumentParser:
     shared.add_argument("topic", metavar="TOPIC", help="an existing topic")
     creating = commands.add_parser("create", parents=[cluster], help="add a topic")
     creating.add_argument("topic", type=topic_option, metavar="NAME:PARTITIONS", help="the topic")
-    commands.add_parser("produce", parents=[shared], help="write a record for each line of standard input")
+    writing = commands.add_parser("produce", parents=[shared], help="write a record for each line of standard input")
+    writing.add_argument("--raw", action="store_true", help="take any text as a value, also what is no JSON")
     reading = commands.add_parser("consume", parents=[shared], help="print committed records until Ctrl-C")
     reading.add_argument("--from-beginning", action="store_true", help="begin with the oldest records, not at the end")
+    reading.add_argument("--headers", action="store_true", help="print a tab and each record's headers, as JSON, too")
     reading.add_argument("--count", type=int, help="end after this many records")
     reading.add_argument("--timeout", type=float, metavar="SECONDS", help="end when no record came for this long")
     return parser

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, Message, Producer, TopicPartition
@@ -26,24 +26,32 @@ class TextRecord:
 
     Args:
         key: the key; None for a record without one.
-        value: JSON; None for a deletion.
+        value: JSON, or any text; None for a deletion.
+        headers: by name, those that a record has that was read; of one name the last.
     """
 
     key: str | None
     value: str | None
+    headers: Mapping[str, str | None] = field(default_factory=dict)
 
-    def to_line(self) -> str:
-        """Write as `parse_line` reads it. A record without a key is its value alone."""
+    def to_line(self, *, headers: bool = False) -> str:
+        """Write as `parse_line` reads it. A record without a key is its value alone.
+
+        Args:
+            headers: whether a tab and the headers follow, as a JSON object.
+        """
         value = self.value or ""
-        return value if self.key is None else f"{self.key}\t{value}"
+        line = value if self.key is None else f"{self.key}\t{value}"
+        return f"{line}\t{json.dumps(self.headers, ensure_ascii=False)}" if headers else line
 
 
-def parse_line(line: str, number: int) -> TextRecord | None:
+def parse_line(line: str, number: int, *, raw: bool = False) -> TextRecord | None:
     """Read one line, with or without its line break.
 
     Args:
         line: ``key<TAB>JSON``; ``JSON`` alone has no key; nothing after the tab deletes the key.
         number: of the line, counted from 1, for an error's text.
+        raw: whether the value may be any text, for a record that no job can read.
 
     Returns:
         The record; None for a line of blanks.
@@ -58,22 +66,24 @@ def parse_line(line: str, number: int) -> TextRecord | None:
     if tab and not value.strip():
         return TextRecord(key, None)
     try:
-        json.loads(value)
+        if not raw:
+            json.loads(value)
     except ValueError as error:
         raise RecordsError(
             f"Line {number} is not a record: expected key<TAB>JSON, or JSON alone, found {value[:80]!r} as the JSON "
-            f"({error}). Correct the line; the lines before it were written."
+            f"({error}). Correct the line, or write it as it is with --raw; the lines before it were written."
         ) from error
     return TextRecord(key if tab else None, value)
 
 
-def produce(connection: KafkaConnection, topic: str, lines: Iterable[str]) -> int:
+def produce(connection: KafkaConnection, topic: str, lines: Iterable[str], *, raw: bool = False) -> int:
     """Write a record for each line, as it arrives, with the Java clients' partitioner.
 
     Args:
         connection: the cluster.
         topic: an existing topic.
         lines: each as `parse_line` reads it.
+        raw: as of `parse_line`.
 
     Returns:
         How many records were written.
@@ -95,7 +105,7 @@ def produce(connection: KafkaConnection, topic: str, lines: Iterable[str]) -> in
     written = 0
     try:
         for number, line in enumerate(lines, start=1):
-            record = parse_line(line, number)
+            record = parse_line(line, number, raw=raw)
             if record is None:
                 continue
             while True:
@@ -160,7 +170,8 @@ def consume(
                 continue
             error = message.error()
             if error is None:
-                yield TextRecord(_text(message.key()), _text(message.value()))
+                headers = {str(header[0]): _text(header[1]) for header in message.headers() or ()}
+                yield TextRecord(_text(message.key()), _text(message.value()), headers)
                 last = time.monotonic()
             elif error.code() == KafkaError._PARTITION_EOF:
                 if before_end == {message.partition()}:

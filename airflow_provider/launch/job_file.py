@@ -10,9 +10,10 @@ from typing import Final
 
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["application_ids_of", "check_job_file", "sha256_of"]
+__all__ = ["application_ids_of", "calls_run", "check_job_file", "has_pyspark_functions", "sha256_of"]
 
 _JOB: Final = "StatefulJob"
+_FUNCTIONS: Final = "pyspark.sql.functions"
 
 
 def check_job_file(path: str, application_id: str) -> None:
@@ -50,6 +51,23 @@ def application_ids_of(path: str) -> list[str | None]:
     except (SyntaxError, ValueError) as error:
         raise ConfigurationError(f"The job file does not compile ({error}): correct it.") from error
     return list(_application_ids(tree))
+
+
+def calls_run(path: str) -> bool:
+    """Whether a file that compiles calls `run`, anywhere."""
+    tree = ast.parse(Path(path).read_bytes(), path)
+    return any(isinstance(node, ast.Call) and _name(node.func) == "run" for node in ast.walk(tree))
+
+
+def has_pyspark_functions(path: str) -> bool:
+    """Whether a file that compiles imports the functions of pyspark, which have the names of this package's."""
+    found = set[str]()
+    for node in ast.walk(ast.parse(Path(path).read_bytes(), path)):
+        if isinstance(node, ast.ImportFrom):
+            found |= {f"{node.module}.{name.name}" for name in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+    return any(name == _FUNCTIONS or name.startswith(f"{_FUNCTIONS}.") for name in found)
 
 
 def sha256_of(path: str) -> str:

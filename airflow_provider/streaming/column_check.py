@@ -160,7 +160,7 @@ def check_operation(columns: Columns, key: str, operation: Operation) -> None:
     """
     if isinstance(operation, Aggregation):
         for aggregate in operation.aggregates:
-            _check_aggregate(aggregate, key, columns)
+            _check_aggregate(aggregate, operation.by or (key,), columns)
         return
     if isinstance(operation, DropDuplicates):
         return  # it takes what there is
@@ -185,8 +185,8 @@ def _selected(step: Select, columns: Columns) -> Columns:
     return {**given, RECORD: columns[RECORD]}
 
 
-def _check_aggregate(aggregate: Aggregate, key: str, columns: Columns) -> None:
-    if aggregate.name == key:
+def _check_aggregate(aggregate: Aggregate, key: Sequence[str], columns: Columns) -> None:
+    if aggregate.name in key:
         raise ConfigurationError(
             f"aggregate() names a result {aggregate.name!r}, as the key column of group_by(): the output would have "
             "two fields of one name. Name it otherwise with alias()."
@@ -238,6 +238,6 @@ def find_column(where: str, name: str, columns: Columns) -> SqlType | None:
 def _missing(where: str, name: str, outer: Sequence[str], step: str, level: Columns) -> str:
     known = {column.lower(): column for column in level}
     close = difflib.get_close_matches(step.lower(), known, n=1)
-    hint = f"did you mean {'.'.join([*outer, known[close[0]]])!r}? " if close else ""
+    hint = f": did you mean {'.'.join([*outer, known[close[0]]])!r}?" if close else "."
     there = ", ".join(repr(column) for column in level if column != RECORD)
-    return f"{where} names the column {name!r}, which does not exist: {hint}There are {there}."
+    return f"{where} names the column {name!r}, which does not exist{hint} There are {there}."

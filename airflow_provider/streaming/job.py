@@ -17,11 +17,12 @@ from airflow_provider.kafka.names import check_name, check_topic
 from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming.argument_check import check_kind, check_number
-from airflow_provider.streaming.column_check import check_columns, written_columns
+from airflow_provider.streaming.column_check import check_columns, columns_after, written_columns
 from airflow_provider.streaming.error_policy import ErrorPolicy, OnError
 from airflow_provider.streaming.event_time import EventTime, event_time_of
 from airflow_provider.streaming.function_check import process_operation
 from airflow_provider.streaming.kafka_option_check import kafka_options
+from airflow_provider.streaming.language.expression_columns import refuse_unknown_columns
 from airflow_provider.streaming.language.grouped import AGGREGATES
 from airflow_provider.streaming.language.operation_in_time import operation_in_time
 from airflow_provider.streaming.language.row_expression import refuse_other_rows_needed
@@ -145,7 +146,7 @@ class StatefulJob:
         for sink in self.sinks:
             check_kind("StatefulJob() got ", sink, Sink, 'sinks, such as counts.sink("word-counts")')
         if self.sinks:
-            check_topics(self.application_id, self.stages, self.error_policy.topic)
+            check_topics(self.application_id, self.stages, [sink.topic for sink in self.sinks], self.error_policy.topic)
 
     def source(
         self,
@@ -506,9 +507,11 @@ class StatefulJob:
         if self.sinks:
             check_unions(stages)
             return self  # each of its other parts was checked when it was made
-        check_topics(self.application_id, stages, self.error_policy.topic, source="source()")
+        check_topics(self.application_id, stages, [self.sink_topic], self.error_policy.topic, source="source()")
         (stage,) = stages
         check_schema(stage.schema)
+        for at, step in enumerate(stage.steps):
+            refuse_unknown_columns(step, columns_after(stage.schema, stage.steps[:at]))
         check_columns(stage.schema, stage.steps, stage.key, stage.operation, stage.event_time)
         return self
 

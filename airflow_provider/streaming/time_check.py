@@ -87,7 +87,7 @@ def check_time(
                     f"aggregate() names {aggregate.name!r} in a session: where two sessions become one, nobody knows "
                     "which of their rows came first. Use min or max, or a window() of one size."
                 )
-    if WINDOW in (key, *(aggregate.name for aggregate in operation.aggregates)):
+    if WINDOW in (key, *operation.by, *(aggregate.name for aggregate in operation.aggregates)):
         raise ConfigurationError(
             f"A job with windows cannot have a key or a result named {WINDOW!r}: the output has the window there. "
             "Name a result otherwise with alias(), a key with with_column()."

@@ -375,8 +375,8 @@ class JobTester:
     @property
     def _sinks(self) -> list[str]:
         between = {stage.source.topic for stage in self._job.stages if stage.source.from_stage}
-        topics = dict.fromkeys(stage.spec.sink_topic for stage in self._job.stages)
-        return [topic for topic in topics if topic is not None and topic not in between]
+        topics = dict.fromkeys(topic for stage in self._job.stages for topic in stage.spec.outputs)
+        return [topic for topic in topics if topic not in between]
 
     def _process(self, inputs: Collection[tuple[str, int]]) -> None:
         """One micro-batch a stage of what was not processed yet, until nothing is left.

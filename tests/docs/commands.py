@@ -12,9 +12,13 @@ import subprocess
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from airflow.cli import cli_parser
 from airflow.sdk import DAG
+
+from airflow_provider.factory.dags import StreamDags
+from tests.docs.fences import fences_of
 
 __all__ = ["ROOT", "UnknownCommandError", "check_script", "our_dags"]
 
@@ -225,6 +229,10 @@ def _check_airflow(arguments: Sequence[str]) -> None:
 
 @functools.cache
 def our_dags() -> dict[str, DAG]:
-    """The repository's DAGs, by their ids."""
+    """The repository's DAGs, and those of the DAG files that the pages have, by their ids."""
     found: list[DAG] = [runpy.run_path(str(file))["dag"] for file in sorted((ROOT / "dags").glob("*.py"))]
+    for fence in (one for page in (ROOT / "docs").glob("*.md") for one in fences_of(page) if one.way == "dag"):
+        values: dict[str, Any] = {"__name__": "page"}
+        exec(compile(fence.text, str(fence.page), "exec"), values)
+        found += [dag for made in values.values() if isinstance(made, StreamDags) for dag in made.all.values()]
     return {dag.dag_id: dag for dag in found}

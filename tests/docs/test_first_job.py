@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.hooks.watched_application import parse_applications
 from airflow_provider.kit.records import parse_line
 from airflow_provider.streaming import StatefulJob
 from tests.docs.commands import ROOT
@@ -53,17 +52,14 @@ def test_broker_has_the_topics_of_the_job(job: StatefulJob) -> None:
     assert set(topics) == {job.source_topic, job.sink_topic}
 
 
-def test_deployed_and_watched_is_the_job_of_the_page(job: StatefulJob) -> None:
-    found = re.search(r"stateful_streams_deploy .*?--conf '(.*?)'", TEXT, re.DOTALL)
-    assert found is not None
-    conf = json.loads(found[1])
-    watched = re.search(r"STATEFUL_STREAMS_APPLICATIONS=(\S+)", TEXT)
-    assert watched is not None
+def test_deployed_is_the_job_of_the_page(job: StatefulJob) -> None:
+    made = run_file("dags/customer_totals.py")["totals"].stream
 
-    assert conf["application_id"] == job.application_id
-    assert conf["source_topics"] == [job.source_topic]
-    assert conf["application"].endswith("/job.py")
-    assert [application.application_id for application in parse_applications(watched[1])] == [job.application_id]
+    assert made.application_id == job.application_id
+    assert made.job == "/tmp/first-job/job.py"
+    assert (made.state_dir, made.run_dir) == ("/tmp/first-job/state", "/tmp/first-job/run")
+    assert f"dags trigger {job.application_id}_deploy" in TEXT
+    assert "stateful_streams_" not in TEXT, "one way is taught"
 
 
 def test_airflow_that_asks_for_no_password_listens_on_this_machine_alone() -> None:
@@ -86,13 +82,11 @@ def test_crash_is_of_the_newest_launch_however_often_it_is_tried(tmp_path: Path)
 
 
 def test_instances_are_stopped_by_commands_that_no_failover_answers() -> None:
-    found = re.search(r"stateful_streams_deploy .*?--conf '(.*?)'", TEXT, re.DOTALL)
-    assert found is not None
-    conf = json.loads(found[1])
+    made = run_file("dags/customer_totals.py")["totals"].stream
     stopped = re.findall(r"^python -m airflow_provider stop (\S+) (\S+)( --no-hand-over)?$", TEXT, re.MULTILINE)
 
     assert [(application, instance) for application, instance, _ in stopped] == [
-        (conf["application_id"], instance) for instance in conf["instances"]
+        (made.application_id, instance.name) for instance in made.instances
     ]
     assert [bool(last) for *_, last in stopped] == [False] * (len(stopped) - 1) + [True]
     assert "kill $(" not in TEXT

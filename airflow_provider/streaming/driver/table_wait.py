@@ -51,7 +51,7 @@ def stages_before(job: CompiledJob) -> Mapping[int, tuple[CompiledStage, ...]]:
     """
     found = {}
     for stage in job.stages:
-        beside = [other for other in job.stages if other.spec.sink_topic == stage.spec.sink_topic]
+        beside = [other for other in job.stages if not set(other.spec.outputs).isdisjoint(stage.spec.outputs)]
         tables = {other.number for other in beside if other.source.table}
         if tables and not stage.source.table:
             found[stage.number] = tuple(job.stage(number) for number in sorted(_with_writers(job, tables)))
@@ -61,7 +61,7 @@ def stages_before(job: CompiledJob) -> Mapping[int, tuple[CompiledStage, ...]]:
 def _with_writers(job: CompiledJob, numbers: Collection[int]) -> set[int]:
     """Some stages with all of those that write what they read; a stage's number is greater than that of those."""
     sources = {job.stage(number).source.topic for number in numbers if job.stage(number).source.from_stage}
-    writers = {stage.number for stage in job.stages if stage.spec.sink_topic in sources} - set(numbers)
+    writers = {stage.number for stage in job.stages if not sources.isdisjoint(stage.spec.outputs)} - set(numbers)
     return _with_writers(job, {*numbers, *writers}) if writers else set(numbers)
 
 

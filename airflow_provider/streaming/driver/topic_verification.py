@@ -62,7 +62,7 @@ def _verified(
     sources = [source_spec(topic, number) for topic, number in of_sources.items()]
     internal = internal_specs(application_id, plans, of_sources)
     known = {spec.name for spec in internal}
-    outputs = dict.fromkeys([*(plan.output_topic for plan in plans), job.error_policy.topic])
+    outputs = dict.fromkeys([*(topic for plan in plans for topic in plan.outputs), job.error_policy.topic])
     written = [
         TopicSpec(name=name, partitions=None, required=frozenset()) for name in outputs if name and name not in known
     ]

@@ -24,7 +24,7 @@ from airflow_provider.streaming.operations.aggregate import Aggregate, Aggregati
 from airflow_provider.streaming.operations.aggregate_function import Function
 from airflow_provider.streaming.operations.drop_duplicates import DropDuplicates
 from airflow_provider.streaming.operations.operation import Operation
-from airflow_provider.streaming.operations.process import ProcessFunction
+from airflow_provider.streaming.operations.process import Process, ProcessFunction
 from airflow_provider.streaming.operations.windowed_aggregate import Emit
 from airflow_provider.streaming.steps import CompositeKey, Step
 from airflow_provider.streaming.time_check import check_emit, check_time, check_window
@@ -233,6 +233,8 @@ class GroupedStream:
             check_name(f"{method}() name", name)
         columns = self.columns
         time = self.stream.event_time
+        if len(self.by) > 1 and isinstance(operation, (Aggregation, Process)):
+            operation = dataclasses.replace(operation, by=self.by)
         if columns is not None:
             check_operation(columns, self.key, operation)
             if isinstance(operation, DropDuplicates) and time is not None:

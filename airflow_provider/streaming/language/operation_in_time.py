@@ -32,7 +32,7 @@ def operation_in_time(
         return operation
     assert isinstance(operation, Aggregation)
     assert event_time is not None
-    aggregates, delay_ms = operation.aggregates, event_time.delay_ms
+    aggregates, by, delay_ms = operation.aggregates, operation.by, event_time.delay_ms
     if isinstance(window, Window):
-        return WindowedAggregation(aggregates=aggregates, windows=window, delay_ms=delay_ms, emit=emit)
-    return SessionAggregation(aggregates=aggregates, windows=window, delay_ms=delay_ms, emit=emit)
+        return WindowedAggregation(aggregates=aggregates, by=by, windows=window, delay_ms=delay_ms, emit=emit)
+    return SessionAggregation(aggregates=aggregates, by=by, windows=window, delay_ms=delay_ms, emit=emit)

@@ -52,7 +52,7 @@ class Result:
         """The operation in two: what is done before an internal topic, and behind it."""
         if self.combine and isinstance(self.operation, Aggregation):
             aggregates = self.operation.aggregates
-            return PartialAggregation(aggregates), MergeAggregation(aggregates)
+            return PartialAggregation(aggregates), MergeAggregation(aggregates, by=self.operation.by)
         time = self.time_behind
         times = () if time is None else (time.column,)
         return Repartition(tuple(dict.fromkeys((*self.operation.columns, *times)))), self.operation

@@ -11,6 +11,7 @@ from airflow_provider.kafka.names import check_topic
 from airflow_provider.streaming.argument_check import check_kind, given_text
 from airflow_provider.streaming.column_check import RECORD, Columns, columns_after, find_column, written_columns
 from airflow_provider.streaming.event_time import EventTime, event_time_after, event_time_of
+from airflow_provider.streaming.language.expression_columns import refuse_unknown_columns
 from airflow_provider.streaming.language.grouped import GroupedStream
 from airflow_provider.streaming.language.join import Join, check_join_names
 from airflow_provider.streaming.language.keyed_rows import KeyedRows
@@ -113,7 +114,8 @@ class Stream:
             name: of the count of records of which ``explode`` makes nothing; default ``no_`` and its column.
 
         Raises:
-            ConfigurationError: an expression is no text or has no name, two have one name, or two are generators.
+            ConfigurationError: an expression is no text or has no name, two have one name, two are generators, or one
+                names a column that there is not.
         """
         step = selection(expressions, name)
         columns = self.columns
@@ -134,7 +136,8 @@ class Stream:
             name: of the count, in the commit record. Filters of one name are counted together.
 
         Raises:
-            ConfigurationError: the name is no text, or the condition makes several rows of one, or needs others.
+            ConfigurationError: the name is no text, or the condition makes several rows of one, needs others, or names
+                a column that there is not.
         """
         check_kind("filter() got name=", name, str, 'one text, such as name="empty"')
         refuse_generator("filter()", condition)
@@ -150,7 +153,7 @@ class Stream:
 
         Raises:
             ConfigurationError: the name is no text or that of the record, or the expression makes several rows of
-                one, or needs others.
+                one, needs others, or names a column that there is not.
         """
         check_kind("with_column() got name=", name, str, 'one text, such as "half"')
         refuse_generator("with_column()", expression)
@@ -317,6 +320,7 @@ class Stream:
         return self.schema if self.origin is None else self.origin.columns
 
     def _with(self, step: Step, key: str | None) -> Stream:
+        refuse_unknown_columns(step, self.columns)
         others = tuple(dataclasses.replace(other, steps=(*other.steps, step), key=None) for other in self.others)
         return dataclasses.replace(self, steps=(*self.steps, step), key=key, others=others)
 

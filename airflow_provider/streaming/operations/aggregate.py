@@ -32,6 +32,7 @@ from airflow_provider.streaming.operations.accumulator import (
 from airflow_provider.streaming.operations.aggregate_function import Function
 from airflow_provider.streaming.operations.function_error import FunctionError
 from airflow_provider.streaming.operations.json_rows import json_rows
+from airflow_provider.streaming.operations.key_columns import key_columns
 from airflow_provider.streaming.operations.operation import Changes
 from airflow_provider.streaming.operations.partial_rows import PartialRows
 from airflow_provider.streaming.operations.python_values import python_values
@@ -75,10 +76,12 @@ class Aggregation:
     Args:
         aggregates: the results, in order.
         stored: the signature of a store that holds what was written before; None for a store that begins empty.
+        by: the columns of a key of several, for the output; empty for one.
     """
 
     aggregates: tuple[Aggregate, ...]
     stored: StoreSignature | None = None
+    by: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse an operation without results, or with two of one name."""
@@ -236,7 +239,7 @@ class Aggregation:
             column: the same, as Arrow has them.
             results: by name, of each key.
         """
-        return list(zip(keys, json_rows([(key_name, column.cast(pa.string())), *results]), strict=True))
+        return list(zip(keys, json_rows([*key_columns(key_name, self.by, column), *results]), strict=True))
 
     def _accumulators(self, schema: pa.Schema) -> tuple[Accumulator, ...]:
         result: list[Accumulator] = []

@@ -26,11 +26,13 @@ class MergeAggregation:
         aggregates: of the job, in its order.
         schema: of the rows that were aggregated in parts; None while their types are not known.
         stored: the signature of a store that holds what was written before; None for a store that begins empty.
+        by: as of `Aggregation`.
     """
 
     aggregates: tuple[Aggregate, ...]
     schema: pa.Schema | None = None
     stored: StoreSignature | None = None
+    by: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse an operation without results, or with two of one name."""
@@ -91,7 +93,7 @@ class MergeAggregation:
 
     @property
     def _aggregation(self) -> Aggregation:
-        return Aggregation(self.aggregates, self.stored)
+        return Aggregation(self.aggregates, self.stored, self.by)
 
     @property
     def _known(self) -> pa.Schema:

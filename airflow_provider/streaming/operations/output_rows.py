@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
@@ -28,26 +28,26 @@ def rows_of(returned: Iterable[Any] | None) -> list[Any]:
     return list(returned or ())
 
 
-def with_key(key_name: str, key: str, row: object) -> dict[str, Any]:
-    """A row with the key's column in front.
+def with_key(key: Mapping[str, str], row: object) -> dict[str, Any]:
+    """A row with the key's columns in front.
 
     Args:
-        key_name: of that column.
-        key: its text.
+        key: their texts, by name.
         row: as the job's function returned it.
 
     Raises:
         TypeError: the row is no dict.
-        ValueError: it has the key's column with something else in it: the record's key and its value would differ.
+        ValueError: it has a column of the key with something else in it: the record's key and its value would differ.
     """
     if not isinstance(row, dict):
         raise TypeError(f"it returned a row that is a {type(row).__name__}: {_EXAMPLE}")
-    if key_name in row and str(row[key_name]) != key:
-        raise ValueError(
-            f"the column {key_name!r} of an output row is {row[key_name]!r}, and the key is {key!r}: the output has "
-            "the key in that column by itself, so give yours another name"
-        )
-    return {key_name: key, **row}
+    for name, text in key.items():
+        if name in row and str(row[name]) != text:
+            raise ValueError(
+                f"the column {name!r} of an output row is {row[name]!r}, and the key is {text!r}: the output has "
+                "the key in that column by itself, so give yours another name"
+            )
+    return {**key, **row}
 
 
 def output_row(row: dict[str, Any]) -> bytes:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.operations.function_error import FunctionError
+from airflow_provider.streaming.operations.key_columns import key_parts
 from airflow_provider.streaming.operations.operation import Changes
 from airflow_provider.streaming.operations.output_rows import output_row, rows_of, with_key
 from airflow_provider.streaming.operations.state_codec import decode_state, encode_state
@@ -80,12 +81,14 @@ class Process:
         columns: the input columns that the rows hold; the key is given apart.
         timeout_s: how long a call may take, in seconds; then it counts as raised. None for no limit.
         version: of the state, as the function's author counts.
+        by: as of `Aggregation`.
     """
 
     function: ProcessFunction
     columns: tuple[str, ...]
     timeout_s: float | None = None
     version: int = 1
+    by: tuple[str, ...] = ()
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
         """See `Operation.signature`."""
@@ -151,7 +154,8 @@ class GroupedProcess:
         try:
             with time_limit(self._operation.timeout_s):
                 results = rows_of(self._operation.function(text, given, state))
-            output = [(key, output_row(with_key(self._key_name, text, row))) for row in results]
+            names = key_parts(self._key_name, self._operation.by, text) if results else {}
+            output = [(key, output_row(with_key(names, row))) for row in results]
         except Exception as error:
             reason = f"{type(error).__name__} in the job's function: {error}"
             raise FunctionError(self._offsets[rows.start], text, reason) from error

@@ -6,7 +6,7 @@ For the message alone: nothing is decided here.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal, InvalidOperation
@@ -26,12 +26,14 @@ _BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _INTEGER: Final = re.compile(rb"-?\d{1,20}")
 _OPENED_BY: Final = {"ARRAY": b"[", "MAP": b"{", "STRUCT": b"{"}
 _DECIMAL: Final = re.compile(r"DECIMAL\(\s*(\d+)\s*(?:,\s*(-?\d+)\s*)?\)")
+_HOURS: Final = 24
+_NOT_FINITE: Final = ("NaN", "+INF", "-INF", "Infinity", "+Infinity", "-Infinity")
 _DAY_CHARS: Final = len("2026-01-31")
 
 
 @dataclass(frozen=True)
 class SchemaMisfit:
-    """Finds the column in values of one schema. What a ``STRUCT``, ``ARRAY`` or ``MAP`` holds is not looked at.
+    """Finds the column in values of one schema, and the place in it where it is a ``STRUCT``, ``ARRAY`` or ``MAP``.
 
     Args:
         schema: in Spark DDL; None, or one that is not understood here, has no columns.
@@ -46,14 +48,9 @@ class SchemaMisfit:
             value: a JSON object that Spark did not take for the schema.
         """
         try:
-            fields = raw_fields(value)
+            return next(_misfits(_within(self._types, value)), None)
         except (msgspec.MsgspecError, ValueError, IndexError, StopIteration, RecursionError):
             return None
-        for name, token in fields:
-            kind = self._types.get(name)
-            if kind is not None and token != b"null" and (why := _why(kind, token)) is not None:
-                return misfit(name, kind.text, why)
-        return None
 
     @cached_property
     def _types(self) -> dict[str, SqlType]:
@@ -62,6 +59,27 @@ class SchemaMisfit:
     def __getstate__(self) -> dict[str, Any]:
         """Without what is built on demand."""
         return {"schema": self.schema}
+
+
+def _within(types: Mapping[str, SqlType], value: bytes, path: str = "") -> list[tuple[str, SqlType, bytes]]:
+    """The known fields of a JSON object, each with its path, type and token."""
+    return [(f"{path}{name}", types[name], token) for name, token in raw_fields(value) if name in types]
+
+
+def _misfits(fields: Iterable[tuple[str, SqlType, bytes]]) -> Iterator[str]:
+    for path, kind, token in fields:
+        if token == b"null":
+            continue
+        if (why := _why(kind, token)) is not None:
+            yield misfit(path, kind.text, why)
+        elif kind.name == "STRUCT":
+            yield from _misfits(_within(kind.fields, token, f"{path}."))
+        elif kind.name == "ARRAY" and kind.elements:
+            elements = msgspec.json.decode(token, type=list[msgspec.Raw])
+            yield from _misfits((f"{path}[{at}]", kind.elements[0], bytes(one)) for at, one in enumerate(elements))
+        elif kind.name == "MAP" and kind.elements:
+            entries = raw_fields(token)
+            yield from _misfits((f"{path}[{name!r}]", kind.elements[-1], one) for name, one in entries)
 
 
 def _why(kind: SqlType, token: bytes) -> str | None:
@@ -93,14 +111,22 @@ def _is_decimal(_: SqlType, token: bytes) -> bool:
         return False
 
 
+def _is_float(token: bytes) -> bool:
+    """A number, or one of the texts that Spark takes for what is none."""
+    return token[:1] not in b"tf[{" and (token[:1] != b'"' or _text(token) in _NOT_FINITE)
+
+
 def _is_time(_: SqlType, token: bytes) -> bool:
     if token[:1] != b'"':
         return token[:1] not in b"tf[{"
     try:
-        date.fromisoformat(_text(token).strip()[:_DAY_CHARS])
+        text = _text(token).strip()
+        date.fromisoformat(text[:_DAY_CHARS])
     except ValueError:
         return False
-    return True
+    # A time of day that nobody could mean; one that is written otherwise may be right.
+    hour = text[_DAY_CHARS + 1 : _DAY_CHARS + 3]
+    return not hour.isdigit() or int(hour) < _HOURS
 
 
 def _text(token: bytes) -> str:
@@ -109,8 +135,8 @@ def _text(token: bytes) -> str:
 
 _CHECKS: Final[dict[str, Callable[[SqlType, bytes], bool]]] = {
     "BOOLEAN": lambda _, token: token in (b"true", b"false"),
-    "DOUBLE": lambda _, token: token[:1] not in b"tf[{",
-    "FLOAT": lambda _, token: token[:1] not in b"tf[{",
+    "DOUBLE": lambda _, token: _is_float(token),
+    "FLOAT": lambda _, token: _is_float(token),
     "DECIMAL": _is_decimal,
     "DATE": _is_time,
     "TIMESTAMP": _is_time,

@@ -17,6 +17,7 @@ from airflow_provider.streaming.event_time import EVENT_MS
 from airflow_provider.streaming.operations.aggregate import Aggregation
 from airflow_provider.streaming.operations.function_error import FunctionError
 from airflow_provider.streaming.operations.json_rows import json_rows
+from airflow_provider.streaming.operations.key_columns import key_columns
 from airflow_provider.streaming.operations.operation import Changes
 from airflow_provider.streaming.operations.python_values import python_values
 from airflow_provider.streaming.operations.stream_time import StreamTime, watermarks
@@ -144,8 +145,8 @@ class SessionAggregation(Aggregation):
             sessions: their bounds.
             results: by name, of each.
         """
-        names = pa.array(groups, pa.binary()).cast(pa.string())
-        return json_rows([(key_name, names), (WINDOW, sessions), *results])
+        names = key_columns(key_name, self.by, pa.array(groups, pa.binary()))
+        return json_rows([*names, (WINDOW, sessions), *results])
 
     def close(self, changes: Changes, placed: TimedRows, kept: StoreRange, key_name: str) -> Changes:
         """See `TimedOperation.close`."""

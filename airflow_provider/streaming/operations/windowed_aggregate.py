@@ -16,6 +16,7 @@ from airflow_provider.state.time_segments import TimeSegments, time_of, time_pre
 from airflow_provider.streaming.event_time import EVENT_MS
 from airflow_provider.streaming.operations.aggregate import Aggregation
 from airflow_provider.streaming.operations.json_rows import json_rows
+from airflow_provider.streaming.operations.key_columns import key_columns
 from airflow_provider.streaming.operations.operation import Changes
 from airflow_provider.streaming.operations.python_values import python_values
 from airflow_provider.streaming.operations.stream_time import StreamTime, watermarks
@@ -99,8 +100,9 @@ class WindowedAggregation(Aggregation):
         return list(zip(keys, self._rows(key_name, keys, results), strict=True))
 
     def _rows(self, key_name: str, keys: Sequence[bytes], results: list[tuple[str, pa.Array]]) -> list[bytes]:
-        groups = pa.array(groups_of(keys), pa.binary()).cast(pa.string())
-        return json_rows([(key_name, groups), (WINDOW, windows_of_keys(keys, self.windows.size_ms)), *results])
+        groups = pa.array(groups_of(keys), pa.binary())
+        window = (WINDOW, windows_of_keys(keys, self.windows.size_ms))
+        return json_rows([*key_columns(key_name, self.by, groups), window, *results])
 
     def close(self, changes: Changes, placed: TimedRows, kept: StoreRange, key_name: str) -> Changes:
         """See `TimedOperation.close`."""

@@ -133,7 +133,7 @@ class CompiledJob:
         stage = _signed(self.stage(number), types)
         job = self.replaced(stage)
         for later in job.stages:
-            if later.source.from_stage and later.source.topic == stage.spec.sink_topic:
+            if later.source.from_stage and later.source.topic in stage.spec.outputs:
                 job = _fed(job, job.stage(later.number), stage, types)
         return _with_internal_rows(job)
 
@@ -222,6 +222,7 @@ def _compiled(job: StatefulJob, plan: StagePlan, topics: TopicFacts) -> Compiled
             delete_retention_ms=topics.delete_retention_ms[changelog],
         ),
         sink_topic=plan.output_topic,
+        further_outputs=plan.further_outputs,
         sink_partitions=None if plan.spread == "key" else topics.partitions[str(plan.output_topic)],
         spread=plan.spread,
         transaction_timeout_ms=job.transaction_timeout_ms,
@@ -285,7 +286,7 @@ def _with_internal_rows(job: CompiledJob) -> CompiledJob:
         signature, topic = reader.spec.store.signature, reader.source.topic
         if signature is None or not reader.source.from_stage:
             continue
-        writers = [stage for stage in job.stages if stage.spec.sink_topic == topic]
+        writers = [stage for stage in job.stages if topic in stage.spec.outputs]
         sources = {writer.source.topic: writer.spec.operation for writer in writers}
         signature = reading(signature, reader.spec.operation, reader.spec.input.columns, sources)
         job = job.replaced(_with_signature(reader, signature))

@@ -32,24 +32,21 @@ def describe_stages(application_id: str, stages: Sequence[StagePlan], dead_lette
         read = topics[stage.source_topic]
         # As many as its source, or as the source of the stage that writes that.
         like = None if read.partitions is not None else read.like or read.name
-        if stage.output_topic in between:
-            chosen = stage.output_partitions
-            between_them = JobTopic(
-                name=stage.output_topic,
-                kind=TopicKind.REPARTITION,
-                stage=stage.number,
-                partitions=read.partitions if chosen is None else chosen,
-                like=like if chosen is None else None,
-            )
-            topics.setdefault(stage.output_topic, between_them)
-        elif stage.output_topic is not None:
-            topics[stage.output_topic] = JobTopic(
-                name=stage.output_topic,
-                kind=TopicKind.SINK,
-                stage=stage.number,
-                partitions=read.partitions,
-                like=like,
-            )
+        chosen = stage.output_partitions
+        for output in stage.outputs:
+            if output in between:
+                between_them = JobTopic(
+                    name=output,
+                    kind=TopicKind.REPARTITION,
+                    stage=stage.number,
+                    partitions=read.partitions if chosen is None else chosen,
+                    like=like if chosen is None else None,
+                )
+                topics.setdefault(output, between_them)
+            else:
+                topics[output] = JobTopic(
+                    name=output, kind=TopicKind.SINK, stage=stage.number, partitions=read.partitions, like=like
+                )
         keeps = stage.store is not None
         commits = commits_topic(application_id, stage.number)
         name = commits if stage.store is None else changelog_topic(application_id, stage.store)
@@ -81,6 +78,7 @@ def describe_stages(application_id: str, stages: Sequence[StagePlan], dead_lette
                 operation=operation_text(stage.operation),
                 store=stage.store,
                 output=stage.output_topic,
+                further_outputs=stage.further_outputs,
                 partitions=topics[stage.source_topic].partitions,
                 signature=_signature(stage, stages),
             )
@@ -95,6 +93,6 @@ def _signature(stage: StagePlan, stages: Sequence[StagePlan]) -> StoreSignature:
     signature = stage.operation.signature(stage.key, None, None)
     if not stage.internal:
         return signature
-    writers = [other for other in stages if other.output_topic == stage.source_topic]
+    writers = [other for other in stages if stage.source_topic in other.outputs]
     sources = {writer.source_topic: writer.operation for writer in writers}
     return reading(signature, stage.operation, None, sources)

@@ -54,4 +54,4 @@ def writing(signature: StoreSignature, topic: str, behind: StoreSignature) -> St
         topic: the internal topic.
         behind: of the stage that reads it, as `reading` makes it.
     """
-    return dataclasses.replace(signature, writes={topic: behind})
+    return dataclasses.replace(signature, writes={**signature.writes, topic: behind})

@@ -34,6 +34,8 @@ class StagePlan:
         event_time: of the rows; None where none is read.
         store: the store's name; None for a stage that keeps no state: its commit records stand in a topic of its own.
         output_topic: the sink, or the repartition topic that a later stage reads; None for none.
+        further_outputs: topics that get the same records as `output_topic`, in the same transactions: a join that
+            several branches use is made once, and each of them has what it reads, or writes, to itself.
         output_partitions: of a repartition topic that it writes; None for as many as its source has.
         rekeys: whether, where `internal`, the key is that of a column all the same, and not the record's.
         feeds: whether `output_topic` is a repartition topic. Several stages may write one: it has as many partitions as
@@ -58,6 +60,7 @@ class StagePlan:
     event_time: EventTime | None = None
     store: str | None
     output_topic: str | None = None
+    further_outputs: tuple[str, ...] = ()
     output_partitions: int | None = None
     rekeys: bool = False
     feeds: bool = False
@@ -66,6 +69,11 @@ class StagePlan:
     null_keys: NullKeys = "refuse"
     sides: tuple[str, ...] = ()
     spread: Spread = "key"
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """All topics that it writes its records into."""
+        return (*(() if self.output_topic is None else (self.output_topic,)), *self.further_outputs)
 
     @property
     def keyed(self) -> bool:

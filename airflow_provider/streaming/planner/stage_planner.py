@@ -32,8 +32,9 @@ def plan_stages(application_id: str, sinks: Sequence[Sink]) -> tuple[StagePlan, 
 
     Every sink has a way of its own from its topics: one stage, or two with an internal topic between them where the
     grouping column is not the records' key; before them, for each join, a stage for each side and one for the join,
-    with an internal topic between them. They are numbered in the order of the sinks, so that one that is added at the
-    end changes no other's number.
+    with an internal topic between them. One join that several of them use, in one variable, is made once, where the
+    first one needs it. They are numbered in the order of the sinks, so that one that is added at the end changes no
+    other's number.
 
     Args:
         application_id: prefixes the internal topics.
@@ -69,10 +70,12 @@ class _Planner:
     Args:
         application_id: of the job.
         stages: in the order of their numbers.
+        made: by join, by its identity, the number of the stage that makes its rows.
     """
 
     application_id: str
     stages: list[StagePlan] = dataclasses.field(default_factory=list)
+    made: dict[int, int] = dataclasses.field(default_factory=dict)
 
     def add_sink(self, sink: Sink) -> None:
         """The stages of one sink, behind the others."""
@@ -177,7 +180,13 @@ class _Planner:
             name: of its store and its internal topic.
             topic: that its rows are written to.
             feeds: whether that is an internal topic, too.
+
+        One that another branch uses, too, is there already, and writes into one more topic.
         """
+        if (made := self.made.get(id(join))) is not None:
+            stage = self.stages[made]
+            self.stages[made] = dataclasses.replace(stage, further_outputs=(*stage.further_outputs, topic))
+            return
         between = repartition_topic(self.application_id, name)
         for side, word in ((LEFT, "left"), (RIGHT, "right")):
             of = join.right if side else join.left
@@ -195,6 +204,7 @@ class _Planner:
             delay_ms = max(operation.delays_ms)
         elif isinstance(operation, StreamTableJoin):
             delay_ms = operation.grace_ms or 0
+        self.made[id(join)] = len(self.stages)
         self.stages.append(
             StagePlan(
                 number=len(self.stages),
@@ -292,5 +302,6 @@ def _refuse_one_name(stages: Sequence[StagePlan], sink_of: Mapping[int, str]) ->
         if other is not stage:
             raise ConfigurationError(
                 f"The sinks {sink_of[other.number]!r} and {sink_of[stage.number]!r} are of branches of one name, "
-                f"{stage.name!r}: each keeps a store of its own. Give aggregate(), process() or join() another name=."
+                f"{stage.name!r}: each keeps a store of its own. Give aggregate(), process() or join() another name=; "
+                "or keep a join that both use in one variable: then it is made once."
             )

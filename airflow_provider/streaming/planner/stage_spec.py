@@ -102,7 +102,8 @@ class StageSpec:
         operation: the keyed stateful operation.
         store: where its state is kept.
         sink_topic: where the output goes: the user's topic, or one that a later stage reads; None for none.
-        sink_partitions: how many that has, where the tasks say themselves into which they write; else None.
+        further_outputs: as of `StagePlan`.
+        sink_partitions: how many the first has, where the tasks say themselves into which they write; else None.
         spread: into which partitions of the sink topic the output goes (`StagePlan.spread`).
         transaction_timeout_ms: of the tasks' producers.
         error_policy: what becomes of a record that cannot be processed.
@@ -120,6 +121,7 @@ class StageSpec:
     operation: Operation
     store: StoreSpec
     sink_topic: str | None = None
+    further_outputs: tuple[str, ...] = ()
     sink_partitions: int | None = None
     spread: Spread = "key"
     transaction_timeout_ms: int = 60_000
@@ -135,6 +137,16 @@ class StageSpec:
     def changelog(self) -> str:
         """The topic of its store's changelog."""
         return self.store.changelog
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """All topics that the output goes to."""
+        return (*(() if self.sink_topic is None else (self.sink_topic,)), *self.further_outputs)
+
+    @property
+    def narrowest_output(self) -> str | None:
+        """The one of them that takes the least; None where there is none."""
+        return min(self.outputs, key=self.record_limit, default=None)
 
     def output_partitions(self, task: int) -> Sequence[int] | None:
         """The partitions of the sink topic that a task writes each record to; None where its key decides.

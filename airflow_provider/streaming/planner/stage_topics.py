@@ -51,7 +51,7 @@ def partitions_read(plans: Sequence[StagePlan], of_sources: Mapping[str, int]) -
         ConfigurationError: no stage writes what another one reads.
     """
     # The first of several.
-    writers = {plan.output_topic: plan for plan in reversed(plans)}
+    writers = {topic: plan for plan in reversed(plans) for topic in plan.outputs}
     found = dict(of_sources)
 
     def number(topic: str, asked: tuple[str, ...]) -> int:

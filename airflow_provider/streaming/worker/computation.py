@@ -86,7 +86,7 @@ def check_results(job: StageSpec, output: Sequence[tuple[bytes, bytes | None]]) 
     Raises:
         ConfigurationError: one of the results is too large.
     """
-    topic = job.sink_topic
+    topic = job.narrowest_output
     if topic is None or not output:
         return
     limit = job.pair_limit(topic)
@@ -119,7 +119,7 @@ def _in_time(operation: Operation) -> bool:
 
 def _too_large(job: StageSpec, changes: Changes) -> dict[bytes, str]:
     """By key, why what became of it does not fit."""
-    return _large_state(job, changes) | _excesses(job, "output", job.sink_topic, changes.output)
+    return _large_state(job, changes) | _excesses(job, "output", job.narrowest_output, changes.output)
 
 
 def _large_state(job: StageSpec, changes: Changes) -> dict[bytes, str]:
@@ -156,7 +156,7 @@ def _let_through(
     failed = list[FunctionError]()
     while True:
         outputs = zip(changes.output_offsets, changes.output, strict=True)
-        excesses = ((at, _excesses(job, "output", job.sink_topic, [pair]).get(pair[0])) for at, pair in outputs)
+        excesses = ((at, _excesses(job, "output", job.narrowest_output, [pair]).get(pair[0])) for at, pair in outputs)
         large = {at: reason for at, reason in excesses if reason is not None}
         if not large:
             break

@@ -61,13 +61,13 @@ def refuse_state_of(stages: Mapping[int, StageSpec], commits: Mapping[TaskId, by
         ConfigurationError: as `continued_signature`.
         TopicMismatchError: a topic between two stages was deleted and created again.
     """
-    between = {stage.sink_topic for stage in stages.values()}
+    between = {topic for stage in stages.values() for topic in stage.outputs}
     for task, last in commits.items():
         if last is not None:
             _refuse_state_of(stages[task.stage], task, last, between)
 
 
-def _refuse_state_of(stage: StageSpec, task: TaskId, last: bytes, between: Collection[str | None]) -> None:
+def _refuse_state_of(stage: StageSpec, task: TaskId, last: bytes, between: Collection[str]) -> None:
     topic = stage.input.topic
     try:
         record = CommitRecord.from_bytes(last, stage.application_id, task, stage.changelog)

@@ -113,7 +113,7 @@ class TaskCommitter:
         record = self._next_record(result, last, generation)
         self._check_size(record)
         letters = {str(job.error_policy.topic): result.dead_letters} if result.dead_letters else {}
-        outputs = {job.sink_topic: result.changes.output} if job.sink_topic else {}
+        outputs = dict.fromkeys(job.outputs, result.changes.output)
         # 4. one transaction in Kafka
         spread = job.output_partitions(self._task_id.partition)
         offset = self._writer.commit({changelog: state}, outputs, record, group, letters, spread)[changelog]
@@ -200,10 +200,11 @@ class TaskCommitter:
         outputs = dict(last.outputs or {}) if last else {}
         to = job.output_partitions(self._task_id.partition)
         number = len(result.changes.output) * (1 if to is None else len(to))
-        written = {job.sink_topic: number, job.error_policy.topic: len(result.dead_letters)}
-        for topic, number in written.items():
-            if topic is not None:
-                outputs[topic] = outputs.get(topic, 0) + number
+        written = [(topic, number) for topic in job.outputs]
+        if job.error_policy.topic is not None:
+            written.append((job.error_policy.topic, len(result.dead_letters)))
+        for topic, number in written:
+            outputs[topic] = outputs.get(topic, 0) + number
         source, name = job.input.topic, self._replica.name
         digests, spans = self._digest.after(result.digest_change, result.expired_before_ms), self._spans(last)
         if spans is not None:

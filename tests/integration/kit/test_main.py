@@ -114,3 +114,16 @@ def test_example_has_its_topics_and_its_input(address: str) -> None:
 
     written = run("consume", "customer-totals-out", "--bootstrap-servers", address, "--timeout", "1")
     assert (written.returncode, written.stdout) == (0, "")
+
+
+def test_record_that_no_job_can_read_is_written_and_headers_are_shown(address: str) -> None:
+    at = ("customer-totals-out", "--bootstrap-servers", address)
+    assert run("produce", *at, "--raw", text="ada\t{no json\n").returncode == 0
+    producer = Producer({"bootstrap.servers": address})
+    producer.produce("customer-totals-out", "1", "bob", headers=[("why", "because"), ("code", b"\xff")])
+    assert producer.flush(30) == 0
+
+    read = run("consume", *at, "--from-beginning", "--count", "2", "--headers")
+
+    shown = ["ada\t{no json\t{}", 'bob\t1\t{"why": "because", "code": "\\\\xff"}']
+    assert sorted(read.stdout.splitlines()) == shown

@@ -50,7 +50,7 @@ MOST_PASSINGS: Final = 6
 """At most so many times is a fail point passed before the worker dies at it."""
 SOURCES: Final = ("orders", "customers", "limits", "shown", "clicks")
 SHOWN: Final = "stream-stream-outer"
-SINKS: Final = ("windows", "sessions", "unique", "enriched", "both-tables", "attributed")
+SINKS: Final = ("windows", "sessions", "unique", "enriched", "enriched-by-id", "both-tables", "attributed")
 NEWEST: Final = "both-tables"
 """A table: how often a key comes out depends on where micro-batches end."""
 
@@ -68,15 +68,19 @@ def job_of(application_id: str) -> StatefulJob:
     count, total = F.count().alias("n"), F.sum("amount").alias("total")
     tumbling = timed.group_by("customer", window("at", "4 seconds"))
     sessions = timed.group_by("product", session_window("at", "1 second"))
+    enriched = plain.join(customers, on="customer", how="left", name="enriched")
     results: dict[str, Any] = {
         "windows": tumbling.aggregate(count, total, name="windows", emit="close"),
         "sessions": sessions.aggregate(count, total, name="sessions", emit="close"),
         "unique": timed.drop_duplicates("customer", within="3 seconds"),
-        "enriched": plain.join(customers, on="customer", how="left", name="enriched"),
+        "enriched": enriched,
+        # The same join: its stage writes into a sink and in front of another stage.
+        "enriched-by-id": enriched,
         "both-tables": customers.join(limits, on="customer", how="outer", name="both"),
         "attributed": shown.join(clicks, on="ad", how="outer", before="1 second", after="5 seconds", name="attributed"),
     }
-    return StatefulJob(application_id, *(results[sink].sink(name(sink)) for sink in SINKS))
+    keys = {"enriched-by-id": {"key": "id"}}
+    return StatefulJob(application_id, *(results[sink].sink(name(sink), **keys.get(sink, {})) for sink in SINKS))
 
 
 def batches_of(application_id: str, seed: int) -> list[list[InputRecord]]:

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 
 import pytest
 
 from airflow_provider.cli.application_state import ApplicationState
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.assignment import TaskAssignment
 from airflow_provider.control.history.record import RtoParts
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.losses import Losses
@@ -121,8 +123,7 @@ def test_standby_that_has_failed_for_good_is_told_from_one_that_is_not_warm_yet(
     view.statuses["a"], view.statuses["b"] = instance("a", active(0)), instance("b", failed)
 
     assert ApplicationState(view).problems == (
-        "task 0_0: the standby on b has failed and is not tried again: no such store; correct that, then deploy b "
-        "again",
+        "task 0_0: the standby on b has failed, and is tried again once that instance is deployed again: no such store",
     )
 
 
@@ -406,3 +407,88 @@ def test_copy_of_a_silent_instance_is_shown_as_such_while_it_is_assigned() -> No
         ("0_1", "a", "standby", "warm"),
     }
     assert [(row["instance"], row["state"]) for row in state.to_json()["standbys"]] == [("b", "silent"), ("a", "warm")]
+
+
+def fifty_tasks(error: str | None = None) -> ControlView:
+    """Ten stages of five tasks on three instances, of which one is lost; the others' tasks have one error, or none."""
+    names = ["a", "b", "c"]
+    tasks = [TaskId(stage, partition) for stage in range(10) for partition in range(5)]
+    holders = [(names[number % 3], names[(number + 1) % 3]) for number in range(50)]
+    state = TaskState.RUNNING if error is None else TaskState.FAILED
+    statuses = []
+    for name in "ab":
+        own = [
+            active(task, state=state, error=error and error.format(task), processed_records=1_000)
+            for task, (first, _) in zip(tasks, holders, strict=True)
+            if first == name
+        ]
+        copies = [
+            standby(task, error=error and error.format(task))
+            for task, (_, second) in zip(tasks, holders, strict=True)
+            if second == name
+        ]
+        statuses.append(instance(name, *own, *copies))
+    ended = instance("c", state=InstanceState.ENDED, error="killed by signal 9")
+    view = view_of(assigned(), *statuses, ended)
+    given = {
+        task: TaskAssignment(active=first, standbys=(second,), active_since=1)
+        for task, (first, second) in zip(tasks, holders, strict=True)
+    }
+    view.assignment = dataclasses.replace(assigned(), tasks=given)
+    lines = stream("lines", schema="line STRING, word STRING")
+    sinks = [lines.group_by("word").aggregate(F.count().alias("n")).sink(f"out-{number}") for number in range(5)]
+    view.job = StatefulJob(APPLICATION, *sinks).description().with_partitions({"lines": 5})
+    return view
+
+
+@pytest.mark.parametrize(
+    "error",
+    [None, "The brokers refuse to write to 'orders-out' for {}: " + "give the right to it. " * 30],
+    ids=["whole-but-for-an-instance", "one-error-everywhere"],
+)
+def test_fifty_tasks_fit_a_screen_with_each_cause_and_its_tasks(error: str | None) -> None:
+    state = ApplicationState(fifty_tasks(error))
+    text = state.to_text()
+
+    assert len(text.splitlines()) <= 40
+    below = " ".join(text.partition("problems:")[2].split())
+    assert below.startswith(
+        "instance c: ended: killed by signal 9 (tasks 0_2, 1_0, 1_3, 2_1, 2_4, 3_2 and 10 more: unknown"
+    )
+    assert text.count("killed by signal 9") == 1
+    assert text.count("The brokers refuse") == (error is not None)
+    if error is not None:
+        assert "tasks 0_0, 0_1, 0_3, 0_4, 1_1, 1_2 and 28 more: failed on a, b; tasks " in below
+    for name in ("a", "b"):
+        assert [name, "active", "running" if error is None else "failed", "17"] in [
+            line.split()[:4] for line in text.splitlines()
+        ]
+    assert len(state.problems) == (1 + 16 + 17 if error is None else 1 + 50 + 50)
+
+    everything = state.to_text(everything=True)
+    assert len(re.findall(r"^\d_\d  ", everything, re.MULTILINE)) == 67
+    assert " ".join(everything.split()).count("killed by signal 9") == 1
+    assert all(problem in " ".join(everything.split()) for problem in state.problems)
+
+
+def test_many_incidents_of_one_cause_are_one_line_with_their_tasks() -> None:
+    view = whole()
+    for number in range(6):
+        failed = Incident(
+            application_id=APPLICATION,
+            kind=IncidentKind.TASK_FAILED,
+            instance="a",
+            incarnation=4,
+            tasks=(TaskId(0, number),),
+            evidence="no right to read",
+            generation=1,
+        )
+        view.incidents[failed.id] = IncidentRecord(
+            incident=failed, answered_by="run-1", detected_at_ms=None, decided_at_ms=5, generation=2, plan=()
+        )
+    state = ApplicationState(view)
+
+    below = " ".join(state.to_text().partition("open incidents:")[2].partition("no other")[0].split())
+    assert below.count("no right to read") == 1
+    assert "[and 5 more that differ in numbers, of 0_1, 0_2, 0_3, 0_4, 0_5]" in below
+    assert len(state.open_incidents) == 6

@@ -44,7 +44,7 @@ def test_what_is_wrong_with_a_standby_or_its_snapshot_is_whole_below_the_table(t
 
     assert rows[0].error == why
     assert standby_table(rows).split("\n\n")[1].split() == [
-        *["errors", "of", "standbys:", "task", "0_0", "on", "b:", "no", "room"],
+        *["errors", "of", "standbys:", "task", "0_0:", "on", "b:", "no", "room"],
         "x" * 200,
     ]
 

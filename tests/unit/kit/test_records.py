@@ -30,3 +30,16 @@ def test_blank_line_is_skipped(line: str) -> None:
 def test_line_without_json_is_refused_with_its_number(line: str) -> None:
     with pytest.raises(RecordsError, match=r"Line 12 is not a record: expected key<TAB>JSON"):
         parse_line(line, 12)
+
+
+def test_value_that_is_no_json_is_taken_as_it_is_where_that_is_asked_for() -> None:
+    assert parse_line("ann\t{no json\n", 1, raw=True) == TextRecord("ann", "{no json")
+    with pytest.raises(RecordsError, match="--raw"):
+        parse_line("ann\t{no json\n", 1)
+
+
+def test_headers_stand_behind_the_value_where_that_is_asked_for() -> None:
+    record = TextRecord("ann", "{}", {"why": "größer\n", "none": None})
+
+    assert record.to_line() == "ann\t{}"
+    assert record.to_line(headers=True) == 'ann\t{}\t{"why": "größer\\n", "none": null}'

@@ -18,6 +18,9 @@ if __name__ == "__main__":
     print("a line of its own")
     run(job)
 """
+PYSPARK = JOB.replace("functions as F, run", "run").replace(
+    "os, sys", "os, sys; from pyspark.sql import functions as F"
+)
 
 
 @pytest.fixture
@@ -44,8 +47,23 @@ def test_arguments_of_the_job_file_are_given_to_it(file: Path) -> None:
     ("text", "why"),
     [
         pytest.param(JOB.replace('group_by("word")', 'group_by("wrod")'), "did you mean 'word'", id="wrong-column"),
-        pytest.param("print('hello')", "printed 'hello' where its job was asked for", id="no-job"),
-        pytest.param("x = 1", "and nothing was printed", id="prints-nothing"),
+        pytest.param("print('hello')", "runs no job and printed 'hello' where its job was asked for", id="no-job"),
+        pytest.param("x = 1", r"runs no job and printed nothing\. Let it end with .* run\(job\)", id="prints-nothing"),
+        pytest.param(JOB.replace("__main__", "no"), r"printed nothing: its run\(job\) was not reached", id="unreached"),
+        pytest.param(
+            PYSPARK, r"line 6: TypeError: count\(\).*'from airflow_provider\.streaming import", id="of-pyspark"
+        ),
+        pytest.param(
+            PYSPARK.replace("F.count()", "F.sum('n')"),
+            r"line 6, calls a function of pyspark\. .*: for aggregates write 'from airflow_provider\.streaming import",
+            id="of-pyspark-without-a-session",
+        ),
+        pytest.param(
+            JOB.replace("import os", "import nothing_of_that_name, os"),
+            r"line 2: ModuleNotFoundError: No module named 'nothing_of_that_name'\. Run it with",
+            id="another-error",
+        ),
+        pytest.param("import sys; sys.exit(3)", "ended with status 3", id="status"),
         pytest.param("def", "does not compile", id="no-python"),
         pytest.param(JOB.replace('"app"', '"other"'), "is the job of 'other', and application_id is 'app'", id="id"),
     ],
@@ -55,7 +73,20 @@ def test_file_that_does_not_is_refused_in_one_line(file: Path, text: str, why: s
 
     with pytest.raises(ConfigurationError, match=why) as refused:
         describe_job_file(str(file), "app")
-    assert "\n" not in str(refused.value)
+    text = str(refused.value)
+    assert "\n" not in text
+    assert ".." not in text
+    assert "ConfigurationError" not in text
+
+
+def test_line_of_the_job_file_is_named_not_that_of_the_package(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(JOB.replace('group_by("word")', 'group_by("wrod")'))
+
+    assert main(["describe", str(file)]) == 1
+
+    refused = "group_by() names the column 'wrod', which does not exist: did you mean 'word'? There are 'word'."
+    said = f"stateful-streams: ConfigurationError: The job file {str(file)!r}, line 6: {refused}\n"
+    assert capsys.readouterr().err == said
 
 
 def test_file_that_waits_for_something_is_given_up(file: Path) -> None:
@@ -78,7 +109,9 @@ def test_command_line_describes_a_job_file(
     file: Path, arguments: list[str], shown: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["describe", str(file), *arguments]) == 0
-    assert shown in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert shown in said
+    assert "a line of its own" not in said
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,20 @@ def test_order_gets_its_customers_country() -> None:
         assert tester.counts.processed == 7
 
 
+def test_join_in_one_variable_feeds_all_of_its_uses() -> None:
+    joined = ORDERS.join(CUSTOMERS, on="customer", name="enriched")
+    counts = joined.group_by("country").aggregate(F.count().alias("n"))
+    spent = joined.group_by("customer").aggregate(F.sum("amount").alias("spent"))
+    job = StatefulJob("shop", joined.sink("all"), counts.sink("by-country"), spent.sink("spent"))
+
+    with JobTester(job) as tester:
+        tester.pipe_inputs([customer("ann", "AT"), order(1, "ann", 5), order(2, "ann", 1)])
+
+        assert [value["id"] for value in values(tester, "all")] == ["o1", "o2"]
+        assert values(tester, "by-country")[-1] == {"country": "AT", "n": 2}
+        assert values(tester, "spent")[-1] == {"customer": "ann", "spent": 6}
+
+
 def test_left_join_keeps_orders_without_a_customer() -> None:
     with JobTester(enriched("left")) as tester:
         tester.pipe_inputs([order(1, "bob"), order(2, None)])

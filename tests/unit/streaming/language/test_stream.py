@@ -46,7 +46,7 @@ def test_stream_is_a_value() -> None:
             id="bracket-in-quotes",
         ),
         pytest.param("explode_outer(tags) AS tag", Selected("tags", ("tag",), "explode_outer"), id="outer"),
-        pytest.param("explode(votes) AS (a, b)", Selected("votes", ("a", "b"), "explode"), id="map"),
+        pytest.param("explode(tags) AS (a, b)", Selected("tags", ("a", "b"), "explode"), id="map"),
     ],
 )
 def test_expression_is_taken_apart(expression: str, selected: Selected) -> None:
@@ -100,6 +100,15 @@ REFUSED: list[tuple[str, Callable[[], object], str]] = [
     ("name-of-all", lambda: ORDERS.select("*", "1 AS Amount"), r"'Amount', which is among the columns of '\*' already"),
     ("own-name", lambda: ORDERS.select("1 AS _source"), r"'_source', which is kept"),
     ("missing", lambda: ORDERS.select("amuont"), r"'amuont', which does not exist: did you mean 'amount'\?"),
+    (
+        "missing-in-filter",
+        lambda: ORDERS.filter("amuont > 0", name="free"),
+        r"filter\(\) got 'amuont > 0', which names the column 'amuont', which does not exist: did you mean 'amount'\?",
+    ),
+    ("missing-in-with-column", lambda: ORDERS.with_column("x", "upper(custmer)"), r"did you mean 'customer'\?"),
+    ("missing-in-select", lambda: ORDERS.select("coalesce(amuont, 0) AS x"), r"did you mean 'amount'\?"),
+    ("missing-in-explode", lambda: ORDERS.select("explode(tgs) AS tag"), r"did you mean 'tags'\?"),
+    ("missing-behind-a-step", lambda: ORDERS.select("amount AS a").filter("amount > 0", name="x"), r"There are 'a'"),
     ("two", lambda: ORDERS.select("explode(tags) AS a", "explode(tags) AS b"), r"2 generators \(explode\(tags\), "),
     ("nested", lambda: ORDERS.select("upper(explode(tags)) AS t"), r"explode\(\) inside of another expression"),
     ("twice-nested", lambda: ORDERS.select("explode(explode(tags)) AS t"), r"a generator inside of another"),
@@ -304,7 +313,9 @@ def test_expression_that_needs_other_rows_is_refused(expression: str, said: str)
     ],
 )
 def test_expression_that_needs_its_own_row_alone_passes(expression: str) -> None:
-    assert ORDERS.with_column("x", expression).steps == (WithColumn("x", expression),)
+    others = stream("others", schema="customer STRING, amount BIGINT, sum BIGINT, over BIGINT, tags ARRAY<STRING>")
+
+    assert others.with_column("x", expression).steps == (WithColumn("x", expression),)
 
 
 def test_text_as_event_time_is_told_what_fails_the_task_and_what_does_not() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider.control.job_change import refuse_change
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import repartition_topic
 from airflow_provider.streaming import StatefulJob, Stream, stream, table
@@ -146,6 +147,69 @@ def test_name_of_a_join_is_that_of_its_store() -> None:
     assert [stage.name for stage in stages] == ["enriched-left", "enriched-right", "enriched"]
     assert stages[2].store == "enriched"
     assert pickle.loads(pickle.dumps(stages)) == stages
+
+
+def test_join_that_two_sinks_use_is_made_once() -> None:
+    enriched = ORDERS.join(CUSTOMERS, on="customer", name="enriched")
+    by_country = enriched.group_by("country").aggregate(F.count().alias("n")).sink("by-country")
+    by_id = enriched.group_by("id").aggregate(F.count().alias("n")).sink("by-id")
+    job = StatefulJob("app", by_country, enriched.sink("orders-enriched"), by_id)
+
+    assert [(stage.name, stage.source_topic, stage.outputs) for stage in job.stages] == [
+        ("enriched-left", "orders", ("app-enriched-repartition",)),
+        ("enriched-right", "customers", ("app-enriched-repartition",)),
+        (
+            "enriched",
+            "app-enriched-repartition",
+            ("app-by-country-joined-repartition", "orders-enriched", "app-by-id-joined-repartition"),
+        ),
+        ("by-country-repartition", "app-by-country-joined-repartition", ("app-by-country-repartition",)),
+        ("by-country", "app-by-country-repartition", ("by-country",)),
+        ("by-id-repartition", "app-by-id-joined-repartition", ("app-by-id-repartition",)),
+        ("by-id", "app-by-id-repartition", ("by-id",)),
+    ]
+    text = job.describe()
+    assert text.count("  writes  app-enriched-repartition\n") == 2
+    assert "  writes  orders-enriched\n" in text
+    assert "s2 --> " in job.describe("mermaid")
+    kinds = {topic.name: topic.kind.value for topic in job.description().topics}
+    assert kinds["orders-enriched"] == "sink"
+    assert kinds["app-by-id-joined-repartition"] == "repartition"
+    compiled = compile_job(job, facts_of(job.stages))
+    assert all(stage.signed for stage in compiled.stages)
+    signature = compiled.stage(2).spec.store.signature
+    assert signature is not None
+    assert sorted(signature.writes) == ["app-by-country-joined-repartition", "app-by-id-joined-repartition"]
+
+
+def test_sink_that_shares_a_join_changes_no_stage_before_it_but_what_the_join_writes() -> None:
+    joined = ORDERS.join(CUSTOMERS, on="customer")
+    count = joined.group_by("country").aggregate(F.count().alias("n")).sink("by-country")
+    before = StatefulJob("app", joined.sink("out"), ORDERS.sink("copies", key="id"))
+    after = StatefulJob("app", *before.sinks, count)
+
+    assert [(stage.number, stage.name) for stage in before.stages] == [
+        (stage.number, stage.name) for stage in after.stages[: len(before.stages)]
+    ]
+    assert [stage.outputs[:1] for stage in before.stages] == [stage.outputs[:1] for stage in after.stages[:4]]
+    refuse_change(before.description(), after.description())
+
+
+def test_joins_of_two_calls_stay_two() -> None:
+    sinks = [ORDERS.join(CUSTOMERS, on="customer").sink(topic) for topic in ("one", "two")]
+    assert [stage.name for stage in StatefulJob("app", *sinks).stages] == [
+        "one-left", "one-right", "one", "two-left", "two-right", "two",
+    ]  # fmt: skip
+
+
+def test_join_of_joined_tables_is_made_once_for_both_of_its_uses() -> None:
+    credit = table("credit", schema="customer STRING, credit BIGINT", key="customer")
+    tables = CUSTOMERS.join(credit, on="customer")
+    job = StatefulJob("app", tables.sink("customers-all"), ORDERS.join(tables, on="customer").sink("out"))
+
+    names = [stage.name for stage in job.stages]
+    assert names == ["customers-all-left", "customers-all-right", "customers-all", "out-left", "out-right", "out"]
+    assert job.stages[2].outputs == ("customers-all", "app-out-right-joined-repartition")
 
 
 def test_streams_that_are_united_write_into_one_topic() -> None:

@@ -50,6 +50,7 @@ class FakeTask:
         changelog="app-state-changelog",
         store=SimpleNamespace(name="state"),
         sink_topic=None,
+        narrowest_output=None,
         pair_limit=lambda _: 1_048_588,
     )
     operation = job.operation
