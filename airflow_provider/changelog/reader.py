@@ -19,6 +19,7 @@ from airflow_provider.errors import (
 )
 from airflow_provider.kafka.broker_error import damage, refusal, refused_topic
 from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.leader_change import ask_leader
 
 __all__ = ["ChangelogEnds", "ChangelogPartition", "ChangelogReader"]
 
@@ -152,7 +153,9 @@ class ChangelogReader:
 
     def _watermarks(self, consumer: Consumer, partition: ChangelogPartition, timeout_s: float) -> tuple[int, int]:
         try:
-            low, high = consumer.get_watermark_offsets(TopicPartition(*partition), timeout=timeout_s)
+            low, high = ask_leader(
+                lambda left_s: consumer.get_watermark_offsets(TopicPartition(*partition), timeout=left_s), timeout_s
+            )
         except KafkaException as error:
             what = f"Reading {partition[0]}[{partition[1]}]"
             if error.args[0].code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION):

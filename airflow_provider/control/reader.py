@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Collection, Mapping
 from types import TracebackType
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from airflow_provider.control.cursor import (
     LOOK_TIMEOUT_S,
@@ -21,6 +22,7 @@ from airflow_provider.errors import BrokerUnreachableError
 from airflow_provider.kafka.broker_error import refusal, refusal_to_describe
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
+from airflow_provider.kafka.leader_change import ask_leader
 from airflow_provider.kafka.names import assignment_topic, status_topic
 
 __all__ = ["ControlReader"]
@@ -70,7 +72,7 @@ class ControlReader:
         ends: dict[str, int | None] = {}
         for topic in self._cursor.topics:
             try:
-                ends[topic] = self._end_of(topic, timeout_s)
+                ends[topic] = ask_leader(functools.partial(self._end_of, topic), timeout_s)
             except KafkaException as error:
                 if (refused := refusal(error.args[0], f"Reading {topic}")) is not None:
                     raise refused from error
@@ -186,6 +188,7 @@ class ControlReader:
                 if found is None or found.error is not None:
                     return None
                 # It is there: a broker that was away is not its leader again yet.
+                raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE)) from error
             raise
         return int(end)
 

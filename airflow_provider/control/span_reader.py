@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Iterator, Mapping
 from types import TracebackType
@@ -14,6 +15,7 @@ from airflow_provider.errors import BrokerUnreachableError, StatefulStreamsError
 from airflow_provider.kafka.broker_error import broker_error, damage, refusal, refused_topic
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
+from airflow_provider.kafka.leader_change import ask_leader
 
 __all__ = ["SpanReader"]
 
@@ -76,15 +78,20 @@ class SpanReader:
             since_ms: begin at what the brokers, or the producers where the topic says so, timed then or later, epoch
                 ms; None for the first record that there is.
         """
-        low, end = self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout=self._timeout_s)
+        of = TopicPartition(self._topic, partition)
+        low, end = ask_leader(lambda left_s: self._consumer.get_watermark_offsets(of, timeout=left_s), self._timeout_s)
         if since_ms is None:
             return int(low), int(end)
         at = TopicPartition(self._topic, partition, max(0, since_ms))
-        (found,) = self._consumer.offsets_for_times([at], timeout=self._timeout_s)
-        if found.error is not None:
-            raise KafkaException(found.error)
+        found = ask_leader(functools.partial(self._offset_of_time, at), self._timeout_s)
         # An offset of -1 where nothing is as young: then there is nothing to read.
         return int(found.offset) if found.offset >= 0 else int(end), int(end)
+
+    def _offset_of_time(self, at: TopicPartition, timeout_s: float) -> TopicPartition:
+        (found,) = self._consumer.offsets_for_times([at], timeout=timeout_s)
+        if found.error is not None:
+            raise KafkaException(found.error)
+        return found
 
     def read(self, spans: Mapping[int, tuple[int, int]]) -> Iterator[Message]:
         """The records between offsets, those without a value too, each partition's in their order.

@@ -15,6 +15,7 @@ from airflow_provider.errors import (
     TopicMismatchError,
     TopicMissingError,
 )
+from airflow_provider.kafka.leader_change import LEADER_CHANGES
 
 __all__ = ["broker_error", "damage", "refusal", "refusal_to_describe", "refused_topic"]
 
@@ -144,5 +145,10 @@ def broker_error(error: KafkaError, what: str, otherwise: str) -> StatefulStream
     if code in _MISSING:
         return TopicMissingError(
             f"{what} found no such topic or partition ({why}): find out who deleted it before you create it again."
+        )
+    if code in LEADER_CHANGES:
+        return BrokerUnreachableError(
+            f"{what} got no answer of a leader ({why}): a partition has none yet, or none any more. Check that all "
+            "brokers run ('kafka-topics.sh --describe --unavailable-partitions' names those without), and try again."
         )
     return BrokerUnreachableError(f"{what} got no answer ({why}): {otherwise}")

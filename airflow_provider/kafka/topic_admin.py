@@ -26,6 +26,7 @@ from airflow_provider.errors import (
 from airflow_provider.kafka.broker_error import broker_error, refusal
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
+from airflow_provider.kafka.leader_change import ask_leader
 from airflow_provider.kafka.topic_spec import TopicDescription, TopicSpec, mismatch
 
 __all__ = ["TopicAdmin"]
@@ -36,6 +37,10 @@ _IF_MISSING: Final = (
     "changelog of an application that ran before, its stores are all that is left of the state: do not create it, stop "
     "the instances and follow 'Changelog missing or mismatched' in the runbook."
 )
+
+
+_LATE_S: Final = 5.0
+"""A request ends at its own timeout, which is not to be overtaken by the wait for it."""
 
 
 class TopicAdmin:
@@ -177,14 +182,21 @@ class TopicAdmin:
         level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> Mapping[int, int]:
         asked = {TopicPartition(name, number): spec for number in partitions}
+
+        def ask(left_s: float) -> Mapping[int, int]:
+            try:
+                futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=left_s)
+                return {at.partition: future.result(left_s + _LATE_S).offset for at, future in futures.items()}
+            except KafkaException:
+                self._admin.poll(0)  # hands over why its connections failed
+                # One that lists offsets asks for a leader's epoch as it learned it first, for minutes after it ended.
+                self._admin = AdminClient(self._config)
+                raise
+
         try:
-            futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=self._timeout_s)
-            return {at.partition: future.result(self._timeout_s).offset for at, future in futures.items()}
+            return ask_leader(ask, self._timeout_s)
         except KafkaException as error:
-            typed = self._typed(error, f"Asking for the {which} offsets of {name!r}")
-            # A client that lists offsets asks for a leader's epoch as it learned it first, for minutes after it ended.
-            self._admin = AdminClient(self._config)
-            raise typed from error
+            raise self._typed(error, f"Asking for the {which} offsets of {name!r}") from error
 
     def delete_records(self, name: str, before: Mapping[int, int]) -> None:
         """Delete the records of a topic's partitions before an offset; no reader gets them any more.
