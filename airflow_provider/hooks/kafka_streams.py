@@ -255,8 +255,15 @@ class KafkaStreamsHook(BaseHook):
 
 def _to_kafka(connection: Connection) -> KafkaConnection:
     extra: dict[str, Any] = connection.extra_dejson
+    where = f"Connection {connection.conn_id!r}"
     if connection.conn_type == _APACHE_KAFKA:
-        return connection_from_config(extra, f"Connection {connection.conn_id!r} of type '{_APACHE_KAFKA}'")
+        return connection_from_config(extra, f"{where} of type '{_APACHE_KAFKA}'")
+    if connection.conn_type != KafkaStreamsHook.conn_type:
+        # Its login is another system's, and not the brokers' to see.
+        raise ConfigurationError(
+            f"{where} is of type {connection.conn_type!r}, and names no Kafka cluster: use one of type "
+            f"'{KafkaStreamsHook.conn_type}' or '{_APACHE_KAFKA}', or correct its type."
+        )
     # Left aside, one could make the connection less safe than its owner thinks. The values may be secret.
     # A form of Airflow's gives librdkafka's words with underscores; its empty fields say nothing.
     names = {name.replace("_", "."): name for name, value in extra.items() if value not in (None, "")}
@@ -273,12 +280,12 @@ def _to_kafka(connection: Connection) -> KafkaConnection:
     if refused:
         unknown = ", ".join(sorted(names.get(name, name) for name in refused))
         raise ConfigurationError(
-            f"Connection {connection.conn_id!r} has extras that are not known: {unknown}. Known are "
+            f"{where} has extras that are not known: {unknown}. Known are "
             f"{', '.join(FIELDS)}, each once and as text, with '.' or '_' between the words: correct or remove the "
             "others."
         )
     return connection_of(
         found,
-        f"Connection {connection.conn_id!r} names no bootstrap server: set its host and port, or 'bootstrap_servers' "
-        "among its extras.",
+        where,
+        "names no bootstrap server: set its host and port, or 'bootstrap_servers' among its extras.",
     )

@@ -58,4 +58,6 @@ def connection_from_file(file: Path, bootstrap_servers: str | None = None) -> Ka
             # The line itself may hold a password.
             raise ConfigurationError(f"Line {number} of {file} sets none of {', '.join(FIELDS)}: correct or remove it.")
         found = fields | found
-    return connection_of(found, f"{file} has no line bootstrap.servers=host:port: add it, or give --bootstrap-servers.")
+    return connection_of(
+        found, str(file), "has no line bootstrap.servers=host:port: add it, or give --bootstrap-servers."
+    )
