@@ -11,6 +11,7 @@ Each message says what was found, what was needed and what to do next. Catch the
     │   ├── InputLostError          input was deleted before it was read: say what becomes of it (on_data_loss)
     │   └── TopicMismatchError      partitions, cleanup policy, replication or owner differ
     ├── BrokerUnreachableError      no broker answered within the deadline
+    │   └── LoginRefusedError       the brokers, or who gives the tokens, refuse the connection's user
     ├── FencedError                 a newer owner or a newer publisher exists: stop writing, read the newest assignment
     ├── StateError                  a store cannot be used as it is
     │   ├── StoreLockedError        another living process holds the store
@@ -46,6 +47,7 @@ __all__ = [
     "FencedError",
     "InputLostError",
     "InstanceError",
+    "LoginRefusedError",
     "ProcessError",
     "RecordError",
     "RecordTooLargeError",
@@ -130,6 +132,14 @@ class BrokerUnreachableError(StatefulStreamsError):
     """No broker answered within the deadline."""
 
     error_class = ErrorClass.TRANSIENT
+
+
+class LoginRefusedError(BrokerUnreachableError):
+    """The brokers, or who gives the tokens, refuse the connection's user.
+
+    What runs tries again without end, because a password may be valid again; what starts, ends, because each try
+    brings an account nearer to being locked.
+    """
 
 
 class FencedError(StatefulStreamsError):

@@ -68,7 +68,7 @@ class AssignmentPublisher:
     def __init__(self, connection: KafkaConnection, application_id: str, timeout_s: float = 10.0) -> None:
         self._application_id = application_id
         self._timeout_s = timeout_s
-        errors = ConnectionErrors(logs=False)
+        errors = ConnectionErrors(connection, logs=False)
         self._producer = Producer(
             connection.to_client_config()
             | {
@@ -89,10 +89,10 @@ class AssignmentPublisher:
             if (refused := refusal(error.args[0], f"Publishing to {assignment_topic(application_id)}")) is not None:
                 raise refused from error
             self._hand_over()
-            raise BrokerUnreachableError(
-                f"The transaction coordinator of {connection.bootstrap_servers} did not answer within {timeout_s:g} s "
-                f"({errors.because(error.args[0].str())}): check that the brokers answer."
-            ) from error
+            what = (
+                f"The transaction coordinator of {connection.bootstrap_servers} did not answer within {timeout_s:g} s"
+            )
+            raise errors.unreachable(what, error.args[0].str(), "check that the brokers answer.") from error
         with ControlReader(connection, application_id) as reader:
             self.view: ControlView = reader.read_to_end(timeout_s)
         if (why := self.view.unreadable.get(_ASSIGNMENT)) is not None:

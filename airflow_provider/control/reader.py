@@ -44,7 +44,7 @@ class ControlReader:
         topics = (assignment_topic(application_id), *([status_topic(application_id)] if statuses else []))
         self._cursor = ControlCursor(self.view, topics, time.monotonic())
         self._connection = connection
-        self._errors = ConnectionErrors()
+        self._errors = ConnectionErrors(connection)
         self._consumer = self._opened()
 
     def __enter__(self) -> ControlReader:
@@ -77,9 +77,10 @@ class ControlReader:
                 if (refused := refusal(error.args[0], f"Reading {topic}")) is not None:
                     raise refused from error
                 self._drain(0.0)  # hands over why its connections failed
-                raise BrokerUnreachableError(
-                    f"No broker of {self._connection.bootstrap_servers} gave the end of {topic} within {timeout_s:g} s "
-                    f"({self._errors.because(error.args[0].str())}): check the address and that the brokers answer."
+                raise self._errors.unreachable(
+                    f"No broker of {self._connection.bootstrap_servers} gave the end of {topic} within {timeout_s:g} s",
+                    error.args[0].str(),
+                    "check the address and that the brokers answer.",
                 ) from error
             if ends[topic] is None:
                 raise missing(topic)

@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from airflow_provider.control.cursor import UNKNOWN_TOPIC, consumer_config
-from airflow_provider.errors import BrokerUnreachableError, StatefulStreamsError, TopicMissingError
+from airflow_provider.errors import StatefulStreamsError, TopicMissingError
 from airflow_provider.kafka.broker_error import broker_error, damage, refusal, refused_topic
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
@@ -52,7 +52,7 @@ class SpanReader:
         self._servers, self._topic, self._missing = connection.bootstrap_servers, topic, missing
         self._what = f"Reading {topic}"
         self._timeout_s, self._deadline = timeout_s, time.monotonic() + timeout_s
-        self._errors = ConnectionErrors(logs=False)
+        self._errors = ConnectionErrors(connection, logs=False)
         config: dict[str, Any] = {"client.id": f"{application_id}-reader", "error_cb": self._errors}
         self._consumer = Consumer(consumer_config(connection, application_id) | config)
 
@@ -108,10 +108,10 @@ class SpanReader:
         self._consumer.assign([TopicPartition(self._topic, number, spans[number][0]) for number in sorted(left)])
         while left:
             if time.monotonic() > self._deadline:
-                why = self._errors.because(f"{len(left)} partition(s) of {len(spans)} not read to their end")
-                raise BrokerUnreachableError(
-                    f"{self._topic!r} at {self._servers} could not be read to its end within {self._timeout_s:g} s "
-                    f"({why}): check that the brokers answer."
+                raise self._errors.unreachable(
+                    f"{self._topic!r} at {self._servers} could not be read to its end within {self._timeout_s:g} s",
+                    f"{len(left)} partition(s) of {len(spans)} not read to their end",
+                    "check that the brokers answer.",
                 )
             for message in self._consumer.consume(_BATCH, _POLL_S):
                 number, offset, error = int(message.partition() or 0), int(message.offset() or 0), message.error()
@@ -144,6 +144,4 @@ class SpanReader:
         if (refused := refusal(error, self._what)) is not None:
             return refused
         self._consumer.poll(0)  # hands over why its connections failed
-        return BrokerUnreachableError(
-            f"{self._topic!r} at {self._servers} could not be read ({self._errors.because(error.str())}): {_CHECK}"
-        )
+        return self._errors.unreachable(f"{self._topic!r} at {self._servers} could not be read", error.str(), _CHECK)

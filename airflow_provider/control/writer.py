@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from airflow_provider.control.records import Value, claim_key, to_key, to_value, topic_of
 from airflow_provider.control.status import InstanceStatus
-from airflow_provider.errors import BrokerUnreachableError, ConfigurationError
+from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.broker_error import refusal
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
@@ -29,7 +29,7 @@ class ControlWriter:
         self._application_id = application_id
         self._refused: ConfigurationError | None = None
         self._bootstrap = connection.bootstrap_servers
-        self._errors = ConnectionErrors(logs=False)
+        self._errors = ConnectionErrors(connection, logs=False)
         self._producer = Producer(
             connection.to_client_config()
             | {
@@ -92,10 +92,10 @@ class ControlWriter:
             if failed and (refused := refusal(failed[0], what)) is not None:
                 raise refused
             why = failed[0].str() if failed else f"no answer within {timeout_s:g} s"
-            raise BrokerUnreachableError(
-                f"{to_key(value).decode()} was not stored in {self._topic(value)!r} at {self._bootstrap} "
-                f"({self._errors.because(why)}): "
-                "check that the topic exists and the brokers answer."
+            raise self._errors.unreachable(
+                f"{to_key(value).decode()} was not stored in {self._topic(value)!r} at {self._bootstrap}",
+                why,
+                "check that the topic exists and the brokers answer.",
             )
 
     def forget(self, value: Value) -> None:

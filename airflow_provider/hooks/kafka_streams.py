@@ -86,10 +86,14 @@ class KafkaStreamsHook(BaseHook):
 
         from airflow_provider.kafka.connection_errors import ConnectionErrors
 
-        errors = ConnectionErrors(logs=False)
+        try:
+            connection = self.connection
+        except ConfigurationError as error:
+            return False, str(error)
+        errors = ConnectionErrors(connection, logs=False)
         try:
             config: dict[str, Any] = {"socket.timeout.ms": 5000, "error_cb": errors}
-            admin = AdminClient(self.connection.to_client_config() | config)
+            admin = AdminClient(connection.to_client_config() | config)
         except (StatefulStreamsError, KafkaException) as error:
             return False, str(error)
         try:

@@ -10,6 +10,7 @@ from confluent_kafka.admin import ClusterMetadata
 from airflow_provider.errors import (
     BrokerUnreachableError,
     ConfigurationError,
+    LoginRefusedError,
     StatefulStreamsError,
     TopicDamagedError,
     TopicMismatchError,
@@ -31,7 +32,7 @@ _RIGHTS: Final = {
     ),
 }
 """By what the brokers answer, what the connection's user lacks at least one of."""
-_UNAUTHENTICATED: Final = frozenset({KafkaError.SASL_AUTHENTICATION_FAILED})
+_UNAUTHENTICATED: Final = frozenset({KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._AUTHENTICATION})
 _REFUSED: Final = frozenset(
     {
         KafkaError.INVALID_CONFIG,
@@ -50,7 +51,7 @@ _MISSING: Final = frozenset(
 
 
 def refusal(error: KafkaError, what: str) -> ConfigurationError | None:
-    """The error where the brokers refuse something for want of a right or a login, which no further try gets past.
+    """The error where the brokers refuse something for want of a right, which no further try gets past.
 
     Args:
         error: of the brokers or of librdkafka.
@@ -65,8 +66,6 @@ def refusal(error: KafkaError, what: str) -> ConfigurationError | None:
             f"{what} is not authorized ({why}): grant the connection's user {rights} ('Rights' in docs/security.md has "
             "all that an application needs), then start again."
         )
-    if code in _UNAUTHENTICATED:
-        return ConfigurationError(f"{what} failed to log in ({why}): correct the credentials on the connection.")
     return None
 
 
@@ -129,6 +128,10 @@ def broker_error(error: KafkaError, what: str, otherwise: str) -> StatefulStream
     if (refused := refusal(error, what)) is not None:
         return refused
     code, why = error.code(), f"{error.name()}: {error.str()}"
+    if code in _UNAUTHENTICATED:
+        return LoginRefusedError(
+            f"{what} failed to log in ({why}): correct user name, password and SASL mechanism on the connection."
+        )
     if code in _REFUSED:
         return ConfigurationError(f"{what} was refused by the brokers ({why}): change the setting that they name.")
     if code == KafkaError.TOPIC_EXCEPTION:

@@ -26,7 +26,7 @@ from airflow_provider.errors import (
 from airflow_provider.kafka.broker_error import broker_error, refusal
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
-from airflow_provider.kafka.leader_change import ask_leader
+from airflow_provider.kafka.leader_change import LEADER_CHANGES, ask_leader
 from airflow_provider.kafka.topic_spec import TopicDescription, TopicSpec, mismatch
 
 __all__ = ["TopicAdmin"]
@@ -53,7 +53,7 @@ class TopicAdmin:
 
     def __init__(self, connection: KafkaConnection, timeout_s: float = 10.0) -> None:
         self._connection, self._timeout_s = connection, timeout_s
-        self._errors = ConnectionErrors(logs=False)
+        self._errors = ConnectionErrors(connection, logs=False)
         config: dict[str, Any] = {"socket.timeout.ms": max(1000, int(timeout_s * 1000)), "error_cb": self._errors}
         self._config = connection.to_client_config() | config
         self._admin = AdminClient(self._config)
@@ -343,9 +343,10 @@ class TopicAdmin:
 
     def _typed(self, error: KafkaException, what: str) -> StatefulStreamsError:
         self._admin.poll(0)  # hands over why its connections failed
-        late = self._errors.because(f"the brokers did not answer within {self._timeout_s:g} s")
-        return broker_error(
-            error.args[0],
-            f"{what} at {self._connection.bootstrap_servers}",
-            f"{late}; check the address, the security protocol, the credentials, and that they answer.",
-        )
+        what = f"{what} at {self._connection.bootstrap_servers}"
+        way_out = "check the address, the security protocol, and that they answer."
+        found = broker_error(error.args[0], what, way_out)
+        if type(found) is not BrokerUnreachableError or error.args[0].code() in LEADER_CHANGES:
+            return found
+        within = f"{error.args[0].name()}: {error.args[0].str()}, within {self._timeout_s:g} s"
+        return self._errors.unreachable(f"{what} got no answer", within, way_out)

@@ -16,7 +16,7 @@ from airflow_provider.control.history.record import (
     read_history_value,
 )
 from airflow_provider.control.span_reader import SpanReader
-from airflow_provider.errors import BrokerUnreachableError, TopicMissingError
+from airflow_provider.errors import TopicMissingError
 from airflow_provider.kafka.broker_error import refusal
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
@@ -44,7 +44,7 @@ def write_history(
         BrokerUnreachableError: they were not stored in time.
     """
     topic, deadline = history_topic(application_id), time.monotonic() + timeout_s
-    errors = ConnectionErrors(logs=False)
+    errors = ConnectionErrors(connection, logs=False)
     producer = Producer(
         connection.to_client_config()
         | {
@@ -77,10 +77,9 @@ def write_history(
         raise refused
     if left or failed:
         why = failed[0].str() if failed else f"no answer within {timeout_s:g} s"
-        raise BrokerUnreachableError(
-            f"{', '.join(history_key(record).decode() for record in records)} was not stored in {topic!r} at "
-            f"{connection.bootstrap_servers} ({errors.because(why)}): check that the brokers answer."
-        )
+        keys = ", ".join(history_key(record).decode() for record in records)
+        what = f"{keys} was not stored in {topic!r} at {connection.bootstrap_servers}"
+        raise errors.unreachable(what, why, "check that the brokers answer.")
 
 
 def read_history(

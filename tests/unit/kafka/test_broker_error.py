@@ -39,7 +39,7 @@ def test_other_answers_are_no_refusal(code: int) -> None:
     [
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, "ConfigurationError", "not authorized"),
         (KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "ConfigurationError", "not authorized"),
-        (KafkaError.SASL_AUTHENTICATION_FAILED, "ConfigurationError", "credentials"),
+        (KafkaError.SASL_AUTHENTICATION_FAILED, "LoginRefusedError", "user name, password and SASL mechanism"),
         (KafkaError.POLICY_VIOLATION, "ConfigurationError", "was refused by the brokers"),
         (KafkaError.INVALID_TRANSACTION_TIMEOUT, "ConfigurationError", "was refused by the brokers"),
         (KafkaError.MSG_SIZE_TOO_LARGE, "ConfigurationError", "max.message.bytes"),
