@@ -18,11 +18,11 @@ from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.records import claim_key, to_key, to_value
 from airflow_provider.control.status import InstanceStatus
 from airflow_provider.control.view import ControlView
-from airflow_provider.errors import AssignmentError, BrokerUnreachableError, FencedError
+from airflow_provider.errors import AssignmentError, BrokerUnreachableError, ConfigurationError, FencedError
 from airflow_provider.kafka.broker_error import refusal
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
-from airflow_provider.kafka.names import assignment_topic, history_topic, publisher_transactional_id
+from airflow_provider.kafka.names import assignment_topic, history_topic, publisher_transactional_id, status_topic
 
 __all__ = ["AssignmentPublisher"]
 
@@ -86,7 +86,7 @@ class AssignmentPublisher:
             self._producer.init_transactions(timeout_s)
             self._hand_over()
         except KafkaException as error:
-            if (refused := refusal(error.args[0], f"Publishing to {assignment_topic(application_id)}")) is not None:
+            if (refused := _refusal(error, application_id)) is not None:
                 raise refused from error
             self._hand_over()
             what = (
@@ -141,9 +141,7 @@ class AssignmentPublisher:
                 self._produce(value)
             self._producer.commit_transaction(self._timeout_s)
         except KafkaException as error:
-            if (
-                refused := refusal(error.args[0], f"Publishing to {assignment_topic(self._application_id)}")
-            ) is not None:
+            if (refused := _refusal(error, self._application_id)) is not None:
                 raise refused from error
             if error.args[0].code() in _FENCED or error.args[0].fatal():
                 raise FencedError(
@@ -174,3 +172,12 @@ class AssignmentPublisher:
             return
         key = claim_key(value.instance) if isinstance(value, InstanceStatus) else to_key(value)
         self._producer.produce(assignment_topic(self._application_id), to_value(value), key, partition=0)
+
+
+def _refusal(error: KafkaException, application_id: str) -> ConfigurationError | None:
+    """With the rights that are needed here and no others: who may use every transactional id can fence every task."""
+    topics = (assignment_topic(application_id), status_topic(application_id), history_topic(application_id))
+    needed = f"Describe and Write on the topics {', '.join(topics)}"
+    if error.args[0].code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+        needed = f"Describe and Write on the transactional id {publisher_transactional_id(application_id)!r}"
+    return refusal(error.args[0], f"Publishing to {assignment_topic(application_id)}", needed)

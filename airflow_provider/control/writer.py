@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from airflow_provider.control.records import Value, claim_key, to_key, to_value, topic_of
 from airflow_provider.control.status import InstanceStatus
@@ -12,6 +12,7 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.broker_error import refusal
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
+from airflow_provider.kafka.flushing import flush
 from airflow_provider.kafka.names import assignment_topic
 
 __all__ = ["ControlWriter", "write_control"]
@@ -87,9 +88,15 @@ class ControlWriter:
                 failed.append(error)
 
         self._producer.produce(self._topic(value), to_value(value), to_key(value), partition=0, on_delivery=delivered)
-        if self._producer.flush(timeout_s) or failed:
+        try:
+            left = flush(self._producer, timeout_s)
+        except KafkaException as error:
+            left = 1
+            failed.insert(0, error.args[0])
+        if left or failed:
             what = f"Writing {to_key(value).decode()} to {self._topic(value)}"
-            if failed and (refused := refusal(failed[0], what)) is not None:
+            needed = f"Describe and Write on the topic {self._topic(value)}"
+            if failed and (refused := refusal(failed[0], what, needed)) is not None:
                 raise refused
             why = failed[0].str() if failed else f"no answer within {timeout_s:g} s"
             raise self._errors.unreachable(
@@ -111,7 +118,8 @@ class ControlWriter:
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            self._refused = refusal(error, f"Writing to {message.topic()}") or self._refused
+            needed = f"Describe and Write on the topic {message.topic()}"
+            self._refused = refusal(error, f"Writing to {message.topic()}", needed) or self._refused
 
     def _topic(self, value: Value) -> str:
         return topic_of(value, self._application_id)

@@ -50,12 +50,14 @@ _MISSING: Final = frozenset(
 )
 
 
-def refusal(error: KafkaError, what: str) -> ConfigurationError | None:
+def refusal(error: KafkaError, what: str, needed: str | None = None) -> ConfigurationError | None:
     """The error where the brokers refuse something for want of a right, which no further try gets past.
 
     Args:
         error: of the brokers or of librdkafka.
         what: what was asked for, to begin the message with.
+        needed: the rights without which it cannot be done, and on what; None where that may be any of an
+            application's. A right that is granted to no purpose is one to do harm with.
 
     Returns:
         None for any other error.
@@ -63,8 +65,8 @@ def refusal(error: KafkaError, what: str) -> ConfigurationError | None:
     code, why = error.code(), f"{error.name()}: {error.str()}"
     if (rights := _RIGHTS.get(code)) is not None:
         return ConfigurationError(
-            f"{what} is not authorized ({why}): grant the connection's user {rights} ('Rights' in docs/security.md has "
-            "all that an application needs), then start again."
+            f"{what} is not authorized ({why}): grant the connection's user {needed or rights} ('Rights' in "
+            "docs/security.md has all that an application needs), then start again."
         )
     return None
 
@@ -117,15 +119,16 @@ def damage(event: Message) -> TopicDamagedError | None:
     )
 
 
-def broker_error(error: KafkaError, what: str, otherwise: str) -> StatefulStreamsError:
+def broker_error(error: KafkaError, what: str, otherwise: str, needed: str | None = None) -> StatefulStreamsError:
     """The error of this package for one of the brokers or of librdkafka.
 
     Args:
         error: as it came.
         what: what was asked for, to begin the message with.
         otherwise: what to do where no broker answered.
+        needed: see `refusal`.
     """
-    if (refused := refusal(error, what)) is not None:
+    if (refused := refusal(error, what, needed)) is not None:
         return refused
     code, why = error.code(), f"{error.name()}: {error.str()}"
     if code in _UNAUTHENTICATED:

@@ -187,8 +187,10 @@ class TopicAdmin:
             try:
                 futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=left_s)
                 return {at.partition: future.result(left_s + _LATE_S).offset for at, future in futures.items()}
-            except KafkaException:
+            except KafkaException as error:
                 self._admin.poll(0)  # hands over why its connections failed
+                if error.args[0].code() == KafkaError._NOENT:  # said too of what may not be seen
+                    self._require_right_to_see(name)
                 # One that lists offsets asks for a leader's epoch as it learned it first, for minutes after it ended.
                 self._admin = AdminClient(self._config)
                 raise
