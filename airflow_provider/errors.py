@@ -4,7 +4,7 @@ Each message says what was found, what was needed and what to do next. Catch the
 
     StatefulStreamsError
     ├── ConfigurationError          the job, an argument or a connection is wrong: correct it, start again
-    │   └── AccessError             the brokers refuse the login, or a right: what runs goes on once they do not
+    │   └── AccessError             the brokers refuse a right: what runs goes on once it is granted
     ├── TopicError                  a topic is not as the job needs it; nothing was processed
     │   ├── TopicMissingError
     │   ├── TopicBlockedError       a transaction of another program hides part of it
@@ -12,6 +12,7 @@ Each message says what was found, what was needed and what to do next. Catch the
     │   ├── InputLostError          input was deleted before it was read: say what becomes of it (on_data_loss)
     │   └── TopicMismatchError      partitions, cleanup policy, replication or owner differ
     ├── BrokerUnreachableError      no broker answered within the deadline
+    │   └── LoginRefusedError       the brokers, or who gives the tokens, refuse the connection's user
     ├── FencedError                 a newer owner or a newer publisher exists: stop writing, read the newest assignment
     ├── StateError                  a store cannot be used as it is
     │   ├── StoreLockedError        another living process holds the store
@@ -48,6 +49,7 @@ __all__ = [
     "FencedError",
     "InputLostError",
     "InstanceError",
+    "LoginRefusedError",
     "ProcessError",
     "RecordError",
     "RecordTooLargeError",
@@ -102,7 +104,7 @@ class ConfigurationError(StatefulStreamsError):
 
 
 class AccessError(ConfigurationError):
-    """The brokers refuse the connection's login, or a right of its user. What runs goes on once they do not."""
+    """The brokers refuse a right to the connection's user. What runs goes on once it is granted."""
 
     error_class = ErrorClass.ACCESS
 
@@ -141,6 +143,14 @@ class BrokerUnreachableError(StatefulStreamsError):
     """No broker answered within the deadline."""
 
     error_class = ErrorClass.TRANSIENT
+
+
+class LoginRefusedError(BrokerUnreachableError):
+    """The brokers, or who gives the tokens, refuse the connection's user.
+
+    What runs tries again without end, because a password may be valid again; what starts, ends, because each try
+    brings an account nearer to being locked.
+    """
 
 
 class FencedError(StatefulStreamsError):

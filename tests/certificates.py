@@ -40,7 +40,7 @@ class Authority:
         self.file.write_bytes(self._certificate.public_bytes(Encoding.PEM))
 
     def issue(
-        self, name: str, password: str | None = None, form: PrivateFormat = PrivateFormat.PKCS8, days: int = 2
+        self, name: str, password: str | None = None, form: PrivateFormat = PrivateFormat.PKCS8, days: float = 2
     ) -> Certificate:
         """A certificate of CN `name`, good for 127.0.0.1, whose key is kept in `form`, encrypted with `password`."""
         key = ec.generate_private_key(ec.SECP256R1())
@@ -56,7 +56,7 @@ class Authority:
         return made
 
     def _sign(
-        self, name: str, key: ec.EllipticCurvePrivateKey, constraints: x509.BasicConstraints, days: int = 2
+        self, name: str, key: ec.EllipticCurvePrivateKey, constraints: x509.BasicConstraints, days: float = 2
     ) -> x509.Certificate:
         now = datetime.datetime.now(datetime.UTC)
         address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))

@@ -5,20 +5,21 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from airflow_provider.changelog.batch import ChangelogBatch
 from airflow_provider.changelog.restore_settings import RestoreSettings
 from airflow_provider.errors import (
-    BrokerUnreachableError,
     StatefulStreamsError,
     StoreOutdatedError,
     TopicMissingError,
 )
 from airflow_provider.kafka.broker_error import damage, refusal, refused_topic
 from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.connection_errors import ConnectionErrors
+from airflow_provider.kafka.leader_change import ask_leader
 
 __all__ = ["ChangelogEnds", "ChangelogPartition", "ChangelogReader"]
 
@@ -80,12 +81,14 @@ class ChangelogReader:
     def __init__(self, connection: KafkaConnection, group: str, settings: RestoreSettings | None = None) -> None:
         settings = settings or RestoreSettings()
         self._bootstrap = connection.bootstrap_servers
-        self._config = (
+        self._config: dict[str, Any] = (
             connection.to_client_config()
             | _FETCH
             | settings.to_consumer_config()
             | {"group.id": group, "client.id": f"{group}-changelog-reader"}
         )
+        self._errors = ConnectionErrors(connection, logs=False)
+        self._config["error_cb"] = self._errors
         self.consumer = Consumer(self._config)
         self._everything: Consumer | None = None
         self._assigned: dict[ChangelogPartition, int] = {}
@@ -152,7 +155,9 @@ class ChangelogReader:
 
     def _watermarks(self, consumer: Consumer, partition: ChangelogPartition, timeout_s: float) -> tuple[int, int]:
         try:
-            low, high = consumer.get_watermark_offsets(TopicPartition(*partition), timeout=timeout_s)
+            low, high = ask_leader(
+                lambda left_s: consumer.get_watermark_offsets(TopicPartition(*partition), timeout=left_s), timeout_s
+            )
         except KafkaException as error:
             what = f"Reading {partition[0]}[{partition[1]}]"
             if error.args[0].code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION):
@@ -167,9 +172,13 @@ class ChangelogReader:
                 ) from error
             if (refused := refusal(error.args[0], what)) is not None:
                 raise refused from error
-            raise BrokerUnreachableError(
+            if consumer is self._everything or not self._assigned:
+                consumer.poll(0)  # hands over why its connections failed, and no record
+            raise self._errors.unreachable(
                 f"No broker of {self._bootstrap} reported the bounds of {partition[0]}[{partition[1]}] within "
-                f"{timeout_s:g} s ({error.args[0].str()}): check that the brokers answer."
+                f"{timeout_s:g} s",
+                error.args[0].str(),
+                "check that the brokers answer.",
             ) from error
         return int(low), int(high)
 

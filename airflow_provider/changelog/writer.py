@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
@@ -19,6 +19,7 @@ from airflow_provider.errors import BrokerUnreachableError, FencedError, Instanc
 from airflow_provider.failpoint import FailPoint, FailPoints
 from airflow_provider.kafka.broker_error import broker_error
 from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.topic_rights import not_writable
 from airflow_provider.kafka.topic_spec import MAX_MESSAGE_BYTES
 from airflow_provider.kafka.transactional_producer import TransactionalProducer
 
@@ -134,7 +135,7 @@ class TransactionalWriter:
         fail, partition = self._failpoints.hit, record.task.partition
         positions: dict[str, int] = {}
         # 4a. begin
-        with self._transaction():
+        with self._transaction({*changes, *outputs, *(dead_letters or {})}):
             fail(FailPoint.COMMIT_BEGUN)
             # 4b. the changelog records
             for changelog, pairs in changes.items():
@@ -182,7 +183,7 @@ class TransactionalWriter:
         """
         producer, remaining = self._producer.client, iter(pairs)
         positions: dict[str, int] = {}
-        with self._transaction():
+        with self._transaction({changelog}):
             while chunk := list(itertools.islice(remaining, CHUNK)):
                 self._queue.put(changelog, chunk, record.task.partition)
             self._put_commit_record([changelog], record, positions)
@@ -225,8 +226,12 @@ class TransactionalWriter:
         self._admin = None
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        """Begin a transaction and commit it at the end; after an error of Kafka's abort it and raise the typed one."""
+    def _transaction(self, topics: Collection[str]) -> Iterator[None]:
+        """Begin a transaction and commit it at the end; after an error of Kafka's abort it and raise the typed one.
+
+        Args:
+            topics: that it writes to.
+        """
         try:
             self._producer.begin()
             yield
@@ -235,7 +240,7 @@ class TransactionalWriter:
         except KafkaException as error:
             cause = self._cause(error)
             self._abort(cause)
-            raise self._typed(cause) from error
+            raise self._typed(cause, topics) from error
 
     def _put_commit_record(
         self, changelogs: Iterable[str], record: CommitRecord, positions: MutableMapping[str, int]
@@ -286,7 +291,7 @@ class TransactionalWriter:
             except KafkaException:  # the next owner aborts it
                 return
 
-    def _typed(self, error: KafkaException) -> StatefulStreamsError:
+    def _typed(self, error: KafkaException, topics: Collection[str] = ()) -> StatefulStreamsError:
         reason: KafkaError = error.args[0]
         if reason.code() in _FENCED:
             return FencedError(
@@ -299,10 +304,16 @@ class TransactionalWriter:
                 "clock of this host differs from theirs by more than message.timestamp.after.max.ms (an hour, unless "
                 "the topic says otherwise). Nothing was written. Set this host's clock."
             )
+        needed = None
+        if reason.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            needed = f"Describe and Write on the transactional id {self.transactional_id!r}"
+        elif reason.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            needed = f"Describe and Write on {', '.join(not_writable(self._client_config, topics) or sorted(topics))}"
         return broker_error(
             reason,
             f"The transaction of {self.transactional_id!r}",
             "check that the brokers answer. The task is owned again and goes on from its last commit.",
+            needed,
         )
 
 

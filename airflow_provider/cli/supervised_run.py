@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -26,7 +27,13 @@ from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import InstanceState, InstanceStatus
 from airflow_provider.control.writer import write_control
 from airflow_provider.error_decision import is_permanent
-from airflow_provider.errors import InstanceError, StatefulStreamsError, TopicMissingError
+from airflow_provider.errors import (
+    BrokerUnreachableError,
+    InstanceError,
+    LoginRefusedError,
+    StatefulStreamsError,
+    TopicMissingError,
+)
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.launch.instance_lock import InstanceLock
 from airflow_provider.launch.instance_start import Started
@@ -35,10 +42,16 @@ from airflow_provider.launch.pulse import Pulse
 from airflow_provider.launch.run_folder import RunFolder
 from airflow_provider.launch.silence import Silence
 
-__all__ = ["SupervisedRun", "exit_status_of"]
+__all__ = ["SupervisedRun", "exit_status_of", "pause_before_launch_s"]
 
 _POLL_S: Final = 0.5
-_TOPICS_PAUSE_S: Final = 5.0
+_WAIT_PAUSE_S: Final = 5.0
+_QUICK_S: Final = 120.0
+_QUICK_ENDS: Final = 3
+_FIRST_PAUSE_S: Final = 5.0
+_LONGEST_PAUSE_S: Final = 60.0
+_NOT_LAUNCHED_PAUSE_S: Final = 5.0
+"""Before it ends with an error that a supervisor without a pause of its own would meet again at once."""
 _FILES_S: Final = 10.0
 """How long a process that was killed may take to let go of its files."""
 
@@ -55,7 +68,31 @@ def exit_status_of(status: InstanceStatus | None, incarnation: int) -> ExitStatu
     if status.state is InstanceState.STOPPED:
         restart = any(command.startswith(RESTART) for command in status.last_commands[-1:])
         return ExitStatus.RESTART if restart else ExitStatus.FINE
-    return ExitStatus.PERMANENT if is_permanent(status.error_kind) else ExitStatus.ERROR
+    return ExitStatus.PERMANENT if _is_final(status.error_kind) else ExitStatus.ERROR
+
+
+def pause_before_launch_s(launched_ms: Sequence[int], at_ms: int) -> float:
+    """How long an instance is left alone before its next launch: not every supervisor waits longer each time.
+
+    Args:
+        launched_ms: when it was launched before, the newest first, epoch ms.
+        at_ms: now.
+
+    Returns:
+        Seconds: none after up to two launches that came to nothing within two minutes, one after the other; then 5,
+        and twice as long each time, up to a minute.
+    """
+    quick = 0
+    for before_ms in launched_ms:
+        if at_ms - before_ms > _QUICK_S * 1000:
+            break
+        quick, at_ms = quick + 1, before_ms
+    return 0.0 if quick < _QUICK_ENDS else min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** (quick - _QUICK_ENDS))
+
+
+def _is_final(error_kind: str | None) -> bool:
+    # A login that is refused may be taken again, but each try brings the account nearer to being locked.
+    return is_permanent(error_kind) or error_kind == LoginRefusedError.__name__
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +140,11 @@ class SupervisedRun:
             return ExitStatus.FINE
         except StatefulStreamsError as error:
             _say(error_line(error))
-            return _exit_status_of_error(error)
+            status = _exit_status_of_error(error)
+            if status is ExitStatus.ERROR:
+                with contextlib.suppress(KeyboardInterrupt), interruptible(signal.SIGTERM, signal.SIGINT):
+                    time.sleep(_NOT_LAUNCHED_PAUSE_S)
+            return status
 
     @property
     def _run_dir(self) -> Path:
@@ -117,6 +158,7 @@ class SupervisedRun:
         if self._processes.find():
             _say("waits for what an earlier process left here to end")
             _say(f"{self._processes.end(self.stop_timeout_s)} processes of an earlier one have ended")
+        self._await_turn()
         started = self._start()
         _say(f"incarnation {started.incarnation}; its log: {started.launched.log_file}")
         folder = RunFolder(Path(started.launched.run_dir))
@@ -126,18 +168,28 @@ class SupervisedRun:
             self._processes.kill()
         return self._verdict(folder)
 
+    def _await_turn(self) -> None:
+        before = RunFolder.incarnations(self._run_dir, self.deployment.application_id, self.deployment.instance)
+        if pause_s := pause_before_launch_s(before, now_ms()):
+            _say(f"its last launches ended soon: waits {pause_s:g} s before the next")
+            time.sleep(pause_s)
+
     def _start(self) -> Started:
-        waits = False
+        waits_for: type[StatefulStreamsError] | None = None
         while True:
             try:
                 self._report_end("its processes are gone, and none of them could report it")
                 found = start_deployment(self.cluster, self.deployment, self.master, self.timeouts)
                 break
-            except TopicMissingError as error:
-                if not waits:
-                    _say(f"waits for the application's topics, which the deploy DAG makes ({error})")
-                waits = True
-                time.sleep(_TOPICS_PAUSE_S)
+            except (TopicMissingError, BrokerUnreachableError) as error:
+                if isinstance(error, LoginRefusedError):
+                    raise
+                if waits_for is not type(error):
+                    missing = isinstance(error, TopicMissingError)
+                    what = "the application's topics, which the deploy DAG makes" if missing else "the brokers"
+                    _say(f"waits for {what} ({error})")
+                waits_for = type(error)
+                time.sleep(_WAIT_PAUSE_S)
         if not isinstance(found, Started):
             raise InstanceError(
                 f"{found.instance!r} lives on {found.process.host or 'another host'} (incarnation {found.incarnation}) "
@@ -241,7 +293,7 @@ def _ended(child: int) -> bool:
 
 def _exit_status_of_error(error: Exception) -> ExitStatus:
     # The next start waits for topics.
-    lasts = is_permanent(type(error).__name__) and not isinstance(error, TopicMissingError)
+    lasts = _is_final(type(error).__name__) and not isinstance(error, TopicMissingError)
     return ExitStatus.PERMANENT if lasts else ExitStatus.ERROR
 
 

@@ -23,9 +23,9 @@ from airflow_provider.control.cursor import (
 from airflow_provider.control.records import instance_of
 from airflow_provider.control.silence import SilenceClock
 from airflow_provider.control.view import ControlView
-from airflow_provider.errors import BrokerUnreachableError
 from airflow_provider.kafka.broker_error import refusal, refusal_to_describe
 from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.connection_errors import ConnectionErrors
 from airflow_provider.kafka.names import assignment_topic, status_topic
 
 __all__ = ["ControlFollower"]
@@ -55,7 +55,7 @@ class ControlFollower:
     def __init__(self, connection: KafkaConnection, application_id: str) -> None:
         self.view = ControlView(application_id)
         self.silence = SilenceClock()
-        self._connection = connection
+        self._connection, self._errors = connection, ConnectionErrors(connection, logs=False)
         self._polled_at = time.monotonic()
         topics = (assignment_topic(application_id), status_topic(application_id))
         self._cursor = ControlCursor(self.view, topics, self._polled_at)
@@ -188,6 +188,7 @@ class ControlFollower:
         )
 
     async def _broker_error(self, error: KafkaError) -> None:
+        self._errors(error)
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
             self._hearing = False
 
@@ -196,9 +197,12 @@ class ControlFollower:
             # Without a name: asking for one topic would create it where the brokers allow that.
             metadata: Any = await self._consumer.list_topics(timeout=timeout_s)
         except KafkaException as error:
-            raise BrokerUnreachableError(
-                f"No broker of {self._connection.bootstrap_servers} answered within {timeout_s:g} s "
-                f"({error.args[0].str()}): check the address, the credentials and that they answer."
+            await self._consumer.poll(0)  # hands over why its connections failed; nothing is assigned yet
+            raise await asyncio.to_thread(
+                self._errors.unreachable,
+                f"No broker of {self._connection.bootstrap_servers} answered within {timeout_s:g} s",
+                error.args[0].str(),
+                "check the address and that they answer.",
             ) from error
         for topic in self._cursor.topics:
             if topic not in metadata.topics:

@@ -18,11 +18,11 @@ from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.records import claim_key, to_key, to_value
 from airflow_provider.control.status import InstanceStatus
 from airflow_provider.control.view import ControlView
-from airflow_provider.errors import AssignmentError, BrokerUnreachableError, FencedError
+from airflow_provider.errors import AccessError, AssignmentError, BrokerUnreachableError, FencedError
 from airflow_provider.kafka.broker_error import refusal
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
-from airflow_provider.kafka.names import assignment_topic, history_topic, publisher_transactional_id
+from airflow_provider.kafka.names import assignment_topic, history_topic, publisher_transactional_id, status_topic
 from airflow_provider.kafka.transactional_producer import TransactionalProducer
 
 __all__ = ["AssignmentPublisher"]
@@ -68,7 +68,7 @@ class AssignmentPublisher:
 
     def __init__(self, connection: KafkaConnection, application_id: str, timeout_s: float = 10.0) -> None:
         self._application_id = application_id
-        errors = ConnectionErrors(logs=False)
+        errors = ConnectionErrors(connection, logs=False)
         self._producer = TransactionalProducer(
             connection.to_client_config()
             | {
@@ -87,13 +87,13 @@ class AssignmentPublisher:
             self._producer.fence()
             self._hand_over()
         except KafkaException as error:
-            if (refused := refusal(error.args[0], f"Publishing to {assignment_topic(application_id)}")) is not None:
+            if (refused := _refusal(error, application_id)) is not None:
                 raise refused from error
             self._hand_over()
-            raise BrokerUnreachableError(
-                f"The transaction coordinator of {connection.bootstrap_servers} did not answer within {timeout_s:g} s "
-                f"({errors.because(error.args[0].str())}): check that the brokers answer."
-            ) from error
+            what = (
+                f"The transaction coordinator of {connection.bootstrap_servers} did not answer within {timeout_s:g} s"
+            )
+            raise errors.unreachable(what, error.args[0].str(), "check that the brokers answer.") from error
         with ControlReader(connection, application_id) as reader:
             self.view: ControlView = reader.read_to_end(timeout_s)
         if (why := self.view.unreadable.get(_ASSIGNMENT)) is not None:
@@ -147,9 +147,7 @@ class AssignmentPublisher:
                 self._produce(value)
             self._producer.commit()
         except KafkaException as error:
-            if (
-                refused := refusal(error.args[0], f"Publishing to {assignment_topic(self._application_id)}")
-            ) is not None:
+            if (refused := _refusal(error, self._application_id)) is not None:
                 raise refused from error
             if error.args[0].code() in _FENCED or error.args[0].fatal():
                 raise FencedError(
@@ -180,3 +178,12 @@ class AssignmentPublisher:
             return
         key = claim_key(value.instance) if isinstance(value, InstanceStatus) else to_key(value)
         self._producer.client.produce(assignment_topic(self._application_id), to_value(value), key, partition=0)
+
+
+def _refusal(error: KafkaException, application_id: str) -> AccessError | None:
+    """With the rights that are needed here and no others: who may use every transactional id can fence every task."""
+    topics = (assignment_topic(application_id), status_topic(application_id), history_topic(application_id))
+    needed = f"Describe and Write on the topics {', '.join(topics)}"
+    if error.args[0].code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+        needed = f"Describe and Write on the transactional id {publisher_transactional_id(application_id)!r}"
+    return refusal(error.args[0], f"Publishing to {assignment_topic(application_id)}", needed)

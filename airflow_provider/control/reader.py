@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Collection, Mapping
 from types import TracebackType
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from airflow_provider.control.cursor import (
     LOOK_TIMEOUT_S,
@@ -21,6 +22,7 @@ from airflow_provider.errors import BrokerUnreachableError
 from airflow_provider.kafka.broker_error import refusal, refusal_to_describe
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
+from airflow_provider.kafka.leader_change import ask_leader
 from airflow_provider.kafka.names import assignment_topic, status_topic
 
 __all__ = ["ControlReader"]
@@ -42,7 +44,7 @@ class ControlReader:
         topics = (assignment_topic(application_id), *([status_topic(application_id)] if statuses else []))
         self._cursor = ControlCursor(self.view, topics, time.monotonic())
         self._connection = connection
-        self._errors = ConnectionErrors()
+        self._errors = ConnectionErrors(connection)
         self._consumer = self._opened()
 
     def __enter__(self) -> ControlReader:
@@ -70,14 +72,15 @@ class ControlReader:
         ends: dict[str, int | None] = {}
         for topic in self._cursor.topics:
             try:
-                ends[topic] = self._end_of(topic, timeout_s)
+                ends[topic] = ask_leader(functools.partial(self._end_of, topic), timeout_s)
             except KafkaException as error:
                 if (refused := refusal(error.args[0], f"Reading {topic}")) is not None:
                     raise refused from error
                 self._drain(0.0)  # hands over why its connections failed
-                raise BrokerUnreachableError(
-                    f"No broker of {self._connection.bootstrap_servers} gave the end of {topic} within {timeout_s:g} s "
-                    f"({self._errors.because(error.args[0].str())}): check the address and that the brokers answer."
+                raise self._errors.unreachable(
+                    f"No broker of {self._connection.bootstrap_servers} gave the end of {topic} within {timeout_s:g} s",
+                    error.args[0].str(),
+                    "check the address and that the brokers answer.",
                 ) from error
             if ends[topic] is None:
                 raise missing(topic)
@@ -186,6 +189,7 @@ class ControlReader:
                 if found is None or found.error is not None:
                     return None
                 # It is there: a broker that was away is not its leader again yet.
+                raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE)) from error
             raise
         return int(end)
 

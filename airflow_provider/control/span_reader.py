@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Iterator, Mapping
 from types import TracebackType
@@ -10,10 +11,11 @@ from typing import Any, Final, Self
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from airflow_provider.control.cursor import UNKNOWN_TOPIC, consumer_config
-from airflow_provider.errors import BrokerUnreachableError, StatefulStreamsError, TopicMissingError
+from airflow_provider.errors import StatefulStreamsError, TopicMissingError
 from airflow_provider.kafka.broker_error import broker_error, damage, refusal, refused_topic
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
+from airflow_provider.kafka.leader_change import ask_leader
 
 __all__ = ["SpanReader"]
 
@@ -50,7 +52,7 @@ class SpanReader:
         self._servers, self._topic, self._missing = connection.bootstrap_servers, topic, missing
         self._what = f"Reading {topic}"
         self._timeout_s, self._deadline = timeout_s, time.monotonic() + timeout_s
-        self._errors = ConnectionErrors(logs=False)
+        self._errors = ConnectionErrors(connection, logs=False)
         config: dict[str, Any] = {"client.id": f"{application_id}-reader", "error_cb": self._errors}
         self._consumer = Consumer(consumer_config(connection, application_id) | config)
 
@@ -76,15 +78,20 @@ class SpanReader:
             since_ms: begin at what the brokers, or the producers where the topic says so, timed then or later, epoch
                 ms; None for the first record that there is.
         """
-        low, end = self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout=self._timeout_s)
+        of = TopicPartition(self._topic, partition)
+        low, end = ask_leader(lambda left_s: self._consumer.get_watermark_offsets(of, timeout=left_s), self._timeout_s)
         if since_ms is None:
             return int(low), int(end)
         at = TopicPartition(self._topic, partition, max(0, since_ms))
-        (found,) = self._consumer.offsets_for_times([at], timeout=self._timeout_s)
-        if found.error is not None:
-            raise KafkaException(found.error)
+        found = ask_leader(functools.partial(self._offset_of_time, at), self._timeout_s)
         # An offset of -1 where nothing is as young: then there is nothing to read.
         return int(found.offset) if found.offset >= 0 else int(end), int(end)
+
+    def _offset_of_time(self, at: TopicPartition, timeout_s: float) -> TopicPartition:
+        (found,) = self._consumer.offsets_for_times([at], timeout=timeout_s)
+        if found.error is not None:
+            raise KafkaException(found.error)
+        return found
 
     def read(self, spans: Mapping[int, tuple[int, int]]) -> Iterator[Message]:
         """The records between offsets, those without a value too, each partition's in their order.
@@ -101,10 +108,10 @@ class SpanReader:
         self._consumer.assign([TopicPartition(self._topic, number, spans[number][0]) for number in sorted(left)])
         while left:
             if time.monotonic() > self._deadline:
-                why = self._errors.because(f"{len(left)} partition(s) of {len(spans)} not read to their end")
-                raise BrokerUnreachableError(
-                    f"{self._topic!r} at {self._servers} could not be read to its end within {self._timeout_s:g} s "
-                    f"({why}): check that the brokers answer."
+                raise self._errors.unreachable(
+                    f"{self._topic!r} at {self._servers} could not be read to its end within {self._timeout_s:g} s",
+                    f"{len(left)} partition(s) of {len(spans)} not read to their end",
+                    "check that the brokers answer.",
                 )
             for message in self._consumer.consume(_BATCH, _POLL_S):
                 number, offset, error = int(message.partition() or 0), int(message.offset() or 0), message.error()
@@ -137,6 +144,4 @@ class SpanReader:
         if (refused := refusal(error, self._what)) is not None:
             return refused
         self._consumer.poll(0)  # hands over why its connections failed
-        return BrokerUnreachableError(
-            f"{self._topic!r} at {self._servers} could not be read ({self._errors.because(error.str())}): {_CHECK}"
-        )
+        return self._errors.unreachable(f"{self._topic!r} at {self._servers} could not be read", error.str(), _CHECK)

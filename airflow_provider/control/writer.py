@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Self
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from airflow_provider.control.records import Value, claim_key, to_key, to_value, topic_of
 from airflow_provider.control.status import InstanceStatus
-from airflow_provider.errors import AccessError, BrokerUnreachableError
+from airflow_provider.errors import AccessError
 from airflow_provider.kafka.broker_error import refusal
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
+from airflow_provider.kafka.flushing import flush
 from airflow_provider.kafka.names import assignment_topic
 
 __all__ = ["ControlWriter", "write_control"]
@@ -29,7 +30,7 @@ class ControlWriter:
         self._application_id = application_id
         self._refused: AccessError | None = None
         self._bootstrap = connection.bootstrap_servers
-        self._errors = ConnectionErrors(logs=False)
+        self._errors = ConnectionErrors(connection, logs=False)
         self._producer = Producer(
             connection.to_client_config()
             | {
@@ -87,15 +88,21 @@ class ControlWriter:
                 failed.append(error)
 
         self._producer.produce(self._topic(value), to_value(value), to_key(value), partition=0, on_delivery=delivered)
-        if self._producer.flush(timeout_s) or failed:
+        try:
+            left = flush(self._producer, timeout_s)
+        except KafkaException as error:
+            left = 1
+            failed.insert(0, error.args[0])
+        if left or failed:
             what = f"Writing {to_key(value).decode()} to {self._topic(value)}"
-            if failed and (refused := refusal(failed[0], what)) is not None:
+            needed = f"Describe and Write on the topic {self._topic(value)}"
+            if failed and (refused := refusal(failed[0], what, needed)) is not None:
                 raise refused
             why = failed[0].str() if failed else f"no answer within {timeout_s:g} s"
-            raise BrokerUnreachableError(
-                f"{to_key(value).decode()} was not stored in {self._topic(value)!r} at {self._bootstrap} "
-                f"({self._errors.because(why)}): "
-                "check that the topic exists and the brokers answer."
+            raise self._errors.unreachable(
+                f"{to_key(value).decode()} was not stored in {self._topic(value)!r} at {self._bootstrap}",
+                why,
+                "check that the topic exists and the brokers answer.",
             )
 
     def forget(self, value: Value) -> None:
@@ -113,7 +120,8 @@ class ControlWriter:
         if error is None:
             self._refused = None  # what was taken away was given back
         else:
-            self._refused = refusal(error, f"Writing to {message.topic()}") or self._refused
+            needed = f"Describe and Write on the topic {message.topic()}"
+            self._refused = refusal(error, f"Writing to {message.topic()}", needed) or self._refused
 
     def _topic(self, value: Value) -> str:
         return topic_of(value, self._application_id)

@@ -86,10 +86,14 @@ class KafkaStreamsHook(BaseHook):
 
         from airflow_provider.kafka.connection_errors import ConnectionErrors
 
-        errors = ConnectionErrors(logs=False)
+        try:
+            connection = self.connection
+        except ConfigurationError as error:
+            return False, str(error)
+        errors = ConnectionErrors(connection, logs=False)
         try:
             config: dict[str, Any] = {"socket.timeout.ms": 5000, "error_cb": errors}
-            admin = AdminClient(self.connection.to_client_config() | config)
+            admin = AdminClient(connection.to_client_config() | config)
         except (StatefulStreamsError, KafkaException) as error:
             return False, str(error)
         try:
@@ -255,8 +259,15 @@ class KafkaStreamsHook(BaseHook):
 
 def _to_kafka(connection: Connection) -> KafkaConnection:
     extra: dict[str, Any] = connection.extra_dejson
+    where = f"Connection {connection.conn_id!r}"
     if connection.conn_type == _APACHE_KAFKA:
-        return connection_from_config(extra, f"Connection {connection.conn_id!r} of type '{_APACHE_KAFKA}'")
+        return connection_from_config(extra, f"{where} of type '{_APACHE_KAFKA}'")
+    if connection.conn_type != KafkaStreamsHook.conn_type:
+        # Its login is another system's, and not the brokers' to see.
+        raise ConfigurationError(
+            f"{where} is of type {connection.conn_type!r}, and names no Kafka cluster: use one of type "
+            f"'{KafkaStreamsHook.conn_type}' or '{_APACHE_KAFKA}', or correct its type."
+        )
     # Left aside, one could make the connection less safe than its owner thinks. The values may be secret.
     # A form of Airflow's gives librdkafka's words with underscores; its empty fields say nothing.
     names = {name.replace("_", "."): name for name, value in extra.items() if value not in (None, "")}
@@ -273,12 +284,12 @@ def _to_kafka(connection: Connection) -> KafkaConnection:
     if refused:
         unknown = ", ".join(sorted(names.get(name, name) for name in refused))
         raise ConfigurationError(
-            f"Connection {connection.conn_id!r} has extras that are not known: {unknown}. Known are "
+            f"{where} has extras that are not known: {unknown}. Known are "
             f"{', '.join(FIELDS)}, each once and as text, with '.' or '_' between the words: correct or remove the "
             "others."
         )
     return connection_of(
         found,
-        f"Connection {connection.conn_id!r} names no bootstrap server: set its host and port, or 'bootstrap_servers' "
-        "among its extras.",
+        where,
+        "names no bootstrap server: set its host and port, or 'bootstrap_servers' among its extras.",
     )

@@ -11,11 +11,13 @@ from airflow_provider.errors import (
     AccessError,
     BrokerUnreachableError,
     ConfigurationError,
+    LoginRefusedError,
     StatefulStreamsError,
     TopicDamagedError,
     TopicMismatchError,
     TopicMissingError,
 )
+from airflow_provider.kafka.leader_change import LEADER_CHANGES
 
 __all__ = ["broker_error", "damage", "refusal", "refusal_to_describe", "refused_topic"]
 
@@ -31,7 +33,7 @@ _RIGHTS: Final = {
     ),
 }
 """By what the brokers answer, what the connection's user lacks at least one of."""
-_UNAUTHENTICATED: Final = frozenset({KafkaError.SASL_AUTHENTICATION_FAILED})
+_UNAUTHENTICATED: Final = frozenset({KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._AUTHENTICATION})
 _REFUSED: Final = frozenset(
     {
         KafkaError.INVALID_CONFIG,
@@ -49,12 +51,14 @@ _MISSING: Final = frozenset(
 )
 
 
-def refusal(error: KafkaError, what: str) -> AccessError | None:
-    """The error where the brokers refuse something for want of a right or a login, which no try gets past until then.
+def refusal(error: KafkaError, what: str, needed: str | None = None) -> AccessError | None:
+    """The error where the brokers refuse something for want of a right, which no try gets past until it is granted.
 
     Args:
         error: of the brokers or of librdkafka.
         what: what was asked for, to begin the message with.
+        needed: the rights without which it cannot be done, and on what; None where that may be any of an
+            application's. A right that is granted to no purpose is one to do harm with.
 
     Returns:
         None for any other error.
@@ -62,11 +66,9 @@ def refusal(error: KafkaError, what: str) -> AccessError | None:
     code, why = error.code(), f"{error.name()}: {error.str()}"
     if (rights := _RIGHTS.get(code)) is not None:
         return AccessError(
-            f"{what} is not authorized ({why}): grant the connection's user {rights} ('Rights' in docs/security.md has "
-            "all that an application needs), then start again."
+            f"{what} is not authorized ({why}): grant the connection's user {needed or rights} ('Rights' in "
+            "docs/security.md has all that an application needs), then start again."
         )
-    if code in _UNAUTHENTICATED:
-        return AccessError(f"{what} failed to log in ({why}): correct the credentials on the connection.")
     return None
 
 
@@ -118,17 +120,22 @@ def damage(event: Message) -> TopicDamagedError | None:
     )
 
 
-def broker_error(error: KafkaError, what: str, otherwise: str) -> StatefulStreamsError:
+def broker_error(error: KafkaError, what: str, otherwise: str, needed: str | None = None) -> StatefulStreamsError:
     """The error of this package for one of the brokers or of librdkafka.
 
     Args:
         error: as it came.
         what: what was asked for, to begin the message with.
         otherwise: what to do where no broker answered.
+        needed: see `refusal`.
     """
-    if (refused := refusal(error, what)) is not None:
+    if (refused := refusal(error, what, needed)) is not None:
         return refused
     code, why = error.code(), f"{error.name()}: {error.str()}"
+    if code in _UNAUTHENTICATED:
+        return LoginRefusedError(
+            f"{what} failed to log in ({why}): correct user name, password and SASL mechanism on the connection."
+        )
     if code in _REFUSED:
         return ConfigurationError(f"{what} was refused by the brokers ({why}): change the setting that they name.")
     if code == KafkaError.TOPIC_EXCEPTION:
@@ -145,5 +152,10 @@ def broker_error(error: KafkaError, what: str, otherwise: str) -> StatefulStream
     if code in _MISSING:
         return TopicMissingError(
             f"{what} found no such topic or partition ({why}): find out who deleted it before you create it again."
+        )
+    if code in LEADER_CHANGES:
+        return BrokerUnreachableError(
+            f"{what} got no answer of a leader ({why}): a partition has none yet, or none any more. Check that all "
+            "brokers run ('kafka-topics.sh --describe --unavailable-partitions' names those without), and try again."
         )
     return BrokerUnreachableError(f"{what} got no answer ({why}): {otherwise}")

@@ -79,7 +79,7 @@ def connection_from_config(config: Mapping[str, Any], where: str) -> KafkaConnec
             f"{where} sets {', '.join(sorted(refused))}, which cannot be carried over to every client: of what tells "
             f"how the cluster is reached, only {', '.join(FIELDS)} can, each once and as text. Use another connection."
         )
-    return connection_of(found, f"{where} has no 'bootstrap.servers': set it to host:port[,host:port].")
+    return connection_of(found, where, "has no 'bootstrap.servers': set it to host:port[,host:port].")
 
 
 def fields_of(config: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
@@ -101,19 +101,23 @@ def fields_of(config: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
     return found, refused
 
 
-def connection_of(fields: Mapping[str, str], if_no_servers: str) -> KafkaConnection:
+def connection_of(fields: Mapping[str, str], where: str, if_no_servers: str) -> KafkaConnection:
     """The connection with these fields.
 
     Args:
         fields: as of `fields_of`.
-        if_no_servers: what to say where they name no brokers.
+        where: what they are of, to begin each message with.
+        if_no_servers: the rest of the message where they name no brokers.
 
     Raises:
         ConfigurationError: they lack something.
     """
     given = dict(fields)
     if "bootstrap_servers" not in given:
-        raise ConfigurationError(if_no_servers)
+        raise ConfigurationError(f"{where} {if_no_servers}")
     if "security_protocol" in given:
         given["security_protocol"] = given["security_protocol"].upper()  # librdkafka takes any case
-    return KafkaConnection(given.pop("bootstrap_servers"), **given)
+    try:
+        return KafkaConnection(given.pop("bootstrap_servers"), **given)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{where}: {error}") from None

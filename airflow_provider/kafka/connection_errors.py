@@ -9,12 +9,19 @@ from typing import Final
 
 from confluent_kafka import KafkaError
 
+from airflow_provider.errors import BrokerUnreachableError, LoginRefusedError
+from airflow_provider.kafka.certificate_check import certificate_problem
+from airflow_provider.kafka.connection import KafkaConnection
+
 __all__ = ["ConnectionErrors"]
 
 log = logging.getLogger(__name__)
 
 _AGAIN_S: Final = 60.0
 _STATE: Final = re.compile(r" \(after \d+ms in state .*$")
+_BROKER: Final = re.compile(r"\w+://\[?(?P<host>[^/\]]+?)\]?:(?P<port>\d+)/")
+_CERTIFICATE: Final = "certificate verify failed"
+_ALERT: Final = re.compile(r"alert .*(certificate|unknown ca|handshake failure)")
 
 
 class ConnectionErrors:
@@ -23,24 +30,64 @@ class ConnectionErrors:
     A client calls it while it is polled, from the thread that polls.
 
     Args:
+        connection: the client's.
         logs: whether to log; of a process's many clients one is enough.
     """
 
-    def __init__(self, logs: bool = True) -> None:
-        self._logs = logs
+    def __init__(self, connection: KafkaConnection, logs: bool = True) -> None:
+        self._connection, self._logs = connection, logs
         self._logged: dict[str, float] = {}
-        self._last = ""
+        self._last, self._at = "", 0.0
+        self._refused = False
 
     def __call__(self, error: KafkaError) -> None:
         """Take one of the client's errors."""
         if error.code() == KafkaError._ALL_BROKERS_DOWN:  # says less than what came before it
             return
-        self._last = reason = _STATE.sub("", error.str())
-        now = time.monotonic()
+        self._last, self._at = _STATE.sub("", error.str()), time.monotonic()
+        self._refused = error.code() == KafkaError._AUTHENTICATION
+        reason, now = self._last, self._at
         if self._logs and now - self._logged.get(reason, -_AGAIN_S) >= _AGAIN_S:
             self._logged[reason] = now
-            log.warning("no connection to Kafka, tried again without end: %s", reason)
+            log.warning("no connection to Kafka, tried again without end: %s", self._advice() or reason)
 
     def because(self, otherwise: str) -> str:
         """The newest reason behind what a request said, for an error's text; the latter alone where there is none."""
-        return f"{otherwise}; {self._last}" if self._last else otherwise
+        if not self._last or time.monotonic() - self._at > _AGAIN_S:
+            return otherwise
+        return f"{otherwise}; {self._advice() or self._last}"
+
+    def unreachable(self, what: str, otherwise: str, way_out: str) -> BrokerUnreachableError:
+        """The error for a request that was not answered.
+
+        Args:
+            what: was not answered.
+            otherwise: what the request said, where no connection says more.
+            way_out: what to do, where the reason does not say it itself.
+
+        Returns:
+            `LoginRefusedError` where a broker refuses who comes.
+        """
+        if (advice := self._advice()) is None:
+            return BrokerUnreachableError(f"{what} ({self.because(otherwise)}): {way_out}")
+        return (LoginRefusedError if self._refused else BrokerUnreachableError)(f"{what}. {advice}")
+
+    def _advice(self) -> str | None:
+        """The newest reason with what to do about it; None where there is none, or it speaks for itself."""
+        of = self._connection
+        if time.monotonic() - self._at > _AGAIN_S:  # it may have connected since
+            return None
+        if self._refused:
+            return (
+                f"The login of {of.sasl_username!r} by {of.sasl_mechanism} is refused ({self._last}): correct user "
+                "name, password and SASL mechanism on the connection, and see that the user may log in."
+            )
+        if _CERTIFICATE in self._last and (broker := _BROKER.match(self._last)) is not None:
+            return certificate_problem(broker["host"], int(broker["port"]), of.ssl_ca_location)
+        if _ALERT.search(self._last):
+            return (
+                f"The broker refuses the certificate of this client, or that it shows none ({self._last}): set "
+                "ssl_certificate_location and ssl_key_location to one that is valid now and that an authority signed "
+                "which the brokers trust."
+            )
+        return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +13,7 @@ from airflow_provider.kafka.connection import KafkaConnection
 __all__ = ["connection_from_file", "connection_from_options"]
 
 _BLANKS: Final = " \t"
+_SECRETS: Final = frozenset({"sasl_password", "ssl_key_password"})
 
 
 def connection_from_options(config: Path | None, bootstrap_servers: str | None) -> KafkaConnection:
@@ -35,11 +37,11 @@ def connection_from_file(file: Path, bootstrap_servers: str | None = None) -> Ka
     Blanks around names and values are no part of them.
 
     Args:
-        file: readable for its owner alone where it holds a password.
+        file: not readable for every user of the host where it holds a password; its group may read it.
         bootstrap_servers: wins over the file's.
 
     Raises:
-        ConfigurationError: the file cannot be read, or says what is not known.
+        ConfigurationError: the file cannot be read, says what is not known, or shows a password to everybody.
     """
     found = {} if bootstrap_servers is None else {"bootstrap_servers": bootstrap_servers}
     try:
@@ -58,4 +60,10 @@ def connection_from_file(file: Path, bootstrap_servers: str | None = None) -> Ka
             # The line itself may hold a password.
             raise ConfigurationError(f"Line {number} of {file} sets none of {', '.join(FIELDS)}: correct or remove it.")
         found = fields | found
-    return connection_of(found, f"{file} has no line bootstrap.servers=host:port: add it, or give --bootstrap-servers.")
+    if _SECRETS & found.keys() and file.stat().st_mode & stat.S_IROTH:
+        raise ConfigurationError(
+            f"{file} holds a password, and every user of this host may read it: take that right away (chmod o-r)."
+        )
+    return connection_of(
+        found, str(file), "has no line bootstrap.servers=host:port: add it, or give --bootstrap-servers."
+    )

@@ -26,6 +26,7 @@ from airflow_provider.errors import (
 from airflow_provider.kafka.broker_error import broker_error, refusal
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
+from airflow_provider.kafka.leader_change import LEADER_CHANGES, ask_leader
 from airflow_provider.kafka.topic_spec import TopicDescription, TopicSpec, mismatch
 
 __all__ = ["TopicAdmin"]
@@ -38,6 +39,10 @@ _IF_MISSING: Final = (
 )
 
 
+_LATE_S: Final = 5.0
+"""A request ends at its own timeout, which is not to be overtaken by the wait for it."""
+
+
 class TopicAdmin:
     """Creates, verifies and describes topics of one cluster.
 
@@ -48,7 +53,7 @@ class TopicAdmin:
 
     def __init__(self, connection: KafkaConnection, timeout_s: float = 10.0) -> None:
         self._connection, self._timeout_s = connection, timeout_s
-        self._errors = ConnectionErrors(logs=False)
+        self._errors = ConnectionErrors(connection, logs=False)
         config: dict[str, Any] = {"socket.timeout.ms": max(1000, int(timeout_s * 1000)), "error_cb": self._errors}
         self._config = connection.to_client_config() | config
         self._admin = AdminClient(self._config)
@@ -177,14 +182,23 @@ class TopicAdmin:
         level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> Mapping[int, int]:
         asked = {TopicPartition(name, number): spec for number in partitions}
+
+        def ask(left_s: float) -> Mapping[int, int]:
+            try:
+                futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=left_s)
+                return {at.partition: future.result(left_s + _LATE_S).offset for at, future in futures.items()}
+            except KafkaException as error:
+                self._admin.poll(0)  # hands over why its connections failed
+                if error.args[0].code() == KafkaError._NOENT:  # said too of what may not be seen
+                    self._require_right_to_see(name)
+                # One that lists offsets asks for a leader's epoch as it learned it first, for minutes after it ended.
+                self._admin = AdminClient(self._config)
+                raise
+
         try:
-            futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=self._timeout_s)
-            return {at.partition: future.result(self._timeout_s).offset for at, future in futures.items()}
+            return ask_leader(ask, self._timeout_s)
         except KafkaException as error:
-            typed = self._typed(error, f"Asking for the {which} offsets of {name!r}")
-            # A client that lists offsets asks for a leader's epoch as it learned it first, for minutes after it ended.
-            self._admin = AdminClient(self._config)
-            raise typed from error
+            raise self._typed(error, f"Asking for the {which} offsets of {name!r}") from error
 
     def delete_records(self, name: str, before: Mapping[int, int]) -> None:
         """Delete the records of a topic's partitions before an offset; no reader gets them any more.
@@ -331,9 +345,10 @@ class TopicAdmin:
 
     def _typed(self, error: KafkaException, what: str) -> StatefulStreamsError:
         self._admin.poll(0)  # hands over why its connections failed
-        late = self._errors.because(f"the brokers did not answer within {self._timeout_s:g} s")
-        return broker_error(
-            error.args[0],
-            f"{what} at {self._connection.bootstrap_servers}",
-            f"{late}; check the address, the security protocol, the credentials, and that they answer.",
-        )
+        what = f"{what} at {self._connection.bootstrap_servers}"
+        way_out = "check the address, the security protocol, and that they answer."
+        found = broker_error(error.args[0], what, way_out)
+        if type(found) is not BrokerUnreachableError or error.args[0].code() in LEADER_CHANGES:
+            return found
+        within = f"{error.args[0].name()}: {error.args[0].str()}, within {self._timeout_s:g} s"
+        return self._errors.unreachable(f"{what} got no answer", within, way_out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import time
@@ -12,11 +13,13 @@ from pathlib import Path
 from typing import Final
 
 from airflow_provider.common.private_files import create_private_file, make_private_folder
-from airflow_provider.errors import InstanceError
+from airflow_provider.errors import ConfigurationError, InstanceError
 
 __all__ = ["InstanceLock"]
 
 _LOOK_S: Final = 0.2
+_PASSING: Final = frozenset({errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOSPC})
+"""What keeps a folder from being written that may be over by the next try."""
 
 
 class InstanceLock:
@@ -42,14 +45,20 @@ class InstanceLock:
 
         Raises:
             InstanceError: another process keeps the instance.
-            ConfigurationError: another user could replace the file.
-            OSError: it cannot be made.
+            ConfigurationError: the folder cannot be written, or another user could replace the file.
         """
-        make_private_folder(self._path.parent)
-        with contextlib.suppress(FileExistsError):
-            create_private_file(self._path)
+        try:
+            make_private_folder(self._path.parent)
+            with contextlib.suppress(FileExistsError):
+                create_private_file(self._path)
+            file = self._path.open("r+")
+        except OSError as error:
+            text = f"The run folder {self._path.parent} cannot be written ({error})"
+            if error.errno in _PASSING:
+                raise InstanceError(f"{text}: make room for it.") from error
+            raise ConfigurationError(f"{text}: let this user own it, or name another one (--run-dir).") from error
         deadline = time.monotonic() + within_s
-        with self._path.open("r+") as file:
+        with file:
             while not _lock(file.fileno()):
                 if time.monotonic() > deadline:
                     raise InstanceError(

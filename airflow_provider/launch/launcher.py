@@ -31,6 +31,7 @@ from airflow_provider.control.status import DiskStatus, InstanceState, InstanceS
 from airflow_provider.control.writer import ControlWriter
 from airflow_provider.errors import ConfigurationError, StatefulStreamsError
 from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.launch.file_limit import check_file_limit, raise_file_limit
 from airflow_provider.launch.instance_settings import (
     EXIT_REPORTED,
     INSTANCE_FILE_VARIABLE,
@@ -88,9 +89,11 @@ def launch(
             started it, and will start the next one.
 
     Raises:
-        ConfigurationError: another user could read or replace what is kept in the folder.
+        ConfigurationError: another user could read or replace what is kept in the folder, or too few files can be
+            opened here.
         OSError: the folder or a file in it cannot be written, or no process can be started.
     """
+    check_file_limit()
     folder = RunFolder(Path(settings.run_dir).absolute())
     folder.make()
     folder.clear_earlier(RunRetention(settings.run_max_folders, settings.run_max_days, settings.log_max_bytes))
@@ -154,6 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command = msgspec.json.decode(folder.command.read_bytes(), type=list[str])
     except (ConfigurationError, OSError, msgspec.DecodeError) as error:
         parser.error(str(error))
+    raise_file_limit()
     try:
         return _supervise(settings, command, folder, asked.tied_to)
     finally:

@@ -172,6 +172,19 @@ class RunFolder:
             return cls(max(named)[1]) if named else None
         return None
 
+    @classmethod
+    def incarnations(cls, run_dir: Path, application_id: str, instance: str) -> list[int]:
+        """Of the launches whose folders are still there, the newest first: the times of them, epoch ms.
+
+        Args:
+            run_dir: as of `newest`.
+            application_id: the application.
+            instance: its name.
+        """
+        with suppress(OSError):
+            return sorted((number for number, _ in _launches(run_dir, f"{application_id}-{instance}")), reverse=True)
+        return []
+
     @property
     def incarnation(self) -> int:
         """Of the process that was launched."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import copy
 import re
 import shutil
 import subprocess
@@ -23,6 +24,7 @@ OPTIONS = (
     "--application", "--config", "--instance", "--log", "--master", "--run-dir", "--state-dir", "--stop-timeout",
 )  # fmt: skip
 MANIFESTS: list[dict[str, Any]] = list(yaml.safe_load_all((FILES / "statefulset.yaml").read_text()))
+STATEFUL_SET = next(manifest for manifest in MANIFESTS if manifest["kind"] == "StatefulSet")
 
 
 @pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda manifest: manifest["kind"])
@@ -31,7 +33,7 @@ def test_manifest_has_the_schema_of_kubernetes(manifest: dict[str, Any]) -> None
 
 
 def test_schema_refuses_what_is_misspelt() -> None:
-    wrong = yaml.safe_load((FILES / "statefulset.yaml").read_text().split("---")[1])
+    wrong = copy.deepcopy(STATEFUL_SET)
     wrong["spec"]["template"]["spec"]["containers"][0]["livenesProbe"] = {}
 
     with pytest.raises(kubernetes_validate.ValidationError):
@@ -39,10 +41,47 @@ def test_schema_refuses_what_is_misspelt() -> None:
 
 
 def test_pod_is_given_more_time_than_the_instance_takes_to_stop() -> None:
-    pod = MANIFESTS[1]["spec"]["template"]["spec"]
+    pod = STATEFUL_SET["spec"]["template"]["spec"]
     environment = {one["name"]: one.get("value") for one in pod["containers"][0]["env"]}
 
     assert pod["terminationGracePeriodSeconds"] > int(environment["STATEFUL_STREAMS_STOP_TIMEOUT"])
+
+
+def test_pod_is_admitted_by_a_restricted_namespace() -> None:
+    """The rules of the level ``restricted`` of Kubernetes' Pod Security Standards that a pod like this can break."""
+    pod = STATEFUL_SET["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["runAsUser"] > 0
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
+    for container in pod["containers"]:
+        assert container["securityContext"]["allowPrivilegeEscalation"] is False
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert {next(iter(volume.keys() - {"name"})) for volume in pod["volumes"]} <= {"secret"}
+
+
+def test_no_more_than_one_instance_is_drained_at_once_and_no_port_is_promised() -> None:
+    (budget,) = (manifest for manifest in MANIFESTS if manifest["kind"] == "PodDisruptionBudget")
+    (service,) = (manifest for manifest in MANIFESTS if manifest["kind"] == "Service")
+
+    assert budget["spec"]["maxUnavailable"] == 1
+    assert budget["spec"]["selector"] == STATEFUL_SET["spec"]["selector"]
+    assert "ports" not in service["spec"]
+
+
+def test_pod_that_waits_for_topics_or_brokers_is_not_killed() -> None:
+    """`health` without ``--ready`` is fine as long as the command is there and no instance was launched."""
+    (container,) = STATEFUL_SET["spec"]["template"]["spec"]["containers"]
+    for probe in ("startupProbe", "livenessProbe"):
+        assert container[probe]["exec"]["command"] == ["stateful-streams", "health"]
+
+
+def test_unit_takes_what_it_does_not_need_from_the_instance() -> None:
+    unit = (FILES / "stateful-streams@.service").read_text()
+
+    for line in ("NoNewPrivileges=true", "CapabilityBoundingSet=", "ProtectSystem=strict", "PrivateTmp=true"):
+        assert f"{line}\n" in unit
+    assert "MemoryDenyWriteExecute=" not in unit, "the JVM compiles"
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze on this machine")

@@ -16,10 +16,11 @@ from airflow_provider.control.history.record import (
     read_history_value,
 )
 from airflow_provider.control.span_reader import SpanReader
-from airflow_provider.errors import BrokerUnreachableError, TopicMissingError
+from airflow_provider.errors import TopicMissingError
 from airflow_provider.kafka.broker_error import refusal
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
+from airflow_provider.kafka.flushing import flush
 from airflow_provider.kafka.names import history_topic
 
 __all__ = ["read_history", "write_history"]
@@ -44,7 +45,7 @@ def write_history(
         BrokerUnreachableError: they were not stored in time.
     """
     topic, deadline = history_topic(application_id), time.monotonic() + timeout_s
-    errors = ConnectionErrors(logs=False)
+    errors = ConnectionErrors(connection, logs=False)
     producer = Producer(
         connection.to_client_config()
         | {
@@ -68,19 +69,23 @@ def write_history(
             raise _missing(topic)
         for record in records:
             producer.produce(topic, history_value(record), history_key(record), partition=0, on_delivery=delivered)
-        left = producer.flush(max(0.0, deadline - time.monotonic()))
+        left = flush(producer, max(0.0, deadline - time.monotonic()))
     except KafkaException as error:
-        producer.poll(0)  # hands over why its connections failed
-        failed.append(error.args[0])
+        if not error.args[0].fatal():
+            producer.poll(0)  # hands over why its connections failed
+        failed.insert(0, error.args[0])
         left = len(records)
-    if failed and (refused := refusal(failed[0], f"Writing to {topic}")) is not None:
+    if (
+        failed
+        and (refused := refusal(failed[0], f"Writing to {topic}", f"Describe and Write on the topic {topic}"))
+        is not None
+    ):
         raise refused
     if left or failed:
         why = failed[0].str() if failed else f"no answer within {timeout_s:g} s"
-        raise BrokerUnreachableError(
-            f"{', '.join(history_key(record).decode() for record in records)} was not stored in {topic!r} at "
-            f"{connection.bootstrap_servers} ({errors.because(why)}): check that the brokers answer."
-        )
+        keys = ", ".join(history_key(record).decode() for record in records)
+        what = f"{keys} was not stored in {topic!r} at {connection.bootstrap_servers}"
+        raise errors.unreachable(what, why, "check that the brokers answer.")
 
 
 def read_history(

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from airflow_provider.control.metrics.record import MetricsRecord, metrics_value, read_metrics_value
 from airflow_provider.control.span_reader import SpanReader
-from airflow_provider.errors import BrokerUnreachableError, TopicMissingError
+from airflow_provider.errors import TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
 from airflow_provider.kafka.names import metrics_topic
@@ -36,7 +36,7 @@ class MetricsWriter:
     def __init__(self, connection: KafkaConnection, application_id: str, keep_s: float = 60.0) -> None:
         self._topic = metrics_topic(application_id)
         self._bootstrap = connection.bootstrap_servers
-        self._errors = ConnectionErrors(logs=False)
+        self._errors = ConnectionErrors(connection, logs=False)
         self._there = False
         self._failed: KafkaError | None = None
         self._producer = Producer(
@@ -67,10 +67,8 @@ class MetricsWriter:
         failed, self._failed = self._failed, None
         if failed is not None:
             self._there = False
-            raise BrokerUnreachableError(
-                f"The record before was not stored in {self._topic!r} at {self._bootstrap} "
-                f"({self._errors.because(failed.str())}): check that the brokers answer."
-            )
+            what = f"The record before was not stored in {self._topic!r} at {self._bootstrap}"
+            raise self._errors.unreachable(what, failed.str(), "check that the brokers answer.")
 
     def close(self, timeout_s: float = 1.0) -> None:
         """Send what is left, for as long as is allowed."""
@@ -82,10 +80,8 @@ class MetricsWriter:
             topics = self._producer.list_topics(timeout=_LIST_S).topics
         except KafkaException as error:
             self._producer.poll(0)  # hands over why its connections failed
-            why = self._errors.because(error.args[0].str())
-            raise BrokerUnreachableError(
-                f"The topics at {self._bootstrap} could not be listed ({why}): check that the brokers answer."
-            ) from error
+            what = f"The topics at {self._bootstrap} could not be listed"
+            raise self._errors.unreachable(what, error.args[0].str(), "check that the brokers answer.") from error
         if self._topic not in topics:
             raise _missing(self._topic)
         self._there = True

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 
 from airflow_provider.common.error_text import bounded, error_text
 from airflow_provider.errors import StepError
-from airflow_provider.kafka.broker_error import refusal
+from airflow_provider.kafka.broker_error import broker_error
 
 __all__ = ["Cause", "cause_in", "cause_of"]
 
@@ -94,8 +94,10 @@ def _advised(kind: str, message: str) -> Cause:
             ),
         )
     code = _REFUSALS.get(kind)
-    refused = None if code is None else refusal(KafkaError(code, message), "What Spark asks of the brokers")
-    return Cause(kind, message) if refused is None else Cause(type(refused).__name__, str(refused))
+    if code is None:
+        return Cause(kind, message)
+    refused = broker_error(KafkaError(code, message), "What Spark asks of the brokers", "check that they answer.")
+    return Cause(type(refused).__name__, str(refused))
 
 
 def _after_frames(traceback: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import sys
@@ -24,6 +25,8 @@ __all__ = [
     "spark_session",
     "time_zone",
 ]
+
+log = logging.getLogger(__name__)
 
 MAX_BYTES_PER_BATCH: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 
@@ -48,6 +51,9 @@ def spark_session(settings: InstanceSettings) -> SparkSession:
     # Without a JVM a SparkConf is empty, whatever spark-submit was given.
     SparkContext._ensure_initialized()  # noqa: SLF001
     given = dict(SparkConf().getAll())
+    if given.get("spark.master", "").startswith("spark://"):
+        # The master does not tell it to a driver.
+        log.info("a standalone master without spark.deploy.recoveryMode kills every executor when it comes back")
     # Workers run the interpreter that runs the driver, whatever the environment of the host says, unless the settings
     # name another: on a cluster it is one of the executor's host.
     os.environ["PYSPARK_PYTHON"] = given.get("spark.pyspark.python") or sys.executable

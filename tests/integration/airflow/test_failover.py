@@ -162,7 +162,7 @@ def test_application_whose_brokers_are_away_keeps_no_other_from_being_answered(
     application: Application, pair: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (port,) = free_ports(1)
-    away = {"conn_type": "kafka_streams", "extra": {"bootstrap_servers": f"127.0.0.1:{port}"}}
+    away = {"conn_type": "kafkastreams", "extra": {"bootstrap_servers": f"127.0.0.1:{port}"}}
     monkeypatch.setenv("AIRFLOW_CONN_AWAY", json.dumps(away))
     kill(pair[0])
     payload = incident_of(application.id)

@@ -303,7 +303,7 @@ def test_brokers_outage_is_no_silence_and_the_watch_goes_on(
     with EmbeddedBroker(BrokerSettings.on_free_ports(tmp_path, die_with_parent=True)) as own:
         application = Application(application_id, KafkaConnection(own.bootstrap_servers))
         TopicAdmin(application.connection).ensure(control_specs(application_id))
-        monkeypatch.setenv("AIRFLOW_CONN_KAFKA_STREAMS_DEFAULT", f"kafka-streams://{own.bootstrap_servers}")
+        monkeypatch.setenv("AIRFLOW_CONN_KAFKA_STREAMS_DEFAULT", f"kafkastreams://{own.bootstrap_servers}")
         application.publish(assigned("a b", "b a", SENTINEL, application_id=application_id))
         a, b = status(application, "a", active(0), standby(1)), status(application, "b", active(1), standby(0))
 
@@ -362,7 +362,7 @@ def test_publisher_that_stands_still_in_its_transaction_silences_none(
 def test_watch_waits_for_topics_that_are_not_there_yet(
     application_id: str, bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_STREAMS_DEFAULT", f"kafka-streams://{bootstrap_servers}")
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_STREAMS_DEFAULT", f"kafkastreams://{bootstrap_servers}")
     application = Application(application_id, KafkaConnection(bootstrap_servers))
 
     async def run() -> None:

@@ -9,9 +9,13 @@ import pytest
 from airflow_provider.cli.main import main
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.private_files import create_private_file
+from airflow_provider.control.command import Command, CommandKind
 from airflow_provider.control.history.record import HistoryKind, HistoryRecord
 from airflow_provider.control.history.topic import write_history
 from airflow_provider.control.rights import Role
+from airflow_provider.control.writer import write_control
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.kafka.topic_admin import TopicAdmin
 from tests.builders import assigned, placed
 from tests.integration.guarded_broker import LOGIN, GuardedBroker
 from tests.integration.launch.application import Application
@@ -46,7 +50,32 @@ def test_viewer_sees_status_history_and_metrics_and_changes_nothing(
 
     assert main(["assign", *at, "--instances", "a"]) == 1
 
-    assert "AccessError" in capsys.readouterr().err
+    # And no more: who may use all of the application's transactional ids could fence its tasks.
+    needed = f"grant the connection's user Describe and Write on the transactional id '{application.id}-assignment' ("
+    said = capsys.readouterr().err
+    assert "AccessError" in said
+    assert needed in said
     found = application.view().assignment
     assert found is not None
     assert placed(found) == ["-", "-"]
+
+
+def test_what_a_viewer_would_write_is_refused_by_its_topic(application: Application, guarded: GuardedBroker) -> None:
+    drill = HistoryRecord(
+        application_id=application.id, kind=HistoryKind.DRILL, id="e", cause="crash", at_ms=now_ms(), by="test"
+    )
+    stop = Command(id="c", kind=CommandKind.STOP, instance="a")
+
+    with pytest.raises(ConfigurationError, match=rf"grant .* Describe and Write on the topic {application.id}-history"):
+        write_history(guarded.user, application.id, drill)
+    with pytest.raises(ConfigurationError, match=rf"grant .* Describe and Write on the topic {application.id}-assignm"):
+        write_control(guarded.user, application.id, stop)
+
+
+def test_offsets_of_a_topic_that_a_viewer_may_not_see_are_refused(
+    application: Application, guarded: GuardedBroker
+) -> None:
+    changelog = f"{application.id}-state-changelog"
+
+    with pytest.raises(ConfigurationError, match=rf"{changelog}' at .* is not authorized"):
+        TopicAdmin(guarded.user).latest_offsets(changelog, [0])

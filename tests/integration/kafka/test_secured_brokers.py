@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,14 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from cryptography.hazmat.primitives.serialization import PrivateFormat
 
+from airflow_provider.changelog.reader import ChangelogReader
 from airflow_provider.common.private_files import create_private_file
-from airflow_provider.errors import StatefulStreamsError
+from airflow_provider.control.command import Command, CommandKind
+from airflow_provider.control.follower import ControlFollower
+from airflow_provider.control.publisher import AssignmentPublisher
+from airflow_provider.control.reader import ControlReader
+from airflow_provider.control.writer import write_control
+from airflow_provider.errors import BrokerUnreachableError, LoginRefusedError, StatefulStreamsError
 from airflow_provider.kafka.broker_features import transaction_version
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
@@ -111,6 +119,56 @@ def test_who_lacks_something_stays_outside_and_no_error_shows_a_secret(
         TopicAdmin(connection, timeout_s=5.0).names()
 
     assert PASSWORD not in str(refused.value)
+
+
+@pytest.mark.parametrize("way", ["SCRAM-SHA-512", "OAUTHBEARER"])
+def test_login_that_is_refused_says_whose_and_how(way: str, secured: SecuredBroker) -> None:
+    connection = dataclasses.replace(secured.connections[way], sasl_password="another")
+
+    with pytest.raises(LoginRefusedError, match=rf"The login of 'app' by {way} is refused \(.*correct user name"):
+        TopicAdmin(connection, timeout_s=3.0).names()
+
+
+def test_each_client_says_that_its_login_is_refused(secured: SecuredBroker) -> None:
+    connection = dataclasses.replace(secured.connections["PLAIN"], sasl_password="another")
+
+    def by_follower() -> None:
+        async def follow() -> None:
+            async with ControlFollower(connection, "app"):
+                pass
+
+        asyncio.run(follow())
+
+    def by_changelog_reader() -> None:
+        with closing(ChangelogReader(connection, "app")) as reader:
+            reader.bounds(("app-state-changelog", 0), timeout_s=3.0)
+
+    stop = Command(id="c", kind=CommandKind.STOP, instance="a")
+    asks: list[Callable[[], object]] = [
+        lambda: ControlReader(connection, "app").read_to_end(3.0),
+        lambda: AssignmentPublisher(connection, "app", 3.0),
+        lambda: write_control(connection, "app", stop, timeout_s=3.0),
+        by_follower,
+        by_changelog_reader,
+    ]
+    for ask in asks:
+        with pytest.raises(LoginRefusedError, match="The login of 'app' by PLAIN is refused"):
+            ask()
+
+
+@pytest.mark.parametrize(
+    "certificate", [{"ssl_certificate_location": None, "ssl_key_location": None}, {}], ids=["none", "expired"]
+)
+def test_certificate_of_a_client_that_is_refused_is_said_to_be(
+    certificate: dict[str, Any], secured: SecuredBroker
+) -> None:
+    expired = secured.authority.issue("expired", days=-0.5)
+    files = {"ssl_certificate_location": str(expired.certificate), "ssl_key_location": str(expired.key)}
+    changes = files | {"ssl_key_password": None} | certificate
+    connection = dataclasses.replace(secured.connections["MTLS"], **changes)
+
+    with pytest.raises(BrokerUnreachableError, match="refuses the certificate of this client, or that it shows none"):
+        TopicAdmin(connection, timeout_s=5.0).names()
 
 
 def test_certificate_of_another_authority_stays_outside(secured: SecuredBroker, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_task_needs_no_more_rights_than_the_page_lists(application: Application,
             ResourceType.TRANSACTIONAL_ID,
             "{}-0_0",
             AclOperation.WRITE,
-            ["'{}-0_0'", "Describe and Write on the transactional ids"],
+            ["Describe and Write on the transactional id '{}-0_0' ("],
             id="transactional-id",
         ),
         pytest.param(
@@ -86,9 +86,19 @@ def test_task_needs_no_more_rights_than_the_page_lists(application: Application,
             id="describe-the-changelog",
         ),
         pytest.param(
-            ResourceType.TOPIC, "{}-state-changelog", AclOperation.WRITE, ["Write on those"], id="write-the-changelog"
+            ResourceType.TOPIC,
+            "{}-state-changelog",
+            AclOperation.WRITE,
+            ["Describe and Write on {}-state-changelog ("],
+            id="write-the-changelog",
         ),
-        pytest.param(ResourceType.TOPIC, "{}-sink", AclOperation.WRITE, ["Write on those"], id="write-the-sink"),
+        pytest.param(
+            ResourceType.TOPIC,
+            "{}-sink",
+            AclOperation.WRITE,
+            ["Describe and Write on {}-sink ("],
+            id="write-the-sink",
+        ),
         pytest.param(ResourceType.GROUP, "{}", AclOperation.READ, ["Read on the consumer group"], id="group"),
     ],
 )
@@ -223,7 +233,7 @@ def test_instance_that_may_not_report_itself_ends_with_the_reason_in_its_log(
     wait_until(lambda: not lives(launched), 120.0, "the launcher to end")
     log = Path(launched.log_file).read_text()
     assert f"{case.application_id}-status is not authorized" in log
-    assert "Write on those that it writes" in log
+    assert f"Describe and Write on the topic {case.application_id}-status (" in log
 
 
 def test_right_to_look_at_a_topic_is_missed_until_it_is_given_back(case: RefusingCase, guarded: GuardedBroker) -> None:

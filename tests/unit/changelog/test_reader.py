@@ -164,7 +164,6 @@ def test_what_is_left_of_a_removed_partition_is_skipped(reader: ChangelogReader)
         pytest.param(KafkaError.UNKNOWN_TOPIC_OR_PART, TopicMissingError, id="topic-gone"),
         pytest.param(KafkaError._UNKNOWN_PARTITION, TopicMissingError, id="partition-gone"),
         pytest.param(KafkaError.TOPIC_AUTHORIZATION_FAILED, ConfigurationError, id="no-right"),
-        pytest.param(KafkaError.SASL_AUTHENTICATION_FAILED, ConfigurationError, id="no-login"),
         pytest.param(KafkaError._BAD_MSG, TopicDamagedError, id="another-checksum"),
     ],
 )

@@ -15,13 +15,13 @@ from airflow_provider.cli import supervised_run
 from airflow_provider.cli.environment_defaults import set_defaults_of_environment
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.health import health_of
-from airflow_provider.cli.supervised_run import exit_status_of
+from airflow_provider.cli.supervised_run import exit_status_of, pause_before_launch_s
 from airflow_provider.control.command import RESTART
 from airflow_provider.control.deployment import Deployment
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.status import InstanceState, InstanceStatus
 from airflow_provider.control.view import ControlView
-from airflow_provider.errors import ConfigurationError
+from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, LoginRefusedError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.launch.instance_start import Started
 from airflow_provider.launch.launcher import Launched
@@ -42,6 +42,7 @@ ENDED = replace(STOPPED, state=InstanceState.ENDED)
         pytest.param(ENDED, ExitStatus.ERROR, id="crash"),
         pytest.param(replace(ENDED, error_kind="ConfigurationError"), ExitStatus.PERMANENT, id="setting"),
         pytest.param(replace(ENDED, error_kind="BrokerUnreachableError"), ExitStatus.ERROR, id="brokers"),
+        pytest.param(replace(ENDED, error_kind="LoginRefusedError"), ExitStatus.PERMANENT, id="login"),
         pytest.param(replace(STOPPED, incarnation=8), ExitStatus.ERROR, id="another-process"),
         pytest.param(None, ExitStatus.ERROR, id="unknown"),
     ],
@@ -166,6 +167,64 @@ def test_end_that_cannot_be_read_for_want_of_a_right_is_said_and_left_for_a_pers
     assert supervised_by(tmp_path).run() == ExitStatus.PERMANENT
 
     assert "supervised: ended, and how cannot be read (ConfigurationError: Reading app" in capfd.readouterr().err
+
+
+def test_login_that_is_refused_and_a_folder_that_cannot_be_written_wait_for_a_person(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    class Refused(_Reader):
+        def read_to_end(self) -> ControlView:
+            raise LoginRefusedError("The login of 'app' is refused")
+
+    monkeypatch.setattr(supervised_run, "ControlReader", Refused)
+    assert supervised_by(tmp_path).run() == ExitStatus.PERMANENT
+    assert "supervised: LoginRefusedError: The login of 'app' is refused" in capfd.readouterr().err
+
+    (tmp_path / "file").touch()
+    assert supervised_by(tmp_path / "file").run() == ExitStatus.PERMANENT
+    said = capfd.readouterr().err
+    assert f"ConfigurationError: The run folder {tmp_path}/file/run cannot be written" in said
+    assert said.count("\n") == 1
+
+
+def test_start_waits_for_brokers_that_are_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    class Away(_Reader):
+        looks = 0
+
+        def read_to_end(self) -> ControlView:
+            Away.looks += 1
+            if Away.looks < 4:
+                raise BrokerUnreachableError("no broker answered")
+            raise ConfigurationError("and then something else")
+
+    monkeypatch.setattr(supervised_run, "_WAIT_PAUSE_S", 0.0)
+    monkeypatch.setattr(supervised_run, "ControlReader", Away)
+
+    assert supervised_by(tmp_path).run() == ExitStatus.PERMANENT
+
+    said = capfd.readouterr().err
+    assert said.count("waits for the brokers (no broker answered)") == 1
+    assert "and then something else" in said
+
+
+def test_launches_that_come_to_nothing_are_further_and_further_apart() -> None:
+    every_minute = [1_000_000 - 60_000 * number for number in range(1, 10)]
+
+    found = [pause_before_launch_s(every_minute[:ended], 1_000_000) for ended in range(10)]
+
+    assert found == [0, 0, 0, 5, 10, 20, 40, 60, 60, 60]
+    lived_for_long = [900_000, 840_000, *(number - 600_000 for number in every_minute)]
+    assert pause_before_launch_s(lived_for_long, 1_000_000) == 0
+
+
+def test_launches_are_known_by_their_folders(tmp_path: Path) -> None:
+    for name in ("app-a-1000", "app-a-3000", "app-a-2000", "app-b-3000", "app-a-notes"):
+        (tmp_path / name).mkdir()
+
+    assert RunFolder.incarnations(tmp_path, "app", "a") == [3000, 2000, 1000]
+    assert RunFolder.incarnations(tmp_path / "gone", "app", "a") == []
 
 
 def test_stop_in_the_middle_of_a_launch_stays_one_and_leaves_no_secrets(

@@ -125,8 +125,11 @@ def test_topic_that_is_there_and_has_no_leader_is_not_missing(
     monkeypatch.setattr(ForgetfulConsumer, "why", None)
     ForgetfulConsumer.unknown_looks = 1
 
+    assert forgetful.read_to_end().assignment is not None
+
+    ForgetfulConsumer.unknown_looks = 9
     with pytest.raises(BrokerUnreachableError, match=r"gave the end of .*-assignment"):
-        forgetful.read_to_end()
+        forgetful.read_to_end(0.0)
 
 
 def test_topic_that_stays_unknown_is_missing(forgetful: ControlReader, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,6 +105,22 @@ def test_connection_of_the_apache_kafka_provider_serves_as_well(monkeypatch: pyt
     assert KafkaStreamsHook("kafka_default").connection == KafkaConnection("a:1,b:2")
 
 
+@pytest.mark.parametrize("conn_type", ["spark", "postgres", "kafka_streams", None])
+def test_connection_of_another_type_is_refused_by_its_id_and_type(
+    conn_type: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"conn_type": conn_type, "host": "spark-master", "port": 7077, "login": "me", "password": "hunter2"}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(given))
+
+    works, message = KafkaStreamsHook("spark_default").test_connection()
+
+    assert not works
+    assert message == (
+        f"Connection 'spark_default' is of type {conn_type!r}, and names no Kafka cluster: use one of type "
+        "'kafkastreams' or 'kafka', or correct its type."
+    )
+
+
 def test_what_such_a_connection_says_that_cannot_be_carried_over_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     extra = {"bootstrap.servers": "a:1", "ssl.keystore.password": "hunter2"}
     given = {"conn_type": "kafka", "extra": extra}
@@ -139,7 +155,7 @@ def test_test_button_says_what_is_wrong_with_the_settings(monkeypatch: pytest.Mo
     works, message = hook(monkeypatch, host="h", port=1, extra={"security_protocol": "SASL_SSL"}).test_connection()
 
     assert not works
-    assert "SASL mechanism" in message
+    assert message.startswith("Connection 'kafka': SASL mechanism None is not one of")
 
 
 def test_type_of_connection_can_be_the_scheme_of_a_uri() -> None:

@@ -81,6 +81,7 @@ def test_credentials_of_a_client_are_exchanged_for_tokens(words: str) -> None:
         "bootstrap.servers": "a:9093",
         "security.protocol": "SASL_SSL",
         "log_level": "2",
+        "reconnect.backoff.ms": "500",
         "sasl.mechanism": "OAUTHBEARER",
         "sasl.oauthbearer.method": "oidc",
         "sasl.oauthbearer.client.id": "me",

@@ -147,7 +147,12 @@ def test_password_is_never_shown(connection: KafkaConnection) -> None:
     [
         pytest.param(
             PLAIN,
-            {"bootstrap.servers": "one:9092,two:9092", "security.protocol": "PLAINTEXT", "log_level": "2"},
+            {
+                "bootstrap.servers": "one:9092,two:9092",
+                "security.protocol": "PLAINTEXT",
+                "log_level": "2",
+                "reconnect.backoff.ms": "500",
+            },
             id="plaintext",
         ),
         pytest.param(
@@ -156,6 +161,7 @@ def test_password_is_never_shown(connection: KafkaConnection) -> None:
                 "bootstrap.servers": "one:9093",
                 "security.protocol": "SSL",
                 "log_level": "2",
+                "reconnect.backoff.ms": "500",
                 "ssl.ca.location": FILE,
             },
             id="ssl",
@@ -166,6 +172,7 @@ def test_password_is_never_shown(connection: KafkaConnection) -> None:
                 "bootstrap.servers": "one:9093",
                 "security.protocol": "SASL_SSL",
                 "log_level": "2",
+                "reconnect.backoff.ms": "500",
                 "sasl.mechanism": "SCRAM-SHA-512",
                 "sasl.username": "user",
                 "sasl.password": PASSWORD,
@@ -179,6 +186,7 @@ def test_password_is_never_shown(connection: KafkaConnection) -> None:
                 "bootstrap.servers": "one:9092",
                 "security.protocol": "SASL_PLAINTEXT",
                 "log_level": "2",
+                "reconnect.backoff.ms": "500",
                 "sasl.mechanism": "PLAIN",
                 "sasl.username": "user",
                 "sasl.password": PASSWORD,

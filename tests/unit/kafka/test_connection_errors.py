@@ -67,7 +67,7 @@ def test_reader_that_waits_for_its_brokers_logs_the_reason_once(
 def test_reason_is_logged_again_after_a_minute(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    errors = ConnectionErrors()
+    errors = ConnectionErrors(KafkaConnection("a:1"))
     errors(KafkaError(KafkaError.BROKER_NOT_AVAILABLE, "one: refused (after 0ms in state CONNECT)"))
     errors(
         KafkaError(
@@ -79,12 +79,14 @@ def test_reason_is_logged_again_after_a_minute(
     errors(KafkaError(KafkaError._ALL_BROKERS_DOWN, "2/2 brokers are down"))
     assert [record.args for record in caplog.records] == [("one: refused",), ("two: refused",)]
 
+    assert errors.because("timed out") == "timed out; two: refused"
+
     monkeypatch.setattr(connection_errors, "_AGAIN_S", 0.0)
     errors(KafkaError(KafkaError.BROKER_NOT_AVAILABLE, "two: refused"))
 
     assert len(caplog.records) == 3
-    assert errors.because("timed out") == "timed out; two: refused"
-    assert ConnectionErrors().because("timed out") == "timed out"
+    assert errors.because("timed out") == "timed out", "it may have connected since"
+    assert ConnectionErrors(KafkaConnection("a:1")).because("timed out") == "timed out"
 
 
 def test_command_line_says_it_in_one_line(port: int, capfd: pytest.CaptureFixture[str]) -> None:

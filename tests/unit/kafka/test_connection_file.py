@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider.common.private_files import create_private_file
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_file import connection_from_file
@@ -11,6 +12,7 @@ from airflow_provider.kafka.connection_file import connection_from_file
 
 def test_security_comes_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
+    file.touch(0o600)
     file.write_text(
         "# the cluster\nbootstrap.servers = one:9093,two:9093\n\nsecurity.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n"
         "sasl.username=me\nsasl.password=a=b\n"
@@ -29,6 +31,7 @@ def test_security_comes_from_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("odd", ["\u2028", "\x85", "\x0b", "\x1c", "\x0c"])
 def test_password_may_hold_what_some_take_for_the_end_of_a_line(odd: str, tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
+    file.touch(0o600)
     lines = ["bootstrap.servers=one:1", "security.protocol=SASL_SSL", "sasl.mechanism=PLAIN", "sasl.username=me"]
     file.write_text("\r\n".join([*lines, f"sasl.password=a{odd}ssl.ca.location=/evil{odd}"]) + "\r\n", encoding="utf-8")
 
@@ -57,3 +60,19 @@ def test_file_that_says_nothing_of_use_is_refused_without_showing_it(
         connection_from_file(file)
 
     assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("mode", "refused"), [(0o600, False), (0o440, False), (0o644, True)])
+def test_password_that_everybody_may_read_is_refused(tmp_path: Path, mode: int, refused: bool) -> None:
+    file = tmp_path / "kafka.properties"
+    create_private_file(
+        file,
+        b"bootstrap.servers=h:1\nsecurity.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.username=u\nsasl.password=p\n",
+    )
+    file.chmod(mode)
+
+    if refused:
+        with pytest.raises(ConfigurationError, match=r"holds a password, and every user of this host.*chmod o-r"):
+            connection_from_file(file)
+    else:
+        assert connection_from_file(file).sasl_password == "p"
