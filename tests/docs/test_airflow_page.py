@@ -63,7 +63,9 @@ def test_arguments_that_are_no_templates_are_those_that_the_page_names() -> None
 
 
 def test_every_dag_has_a_row() -> None:
-    assert set(re.findall(r"^\| `(stateful_streams_\w+)` \|", PAGE, re.MULTILINE)) == set(our_dags())
+    assert set(re.findall(r"^\| `(stateful_streams_\w+)` \|", PAGE, re.MULTILINE)) == {
+        dag for dag in our_dags() if dag.startswith("stateful_streams_")
+    }
 
 
 def test_every_kind_of_drill_has_a_row() -> None:
