@@ -159,6 +159,8 @@ class Instance:
                 metrics.start()
                 purge.start()
                 self._heartbeat.set_source(progress.status)
+                # One that could never report would be taken for silent. It has tried since Spark began to start.
+                self._heartbeat.check()
                 # Beside the rest: an instance that is to restore a task must not wait for it.
                 in_thread(lambda: self._warm_up(spark, job), "session-warm-up")
                 self._heartbeat.set_state(InstanceState.RUNNING)
