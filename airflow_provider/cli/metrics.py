@@ -60,8 +60,9 @@ def _act(asked: argparse.Namespace) -> int:
 
 
 def _assignment(cluster: KafkaConnection, application_id: str) -> Assignment | None:
-    with ControlReader(cluster, application_id, statuses=False) as reader:
+    with contextlib.suppress(TopicMissingError), ControlReader(cluster, application_id, statuses=False) as reader:
         return reader.read_to_end().assignment
+    return None  # the application was reset since, and its figures stay for a week
 
 
 def _forecasts(

@@ -19,7 +19,7 @@ from airflow_provider.control.status import InstanceState
 from airflow_provider.control.view import ControlView
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
-from airflow_provider.kafka.topic_spec import TopicSpec
+from airflow_provider.kafka.topic_spec import TopicSpec, control_specs
 from airflow_provider.kit.broker import EmbeddedBroker
 from airflow_provider.operators.changelog_topics import CreateChangelogTopicsOperator
 from airflow_provider.operators.failover import FailOverOperator
@@ -31,6 +31,7 @@ from tests.brokers import settings_of_broker
 from tests.chaos.evidence import gather
 from tests.chaos.judge import judge
 from tests.chaos.load import Load
+from tests.chaos.workload import kept
 from tests.integration.airflow.placed_hosts import (
     APPLICATION,
     OF,
@@ -169,7 +170,9 @@ def on_broker(
 ) -> Ledger:
     """The application; Airflow and the instances connect as the user."""
     environment.setenv(DEFAULT_CONNECTION, airflow_connection(user))
-    TopicAdmin(admin).ensure([TopicSpec(name=name, partitions=TASKS) for name in (INPUT, OUTPUT, LETTERS)])
+    plain = [TopicSpec(name=name, partitions=TASKS) for name in (INPUT, OUTPUT, LETTERS)]
+    # What was assigned more than ten minutes ago would be compacted away before it is judged.
+    TopicAdmin(admin).ensure([*plain, *map(kept, control_specs(APPLICATION))])
     return Ledger(placement(folder, environment), admin)
 
 

@@ -73,6 +73,7 @@ def pokes(application_id: str) -> BaseOperator:
 
 
 TOPIC = ResourceType.TOPIC
+WRITE_ASSIGNMENT = "Describe and Write on the topics {}-assignment"
 
 
 @pytest.mark.parametrize(
@@ -87,17 +88,19 @@ TOPIC = ResourceType.TOPIC
             ResourceType.TRANSACTIONAL_ID,
             "{}-assignment",
             AclOperation.WRITE,
-            ["Describe and Write on the transactional ids"],
+            ["Describe and Write on the transactional id '{}-assignment'"],
             id="publishes",
         ),
-        pytest.param(assigns, TOPIC, "{}-assignment", AclOperation.WRITE, [ON_TOPICS], id="writes-the-assignment"),
+        pytest.param(
+            assigns, TOPIC, "{}-assignment", AclOperation.WRITE, [WRITE_ASSIGNMENT], id="writes-the-assignment"
+        ),
         pytest.param(
             assigns, TOPIC, "{}-status", AclOperation.DESCRIBE, ["{}-status", ON_TOPICS], id="assigns-without-statuses"
         ),
         pytest.param(
             fails_over, TOPIC, "{}-status", AclOperation.READ, ["{}-status", ON_TOPICS], id="answers-without-statuses"
         ),
-        pytest.param(stops, TOPIC, "{}-assignment", AclOperation.WRITE, ["{}-assignment", ON_TOPICS], id="commands"),
+        pytest.param(stops, TOPIC, "{}-assignment", AclOperation.WRITE, [WRITE_ASSIGNMENT], id="commands"),
         pytest.param(waits, TOPIC, "{}-status", AclOperation.DESCRIBE, ["{}-status", ON_TOPICS], id="waits-unseeing"),
         pytest.param(waits, TOPIC, "{}-status", AclOperation.READ, ["{}-status", ON_TOPICS], id="waits-unread"),
         pytest.param(pokes, TOPIC, "{}-status", AclOperation.DESCRIBE, ["{}-status", ON_TOPICS], id="pokes-unseeing"),
