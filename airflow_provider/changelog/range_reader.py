@@ -34,9 +34,15 @@ class PartitionReader(Protocol):
 
 
 def read_range(
-    reader: PartitionReader, partition: ChangelogPartition, begin: int, end: int, settings: RestoreSettings
+    reader: PartitionReader,
+    partition: ChangelogPartition,
+    begin: int,
+    end: int,
+    settings: RestoreSettings,
+    *,
+    await_end: bool = False,
 ) -> Iterator[ChangelogBatch]:
-    """The committed records of a range of offsets, in pieces; where the log ends before, so does the range.
+    """The committed records of a range of offsets, in pieces.
 
     Args:
         reader: that reads nothing else.
@@ -44,6 +50,8 @@ def read_range(
         begin: first offset, which the log still has.
         end: offset to stop before.
         settings: how much is read at once, and how fast: a share of the rate, where several read.
+        await_end: whether the rest is waited for where the log ends before: a commit returns before its marker is
+            written, and its records can be read. Otherwise the range ends there, too.
 
     Raises:
         BrokerUnreachableError: nothing came for 30 s.
@@ -72,7 +80,7 @@ def read_range(
             yield found
             if found.error is not None:
                 raise found.error
-            if found.at_end or found.next_offset >= end:
+            if found.next_offset >= end or (found.at_end and not await_end):
                 return
     finally:
         reader.remove(partition)

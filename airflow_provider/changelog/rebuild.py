@@ -168,7 +168,7 @@ def rebuild(
 def _digest_of(reader: ChangelogReader, partition: ChangelogPartition, end: int) -> int:
     """The digest of what an empty store would be restored to; each key has to be there once."""
     digest = 0
-    for batch in read_range(reader, partition, 0, end, RestoreSettings()):
+    for batch in read_range(reader, partition, 0, end, RestoreSettings(), await_end=True):
         values = [b"" if value is None else value for value in batch.values]
         digest = (digest + digest_of(batch.keys, values)) & DIGEST_MASK
     return digest

@@ -178,11 +178,10 @@ class ApplicationState:
                 return listed(title, sentences)
             return shortened(title, causes(sentences, self._instance_names), "all of it: --all")
 
-        incidents = self.open_incidents
-        if not everything:
-            by_cause = [(record, causes(record.decisions, self._instance_names)) for record in self._open_records]
-            incidents = tuple(_incident_line(record, decisions) for record, decisions in by_cause)
-
+        incidents = [
+            _incident_line(one, one.decisions if everything else causes(one.decisions, self._instance_names))
+            for one in self._open_records
+        ]
         generation = self.view.assignment.generation if self.view.assignment else "none"
         watching = watched_by(self.view.watcher, watched=self.watched)
         parts = [

@@ -9,9 +9,10 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from airflow_provider.kafka.flushing import flush
+
 __all__ = ["TransactionalProducer"]
 
-_TIMED_OUT: Final = KafkaError._TIMED_OUT  # noqa: SLF001 - librdkafka's own codes begin so
 _BACKOFF_MS: Final = 1_000
 _JITTER: Final = 0.2
 _ONCE_S: Final = _BACKOFF_MS * (1 - _JITTER) / 1000
@@ -91,10 +92,10 @@ class TransactionalProducer:
         """Wait until the brokers have the records.
 
         Raises:
-            KafkaException: they did not take them in time.
+            KafkaException: they did not take them in time, or never will.
         """
-        if left := self.client.flush(self._timeout_s):
-            raise KafkaException(KafkaError(_TIMED_OUT, f"{left} records were not taken in time"))
+        if left := flush(self.client, self._timeout_s):
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"{left} records were not taken in time"))
 
     def commit(self) -> None:
         """Commit, and find out whether the producer is `reusable`.
