@@ -17,9 +17,8 @@ from airflow_provider.changelog.producer_queue import CHUNK, Change, ProducerQue
 from airflow_provider.common.in_thread import in_thread
 from airflow_provider.errors import BrokerUnreachableError, FencedError, InstanceError, StatefulStreamsError
 from airflow_provider.failpoint import FailPoint, FailPoints
-from airflow_provider.kafka.broker_error import broker_error
+from airflow_provider.kafka.broker_error import broker_error, not_writable
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.kafka.topic_rights import not_writable
 from airflow_provider.kafka.topic_spec import MAX_MESSAGE_BYTES
 from airflow_provider.kafka.transactional_producer import TransactionalProducer
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Collection, Mapping
+from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
-from confluent_kafka.admin import ClusterMetadata
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection
+from confluent_kafka.admin import AclOperation, AdminClient, ClusterMetadata
 
 from airflow_provider.errors import (
     AccessError,
@@ -19,7 +20,7 @@ from airflow_provider.errors import (
 )
 from airflow_provider.kafka.leader_change import LEADER_CHANGES
 
-__all__ = ["broker_error", "damage", "refusal", "refusal_to_describe", "refused_topic"]
+__all__ = ["broker_error", "damage", "not_writable", "refusal", "refusal_to_describe", "refused_topic"]
 
 _RIGHTS: Final = {
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "Create on the topics that are to be made, or on the cluster",
@@ -49,6 +50,7 @@ _TOO_LARGE: Final = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_
 _MISSING: Final = frozenset(
     {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 )
+_RIGHTS_S: Final = 5.0
 
 
 def refusal(error: KafkaError, what: str, needed: str | None = None) -> AccessError | None:
@@ -99,6 +101,28 @@ def refused_topic(consumer: Consumer, topic: str, what: str, timeout_s: float) -
         return refusal_to_describe(consumer.list_topics(topic, timeout=timeout_s), topic, what)
     except KafkaException:
         return None
+
+
+def not_writable(config: Mapping[str, Any], topics: Collection[str]) -> list[str]:
+    """Those of some topics to which a client's user may not write, sorted; those of which no answer came are not named.
+
+    Args:
+        config: of a client of that user.
+        topics: their names.
+    """
+    admin = AdminClient(dict(config))  # which has to live until it has answered
+    asked = admin.describe_topics(
+        TopicCollection(sorted(topics)), include_authorized_operations=True, request_timeout=_RIGHTS_S
+    )
+    lacking = []
+    for topic, answer in asked.items():
+        try:
+            operations = answer.result(2 * _RIGHTS_S).authorized_operations
+        except (KafkaException, TimeoutError):  # not even to be seen, or no answer
+            continue
+        if operations is not None and not {AclOperation.WRITE, AclOperation.ALL} & set(operations):
+            lacking.append(topic)
+    return lacking
 
 
 def damage(event: Message) -> TopicDamagedError | None:

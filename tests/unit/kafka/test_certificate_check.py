@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from airflow_provider.kafka.certificate_check import certificate_problem
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from tests.certificates import Authority, Certificate
+from tests.unit.kafka.local_server import local_server
 
 
 @contextmanager
@@ -24,26 +24,14 @@ def showing(certificate: Certificate) -> Iterator[int]:
     """A server on loopback that hangs up after the handshake; gives its port."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate.both)
-    server = socket.create_server(("127.0.0.1", 0))
 
-    def serve() -> None:
-        while True:
-            try:
-                client, _ = server.accept()
-            except OSError:
-                return
-            client.settimeout(5.0)
-            with contextlib.suppress(OSError), context.wrap_socket(client, server_side=True):
-                pass
+    def greet(client: socket.socket) -> None:
+        client.settimeout(5.0)
+        with contextlib.suppress(OSError), context.wrap_socket(client, server_side=True):
+            pass
 
-    thread = threading.Thread(target=serve)
-    thread.start()
-    try:
-        yield server.getsockname()[1]
-    finally:
-        server.shutdown(socket.SHUT_RDWR)
-        server.close()
-        thread.join()
+    with local_server(greet) as port:
+        yield port
 
 
 @pytest.fixture

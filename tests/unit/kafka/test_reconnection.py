@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -11,6 +10,7 @@ from contextlib import closing, contextmanager
 from confluent_kafka import Consumer, TopicPartition
 
 from airflow_provider.kafka.connection import KafkaConnection
+from tests.unit.kafka.local_server import local_server
 
 LOOK_S = 4.0
 
@@ -19,25 +19,13 @@ LOOK_S = 4.0
 def hanging_up() -> Iterator[tuple[int, list[float]]]:
     """A server on loopback that hangs up at once; gives its port, and when somebody came."""
     came: list[float] = []
-    server = socket.create_server(("127.0.0.1", 0))
 
-    def serve() -> None:
-        while True:
-            try:
-                client, _ = server.accept()
-            except OSError:
-                return
-            came.append(time.monotonic())
-            client.close()
+    def greet(client: socket.socket) -> None:
+        came.append(time.monotonic())
+        client.close()
 
-    thread = threading.Thread(target=serve)
-    thread.start()
-    try:
-        yield server.getsockname()[1], came
-    finally:
-        server.shutdown(socket.SHUT_RDWR)
-        server.close()
-        thread.join()
+    with local_server(greet) as port:
+        yield port, came
 
 
 def connections(config: dict[str, str]) -> int:
