@@ -12,7 +12,7 @@ from airflow_provider.changelog.restore_settings import RestoreSettings
 from airflow_provider.changelog.throttle import Throttle
 from airflow_provider.errors import BrokerUnreachableError
 
-__all__ = ["PartitionReader", "read_range"]
+__all__ = ["PartitionReader", "holds_records", "read_range"]
 
 _SILENCE_S: Final = 30.0
 _POLL_S: Final = 0.1
@@ -84,3 +84,8 @@ def read_range(
                 return
     finally:
         reader.remove(partition)
+
+
+def holds_records(reader: PartitionReader, partition: ChangelogPartition, begin: int, end: int) -> bool:
+    """Whether a range of offsets holds a committed record, and not only the ends of transactions; as `read_range`."""
+    return any(batch.records for batch in read_range(reader, partition, begin, end, RestoreSettings()))

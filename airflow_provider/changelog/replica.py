@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from airflow_provider.changelog.batch import ChangelogBatch, uncommitted_since
 from airflow_provider.changelog.commit_record import expired_before_ms, holds_all_of, newest_commit
@@ -247,13 +247,17 @@ class Replica:
         self.store.write({self.name: changes}, before.moved(self.changelog, to, newest), expired)
         self._expired_ms = self._expiry_ms
 
-    def position_after_commit(self, offset: int, records: int, timestamp_ms: int) -> ChangelogPosition:
+    def position_after_commit(
+        self, offset: int, records: int, timestamp_ms: int, holds_records: Callable[[int, int], bool]
+    ) -> ChangelogPosition:
         """The changelog's position after a commit of the task's owner, which is the last that the changelog holds.
 
         Args:
             offset: after the commit record.
             records: that the transaction wrote into the changelog, the commit record among them.
             timestamp_ms: of the commit, epoch ms.
+            holds_records: whether the changelog has a record between two offsets; asked where there is more than the
+                one marker that ends the owner's last commit. A broker that stood still may write it twice.
 
         Raises:
             TopicMismatchError: the transaction does not follow what is applied: another program writes into the
@@ -261,7 +265,7 @@ class Replica:
         """
         begin = offset - records
         # Behind the owner's last commit lies that commit's marker.
-        if begin not in (self.offset, self.offset + 1):
+        if begin < self.offset or (begin > self.offset + 1 and holds_records(self.offset, begin)):
             raise TopicMismatchError(
                 f"The transaction of the owner of {self.changelog} begins at offset {begin}, {self.offset} was the end "
                 "before it: another program writes into this changelog, or it was truncated or created again. The task "

@@ -81,6 +81,10 @@ class InMemoryLog:
         log.append(record)
         return len(log) - 1
 
+    def mark(self, topic: str, partition: int) -> None:
+        """Write the end marker of a transaction once more, as brokers do that got no answer from one another."""
+        self._partitions[topic, partition].append(None)
+
     def delete_before(self, topic: str, partition: int, offset: int) -> None:
         """Delete what a partition begins with, up to an offset."""
         self._begins[topic, partition] = max(offset, self.begin(topic, partition))

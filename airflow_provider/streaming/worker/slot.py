@@ -23,7 +23,7 @@ from airflow_provider.streaming.worker.cut_clients import CutClients
 from airflow_provider.streaming.worker.gc_control import no_collection
 from airflow_provider.streaming.worker.handover import Handover
 from airflow_provider.streaming.worker.idle_time import MAX_GAP_S, IdleTime
-from airflow_provider.streaming.worker.kafka_clients import ClusterClients, KafkaClients, TaskProducer
+from airflow_provider.streaming.worker.kafka_clients import ClusterClients, KafkaClients
 from airflow_provider.streaming.worker.plan import SlotPlan, TaskPlan
 from airflow_provider.streaming.worker.plan_execution import PlanExecution
 from airflow_provider.streaming.worker.standby_duties import StandbyDuties
@@ -57,16 +57,13 @@ class Slot:
         # One for all: they count how often each place was passed.
         failpoints = FailPoints(settings.fail_points, Path(settings.run_dir))
 
-        def open_writer(task_id: TaskId) -> TaskProducer:
-            return kafka.open_writer(stages[task_id.stage], task_id, failpoints)
-
         self._registry = registry = TaskRegistry(
             settings=settings,
             stages=stages,
             reader=self._reader,
             address=self._handover.address,
             duties=duties,
-            open_writer=open_writer,
+            kafka=kafka,
             failpoints=failpoints,
         )
         self._execution = PlanExecution(registry, self._reader, duties)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from airflow_provider.changelog.batch import ChangelogBatch
@@ -25,7 +25,7 @@ from airflow_provider.streaming.operations.operation import Changes, Operation
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.batch_result import BatchResult
 from airflow_provider.streaming.worker.closed_owners import ClosedOwner
-from airflow_provider.streaming.worker.kafka_clients import TaskProducer
+from airflow_provider.streaming.worker.kafka_clients import KafkaClients
 from airflow_provider.streaming.worker.last_commit import LastCommit
 from airflow_provider.streaming.worker.ownership import Ownership
 from airflow_provider.streaming.worker.partition_check import PartitionCheck
@@ -66,7 +66,7 @@ class Task:
         job: of the job.
         plan: what to be.
         replica: the open store.
-        open_writer: makes a task's producer; nothing is sent before it fences.
+        kafka: makes the task's producer; nothing is sent before it fences.
         failpoints: where the process is to die.
         renew_digest: whether the digest in the last commit record is not gone on from.
         ownership: what the task did in the plan's generation before its store was closed; None for nothing.
@@ -79,7 +79,7 @@ class Task:
         job: StageSpec,
         plan: TaskPlan,
         replica: Replica,
-        open_writer: Callable[[TaskId], TaskProducer],
+        kafka: KafkaClients,
         failpoints: FailPoints,
         renew_digest: bool = False,
         ownership: Ownership | None = None,
@@ -96,7 +96,7 @@ class Task:
             job=job,
             task_id=plan.task,
             replica=replica,
-            open_writer=open_writer,
+            kafka=kafka,
             failpoints=failpoints,
         )
         self._last_commit = LastCommit(replica.store, job.application_id, plan.task, replica.changelog)

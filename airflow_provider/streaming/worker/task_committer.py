@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import closing
 
 from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord, SegmentDigests, SourcePosition
 from airflow_provider.changelog.consumer_group import ConsumerGroup
+from airflow_provider.changelog.range_reader import holds_records
 from airflow_provider.changelog.replica import Replica
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.store_signature import StoreSignature
@@ -20,7 +22,7 @@ from airflow_provider.state.time_segments import TimeSegments
 from airflow_provider.state.time_spans import MAX_SPANS, TimeSpans
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.batch_result import BatchResult
-from airflow_provider.streaming.worker.kafka_clients import TaskProducer
+from airflow_provider.streaming.worker.kafka_clients import KafkaClients, TaskProducer
 
 __all__ = ["TaskCommitter"]
 
@@ -33,7 +35,7 @@ class TaskCommitter:
         job: of the job.
         task_id: the task's.
         replica: the open store.
-        open_writer: makes a task's producer; nothing is sent before it fences.
+        kafka: makes the task's producer, and a reader for what is looked up in its changelog.
         failpoints: where the process is to die.
     """
 
@@ -44,11 +46,11 @@ class TaskCommitter:
         job: StageSpec,
         task_id: TaskId,
         replica: Replica,
-        open_writer: Callable[[TaskId], TaskProducer],
+        kafka: KafkaClients,
         failpoints: FailPoints,
     ) -> None:
         self._settings, self._job, self._task_id, self._replica = settings, job, task_id, replica
-        self._open_writer, self._failpoints = open_writer, failpoints
+        self._kafka, self._failpoints = kafka, failpoints
         self._writer: TaskProducer | None = None
         self._digest = RunningDigest()
         self._signature: StoreSignature | None = None
@@ -61,7 +63,7 @@ class TaskCommitter:
             BrokerUnreachableError: the coordinator did not answer in time; the same producer can try again.
         """
         if self._writer is None:
-            self._writer = self._open_writer(self._task_id)
+            self._writer = self._kafka.open_writer(self._job, self._task_id, self._failpoints)
         self._failpoints.hit(FailPoint.FENCE_BEFORE)
         self._writer.fence()
         self._failpoints.hit(FailPoint.FENCE_DONE)
@@ -120,7 +122,9 @@ class TaskCommitter:
         # 5. the same in the store, after the commit
         self._failpoints.hit(FailPoint.STORE_BEFORE)
         before = self._replica.store.position or Position()
-        to = self._replica.position_after_commit(offset, len(state) + 1, record.committed_at_ms)
+        to = self._replica.position_after_commit(
+            offset, len(state) + 1, record.committed_at_ms, self._changelog_holds_records
+        )
         expired = self._newly_expired(record, last)
         self._replica.store.write({self._replica.name: state}, before.moved(changelog, to, record.to_bytes()), expired)
         self._digest.add(result.digest_change, result.expired_before_ms, self._spans(record))
@@ -140,6 +144,10 @@ class TaskCommitter:
             self._writer.close()
             self._writer = None
         self._digest.resume(None)
+
+    def _changelog_holds_records(self, begin: int, end: int) -> bool:
+        with closing(self._kafka.open_reader(self._job)) as reader:
+            return holds_records(reader, (self._replica.changelog, self._task_id.partition), begin, end)
 
     def _check_size(self, record: CommitRecord) -> None:
         changelog, size = self._replica.changelog, len(COMMIT_KEY) + len(record.to_bytes())

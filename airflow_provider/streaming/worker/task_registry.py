@@ -17,7 +17,7 @@ from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.streaming.planner.stage_spec import StageSpec, stage_of
 from airflow_provider.streaming.worker.closed_owners import ClosedOwners
-from airflow_provider.streaming.worker.kafka_clients import RestoreConsumer, TaskProducer
+from airflow_provider.streaming.worker.kafka_clients import KafkaClients, RestoreConsumer
 from airflow_provider.streaming.worker.lost_stores import LostStores
 from airflow_provider.streaming.worker.plan import TaskPlan
 from airflow_provider.streaming.worker.reaction import Reaction, reaction_to_batch_error, reaction_to_error
@@ -43,7 +43,7 @@ class TaskRegistry:
         reader: gets the changelogs of the tasks that are opened.
         address: of this worker's handover.
         duties: knows whether a store waits for a snapshot; ended where a store is closed.
-        open_writer: makes a task's producer.
+        kafka: makes the clients of a task.
         failpoints: where the process is to die.
         clock: monotonic seconds, by which what has failed is tried again.
     """
@@ -56,12 +56,12 @@ class TaskRegistry:
         reader: RestoreConsumer,
         address: str,
         duties: StandbyDuties,
-        open_writer: Callable[[TaskId], TaskProducer],
+        kafka: KafkaClients,
         failpoints: FailPoints,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings, self._stages, self._reader, self._address = settings, stages, reader, address
-        self._duties, self._open_writer, self._failpoints = duties, open_writer, failpoints
+        self._duties, self._kafka, self._failpoints = duties, kafka, failpoints
         self._directory = StateDirectory(Path(settings.state_dir), settings.application_id)
         self._tasks: dict[TaskId, Task] = {}
         self._plans: Mapping[TaskId, TaskPlan] = {}
@@ -170,7 +170,7 @@ class TaskRegistry:
             job=stage,
             plan=plan,
             replica=replica,
-            open_writer=self._open_writer,
+            kafka=self._kafka,
             failpoints=self._failpoints,
             renew_digest=replay,
             ownership=None if closed is None else closed.ownership,

@@ -305,17 +305,23 @@ def test_clock_that_was_set_back_does_not_make_a_followed_store_outdated(clock: 
         pytest.param(5, False, id="at-the-end"),
         pytest.param(6, False, id="behind-the-marker-of-the-last-commit"),
         pytest.param(7, True, id="behind-a-foreign-record"),
+        pytest.param(8, False, id="behind-a-marker-that-was-written-three-times"),
         pytest.param(0, True, id="of-a-topic-created-again"),
     ],
 )
 def test_commit_follows_what_is_applied(begin: int, refused: bool, replica: Replica) -> None:
+    def foreign_record(first: int, end: int) -> bool:
+        """There is one at offset 6 where the commit is behind it, and none between further markers."""
+        assert (first, end) == (5, begin)
+        return end == 7
+
     replica.apply(batch({b"a": b"1"}, 5, at_end=True))
 
     if refused:
         with pytest.raises(TopicMismatchError, match=f"begins at offset {begin}, 5 was the end before it"):
-            replica.position_after_commit(begin + 4, 4, 1)
+            replica.position_after_commit(begin + 4, 4, 1, foreign_record)
     else:
-        assert replica.position_after_commit(begin + 4, 4, 1).offset == begin + 4
+        assert replica.position_after_commit(begin + 4, 4, 1, foreign_record).offset == begin + 4
 
 
 def test_topic_of_the_same_name_is_not_the_one_that_was_applied(store: Store) -> None:
@@ -338,12 +344,16 @@ def test_store_that_does_not_know_its_topic_takes_the_one_that_is_there(store: S
     assert replica.position.topic_id == "id-1"
 
 
+def only_markers(begin: int, end: int) -> bool:
+    return False
+
+
 def test_owner_stands_at_the_end_with_each_commit(clock: Clock, store: Store) -> None:
     replica = Replica(store, "state", CHANGELOG)
     replica.apply(batch({b"a": b"1"}, 5, at_end=True))
     for offset in (8, 11):
         clock.sleep_h(20)
-        to = replica.position_after_commit(offset, 3, clock.ms)
+        to = replica.position_after_commit(offset, 3, clock.ms, only_markers)
         store.write({"state": [(b"a", b"2")]}, Position().moved(CHANGELOG, to, None))
     clock.sleep_h(1)
 
@@ -521,7 +531,7 @@ OWN = 40
 def committed(replica: Replica, sequence: int, offset: int) -> None:
     """As the owner does: what it wrote itself, up to an offset, is in the store."""
     before = replica.store.position or Position()
-    to = replica.position_after_commit(offset, offset - replica.offset, 1)
+    to = replica.position_after_commit(offset, offset - replica.offset, 1, only_markers)
     replica.store.write({"state": ()}, before.moved(CHANGELOG, to, commit_record(sequence, OWN)))
 
 

@@ -236,14 +236,14 @@ class Bench:
             reader=self.reader,
             address="nowhere",
             duties=self.duties,
-            open_writer=self._open_writer,
+            kafka=self,
             failpoints=FailPoints(),
             clock=lambda: self.now,
         )
         self.execution = PlanExecution(self.registry, self.reader, self.duties)
         self.follower = ChangelogFollower(
             reader=self.reader,
-            open_reader=lambda: InMemoryReader(log),
+            open_reader=lambda: self.open_reader(self.job),
             tasks=self.registry.tasks,
             isolating=self.registry.isolating,
             restore=self.job.restore,
@@ -263,7 +263,10 @@ class Bench:
     def close(self) -> None:
         self.registry.close_all()
 
-    def _open_writer(self, task_id: TaskId) -> FailingWriter:
+    def open_reader(self, job: StageSpec) -> InMemoryReader:
+        return InMemoryReader(self.log)
+
+    def open_writer(self, job: StageSpec, task_id: TaskId, failpoints: FailPoints) -> FailingWriter:
         self.writers.append(FailingWriter(self.log, transactional_id(APPLICATION, task_id)))
         if self.fence_errors:
             self.writers[-1].error = self.fence_errors.pop()

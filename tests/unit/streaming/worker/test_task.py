@@ -419,6 +419,21 @@ def test_commit_behind_another_programs_records_fails_the_task(bench: Bench, log
     assert held(bench).get_many([b"k"]) == [b"1"]
 
 
+def test_end_of_a_commit_that_the_brokers_marked_twice_is_no_other_programs_record(
+    bench: Bench, log: InMemoryLog
+) -> None:
+    bench.hold(active(0))
+    held(bench).write(result(b"1", 5), GROUP)
+    log.mark(CHANGELOG, 0)
+
+    for value, offset in ((b"2", 6), (b"3", 7)):
+        with bench.registry.isolating_batch(TaskId(0, 0), attempts_left=True):
+            held(bench).write(result(value, offset), GROUP)
+
+    assert (held(bench).state, held(bench).error) == (TaskState.RUNNING, None)
+    assert held(bench).get_many([b"k"]) == [b"3"]
+
+
 def test_owner_says_from_which_source_offset_it_went_on(bench: Bench, log: InMemoryLog) -> None:
     bench.hold(active(0))
     assert held(bench).status().resumed_offset is None, "nothing was committed before"
