@@ -37,7 +37,8 @@ _BUILTIN: Final[tuple[tuple[type[BaseException], ErrorClass], ...]] = (
     (ValueError, ErrorClass.JOB),
 )
 
-# Of Spark, pyarrow and the two Kafka clients, whose classes not every process can import.
+# Of Spark, pyarrow and the two Kafka clients, whose classes not every process can import. What brokers refuse Spark's
+# client has a type of ours by then (`streaming/driver/spark_error.py`).
 _BY_NAME: Final = {
     **dict.fromkeys(
         (
@@ -52,15 +53,6 @@ _BY_NAME: Final = {
             "PySparkValueError",
         ),
         ErrorClass.JOB,
-    ),
-    **dict.fromkeys(
-        (
-            "ClusterAuthorizationException",
-            "GroupAuthorizationException",
-            "SaslAuthenticationException",
-            "TopicAuthorizationException",
-        ),
-        ErrorClass.ACCESS,
     ),
     **dict.fromkeys(
         ("DisconnectException", "KafkaException", "TimeoutException", "UnknownTopicOrPartitionException"),
