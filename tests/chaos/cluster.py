@@ -21,6 +21,7 @@ import psutil
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment, TaskAssignment
 from airflow_provider.control.command import Command, CommandKind
+from airflow_provider.control.fenced_retry import retry_fenced
 from airflow_provider.control.publisher import AssignmentPublisher
 from airflow_provider.control.status import InstanceState, InstanceStatus
 from airflow_provider.control.view import ControlView
@@ -168,27 +169,7 @@ class Cluster:
         """As `DeployInstanceOperator` does: claim the name with a new incarnation, then start spark-submit."""
         for prepare in self.before_launch.pop(name, ()):
             prepare()
-        with AssignmentPublisher(self.connection, self.application) as publisher:
-            known = publisher.view.statuses.get(name)
-            incarnation = max(time.time_ns() // 1_000_000, known.incarnation + 1 if known else 0)
-            run_dir = self.folder / "run" / f"{name}-{incarnation}"
-            settings = InstanceSettings(
-                application_id=self.application,
-                instance=name,
-                incarnation=incarnation,
-                state_dir=str(self.state_dir(name)),
-                run_dir=str(run_dir),
-                connection=KafkaConnection(f"{LOOPBACK}:{self.proxies[name].port}"),
-                fail_points=self.fail_points.pop(name, ()),
-            )
-            claim = InstanceStatus(
-                application_id=self.application,
-                instance=name,
-                incarnation=incarnation,
-                state=InstanceState.STARTING,
-                sent_at_ms=incarnation,
-            )
-            publisher.publish(None, claim)
+        settings = retry_fenced(lambda: self._claim(name), self.application)
         command = [
             str(Path(sys.executable).parent / "spark-submit"),
             *("--master", "local[1]", "--driver-memory", "512m", "--conf", "spark.ui.enabled=false"),
@@ -206,8 +187,30 @@ class Cluster:
             "CHAOS_CLOCK": str(self.clock(name)),
         }
         self._launchers[name] = launch(settings, command, environment).launcher_pid
-        self.run_dirs[name] = run_dir
-        return incarnation
+        self.run_dirs[name] = Path(settings.run_dir)
+        return settings.incarnation
+
+    def _claim(self, name: str) -> InstanceSettings:
+        with AssignmentPublisher(self.connection, self.application) as publisher:
+            known = publisher.view.statuses.get(name)
+            incarnation = max(time.time_ns() // 1_000_000, known.incarnation + 1 if known else 0)
+            claim = InstanceStatus(
+                application_id=self.application,
+                instance=name,
+                incarnation=incarnation,
+                state=InstanceState.STARTING,
+                sent_at_ms=incarnation,
+            )
+            publisher.publish(None, claim)
+        return InstanceSettings(
+            application_id=self.application,
+            instance=name,
+            incarnation=incarnation,
+            state_dir=str(self.state_dir(name)),
+            run_dir=str(self.folder / "run" / f"{name}-{incarnation}"),
+            connection=KafkaConnection(f"{LOOPBACK}:{self.proxies[name].port}"),
+            fail_points=self.fail_points.pop(name, ()),
+        )
 
     def state_dir(self, name: str) -> Path:
         return self.folder / "state" / name
