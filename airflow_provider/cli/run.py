@@ -27,7 +27,7 @@ from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.placement import Placement
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import InstanceState
-from airflow_provider.errors import ConfigurationError, InstanceError
+from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, InstanceError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import check_name
 from airflow_provider.launch.instance_start import Started
@@ -180,7 +180,13 @@ def _stay(cluster: KafkaConnection, deployment: Deployment, started: Started, st
                 time.sleep(_POLL_S)
     except KeyboardInterrupt:
         print("stopping; its tasks go to the others", file=sys.stderr, flush=True)
-        stop_instance(cluster, deployment.application_id, deployment.instance, timeout_s=stop_timeout_s)
+        try:
+            stop_instance(cluster, deployment.application_id, deployment.instance, timeout_s=stop_timeout_s)
+        except BrokerUnreachableError:
+            # It would run on, and nobody would know of it: its launcher can stop it without a broker.
+            print("no broker answers: it is asked by a signal", file=sys.stderr, flush=True)
+            os.kill(started.launched.launcher_pid, signal.SIGTERM)
+            raise
     print(log.read(), end="", flush=True)
     with ControlReader(cluster, deployment.application_id) as reader:
         status = reader.read_to_end().statuses[deployment.instance]

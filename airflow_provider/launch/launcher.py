@@ -252,8 +252,11 @@ def _log_end(settings: InstanceSettings) -> str:
 
 def _report_end(writer: ControlWriter, settings: InstanceSettings, code: int) -> None:
     raised = last_error(_log_end(settings)) if code > 0 else None
-    how = f"the process ended with status {code} without a clean shutdown"
-    if code == 0:
+    how = f"killed by signal {-code}" if code < 0 else f"the process ended with status {code}"
+    how += " without a clean shutdown"
+    if code == -signal.SIGKILL:
+        how += ": by a person, or by the kernel for want of memory (the kernel's log says)"
+    elif code == 0:
         how += ": the job file has to call run(job)"
     status = InstanceStatus(
         application_id=settings.application_id,

@@ -13,6 +13,7 @@ import pytest
 from airflow_provider.cli.main import main
 from airflow_provider.control.status import InstanceState
 from tests.integration.launch.application import FAKE_INSTANCE, Application
+from tests.kafka_proxy import KafkaProxy
 from tests.spark_submit_stub import spark_submit_stub
 from tests.waiting import wait_until
 
@@ -56,6 +57,11 @@ def test_instance_is_detached_once_it_runs_and_started_once(
     assert application.view().statuses["a"].incarnation == first.statuses["a"].incarnation
 
 
+def state_of(application: Application) -> InstanceState | None:
+    status = application.view().statuses.get("a")
+    return None if status is None else status.state
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def test_instance_in_the_foreground_is_stopped_with_the_command(
     bootstrap_servers: str, application_id: str, arguments: list[str], number: signal.Signals
@@ -65,17 +71,36 @@ def test_instance_in_the_foreground_is_stopped_with_the_command(
         [sys.executable, "-m", "airflow_provider", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
 
-    def runs() -> bool:
-        status = application.view().statuses.get("a")
-        return status is not None and status.state is InstanceState.RUNNING
-
-    wait_until(runs, 60.0, "the instance to run")
+    wait_until(lambda: state_of(application) is InstanceState.RUNNING, 60.0, "the instance to run")
     command.send_signal(number)
     said, errors = command.communicate(timeout=60)
 
     assert (command.returncode, errors.decode().splitlines()[0]) == (0, "stopping; its tasks go to the others")
     assert "its log: " in said.decode()
     assert application.view().statuses["a"].state is InstanceState.STOPPED
+
+
+def test_instance_in_the_foreground_is_stopped_without_a_broker_too(
+    bootstrap_servers: str, application_id: str, arguments: list[str]
+) -> None:
+    application = Application.create(bootstrap_servers, application_id)
+    with KafkaProxy() as proxy:
+        proxy.broker_port = int(bootstrap_servers.rpartition(":")[2])
+        # What it starts reads the same address, and comes to the broker's own port from there.
+        command = subprocess.Popen(
+            [sys.executable, "-m", "airflow_provider", *arguments, "--bootstrap-servers", f"127.0.0.1:{proxy.port}"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        wait_until(lambda: state_of(application) is InstanceState.RUNNING, 60.0, "it to run")
+        proxy.cut()
+        command.send_signal(signal.SIGTERM)
+        _, errors = command.communicate(timeout=60)
+
+    assert command.returncode == 1
+    assert "no broker answers: it is asked by a signal" in errors.decode()
+    stopped = InstanceState.STOPPED
+    wait_until(lambda: state_of(application) is stopped, 60.0, "it to stop")
 
 
 def test_instance_that_ends_in_the_foreground_is_an_error(
