@@ -51,7 +51,7 @@ class Stage:
         """Start both, side by side; Airflow is not ready yet when this returns.
 
         Args:
-            timeout_s: how long Airflow's database may take.
+            timeout_s: how long each may take, of Airflow its database.
 
         Raises:
             StatefulStreamsError: one of them did not start.
@@ -59,7 +59,7 @@ class Stage:
         self.folder.dags.mkdir(parents=True, exist_ok=True)
         (self.folder.dags / "flights_dags.py").write_text(self._dag_file, encoding="utf-8")
         with ThreadPoolExecutor(1) as pool:
-            broker = pool.submit(self.broker.start)
+            broker = pool.submit(self.broker.start, timeout_s)
             self.airflow.prepare(timeout_s)
             self.airflow.start()
             self.folder.write(self.airflow.home.address, [child.leader for child in self.airflow.children])
