@@ -52,15 +52,16 @@ def start_deployment(
     def open_reader() -> ControlReader:
         return ControlReader(cluster, application_id)
 
+    environment = {**interpreters(deployment.conf, deployment.python), **deployment.env_vars}
     command = spark_command(
         deployment.application,
         master=master,
         name=f"{application_id} {instance}",
         conf=deployment.conf,
+        environment=environment,
         application_args=deployment.application_args,
         python=deployment.python,
     )
-    environment = {**interpreters(deployment.conf, deployment.python), **deployment.env_vars}
     tied = deployment.placement == Placement.SUPERVISED.value
 
     def attach_or_launch(publisher: AssignmentPublisher) -> InstanceStatus | Started:

@@ -131,7 +131,8 @@ def deployment_of(asked: argparse.Namespace) -> Deployment:
         ConfigurationError: an argument is not what it has to be.
     """
     application_id = check_name("application id", asked.application or application_of(asked.job))
-    check_job_file(asked.job, application_id)
+    if not asked.supervised or Path(asked.job).exists():  # the launch reports that it is missing: nobody else is told
+        check_job_file(asked.job, application_id)
     if not asked.instance:
         raise ConfigurationError("The instance has no name: give --instance, or set STATEFUL_STREAMS_INSTANCE.")
     instance = check_name("instance", asked.instance)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
@@ -9,7 +10,13 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.launch.spark_command import connector_jars, find_binary, interpreters, spark_settings
+from airflow_provider.launch.spark_command import (
+    check_master,
+    connector_jars,
+    find_binary,
+    interpreters,
+    spark_settings,
+)
 
 __all__ = ["SparkInstanceHook"]
 
@@ -53,12 +60,13 @@ class SparkInstanceHook(SparkSubmitHook):
                 "host, for example 'local[2]'."
             ) from error
         self._user_conf, self._python = dict(conf or {}), python
+        environment = {**interpreters(self._user_conf, python), **(env_vars or {})}
         super().__init__(
-            conf=spark_settings(self._user_conf),
+            conf=spark_settings(self._user_conf, environment),
             conn_id=spark_conn_id,
             name=name,
             application_args=list(application_args),
-            env_vars={**interpreters(self._user_conf, python), **(env_vars or {})},
+            env_vars=environment,
         )
         if self._connection["deploy_mode"] == "cluster":
             raise ConfigurationError(
@@ -75,11 +83,13 @@ class SparkInstanceHook(SparkSubmitHook):
         """Spark-submit and its arguments for a job file.
 
         Raises:
+            ConfigurationError: the connection's master is none (`check_master`).
             JarsError: the Kafka connector's jars could not be resolved.
         """
         if jars := connector_jars(self._user_conf):
             self._jars = ",".join(map(str, jars))
         command: list[str] = self._build_spark_submit_command(application)
+        check_master(self._connection["master"], os.environ | self.environment, command[0])
         return command
 
     def _get_spark_binary_path(self) -> list[str]:

@@ -19,6 +19,7 @@ from airflow_provider.control.writer import write_control
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.launch.instance_settings import InstanceSettings
+from airflow_provider.launch.job_file import check_job_file
 from airflow_provider.launch.launcher import Launched, launch
 from airflow_provider.launch.run_folder import RunFolder
 
@@ -196,14 +197,17 @@ def start_instance(
     )
     publisher.publish(None, deployment, claim)
     try:
+        # Behind the claim, so that the status says it: a deployment on record, or a supervisor, has nobody to tell.
+        check_job_file(deployment.application, application_id)
         python = deployment.python or sys.executable
         return Started(incarnation, launch(settings, command, environment, python=python, tied=tied))
     except (OSError, ConfigurationError) as error:
-        # The claim must not be taken for a process that starts.
-        write_control(
-            connection, application_id, dataclasses.replace(claim, state=InstanceState.ENDED, error=str(error))
+        advice = f": look at the run folder {deployment.run_dir!r} and at {command[0]!r} on this host."
+        refusal = ConfigurationError(
+            f"{instance!r} could not be launched. {error}{advice if isinstance(error, OSError) else ''}"
         )
-        raise ConfigurationError(
-            f"{instance!r} could not be launched ({error}): look at the run folder {deployment.run_dir!r} and at "
-            f"{command[0]!r} on this host."
-        ) from error
+        # The claim must not be taken for a process that starts.
+        kind = type(refusal).__name__
+        ended = dataclasses.replace(claim, state=InstanceState.ENDED, error=str(refusal), error_kind=kind)
+        write_control(connection, application_id, ended)
+        raise refusal from error

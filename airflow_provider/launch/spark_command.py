@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -11,7 +12,7 @@ from typing import Final
 
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["connector_jars", "find_binary", "interpreters", "spark_command", "spark_settings"]
+__all__ = ["check_master", "connector_jars", "find_binary", "interpreters", "spark_command", "spark_settings"]
 
 _REDACTED: Final = {
     # Spark's own defaults, and what Kafka calls its credentials.
@@ -27,6 +28,16 @@ _DEFAULTS: Final = {
 _SECRET: Final = re.compile(r"(?i)(secret|password|token|(secret|access)[.]?key)$")
 """The end of a setting's name where its value is the secret itself, and no path of a file that holds it."""
 
+_MASTER: Final = re.compile(
+    r"local(\[([1-9]\d*|\*)(\s*,\s*\d+)?\])?|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]"
+    r"|spark://[^\s,/]+:\d+(,[^\s,/]+:\d+)*|k8s://\S+|yarn"
+)
+_OF_YARN: Final = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
+
+_DRIVER: Final = ("PYSPARK_DRIVER_PYTHON", "spark.pyspark.driver.python")
+_WORKERS: Final = ("PYSPARK_PYTHON", "spark.pyspark.python")
+"""Of an interpreter, the environment variable and the setting of Spark, which wins."""
+
 _JARS: Final = ("spark.jars", "spark.jars.packages")
 
 
@@ -36,6 +47,7 @@ def spark_command(
     master: str,
     name: str,
     conf: Mapping[str, str],
+    environment: Mapping[str, str],
     application_args: Sequence[str] = (),
     python: str = "",
 ) -> list[str]:
@@ -46,15 +58,17 @@ def spark_command(
         master: such as ``local[4]``; the driver runs here.
         name: of the Spark application.
         conf: Spark settings; they win over the defaults of `spark_settings`.
+        environment: what is added to this process's for the command, `interpreters` among it.
         application_args: arguments of the job file.
         python: the job's own interpreter, beside which spark-submit is looked for first; empty for this one.
 
     Raises:
-        ConfigurationError: spark-submit is not found, or a setting is a secret.
+        ConfigurationError: spark-submit is not found, a setting is a secret, or the master is none (`check_master`).
         JarsError: the Kafka connector's jars could not be resolved.
     """
-    settings = spark_settings(conf)
+    settings = spark_settings(conf, environment)
     command = [find_binary("spark-submit", python), "--master", master]
+    check_master(master, os.environ | environment, command[0])
     for key, value in settings.items():
         command += ["--conf", f"{key}={value}"]
     if jars := connector_jars(conf):
@@ -62,11 +76,39 @@ def spark_command(
     return [*command, "--name", name, "--deploy-mode", "client", application, *application_args]
 
 
-def spark_settings(conf: Mapping[str, str]) -> dict[str, str]:
+def check_master(master: str, environment: Mapping[str, str], binary: str) -> None:
+    """Refuse a master that spark-submit would not know, or could not find: its own word for it is only in the log.
+
+    Args:
+        master: such as ``local[4]``.
+        environment: all of the command's.
+        binary: path of spark-submit.
+
+    Raises:
+        ConfigurationError: it is none of Spark's, or it is YARN and nothing says where that is.
+    """
+    if _MASTER.fullmatch(master) is None:
+        raise ConfigurationError(
+            f"{master!r} is no master of Spark: name 'local[4]', 'local[*]', 'spark://host:7077' (of several: "
+            "'spark://a:7077,b:7077'), 'yarn' or 'k8s://https://host:443', with --master or as the host of the Spark "
+            "connection."
+        )
+    home = environment.get("SPARK_HOME") or Path(binary).resolve().parents[1]
+    # It is run before spark-submit looks, and may set either.
+    spark_env = Path(environment.get("SPARK_CONF_DIR") or Path(home, "conf"), "spark-env.sh")
+    if master == "yarn" and not any(environment.get(name) for name in _OF_YARN) and not spark_env.exists():
+        raise ConfigurationError(
+            f"The master is YARN, but neither {' nor '.join(_OF_YARN)} is set: name the folder with the cluster's "
+            "yarn-site.xml in the instance's environment (env_vars, --env)."
+        )
+
+
+def spark_settings(conf: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
     """The settings of an instance: what the user gives, and the defaults for the rest.
 
     Args:
         conf: what the user gives.
+        environment: as of `spark_command`.
 
     Raises:
         ConfigurationError: one of them is a secret, which would be shown on the command line, and in the topic that
@@ -79,7 +121,10 @@ def spark_settings(conf: Mapping[str, str]) -> dict[str, str]:
             "application's topics: put it into spark-defaults.conf instead, in the folder that SPARK_CONF_DIR names in "
             "the instance's environment, readable for its user alone."
         )
-    return {**_DEFAULTS, **conf}
+    # The workers' Python would be the driver's too: Spark puts that setting before the driver's variable.
+    variable, setting = _DRIVER
+    driver = {setting: environment[variable]} if _WORKERS[1] in conf and variable in environment else {}
+    return {**_DEFAULTS, **driver, **conf}
 
 
 def connector_jars(conf: Mapping[str, str]) -> tuple[Path, ...]:
@@ -134,5 +179,4 @@ def interpreters(conf: Mapping[str, str], python: str = "") -> dict[str, str]:
         conf: Spark settings.
         python: the job's own interpreter; empty for this one.
     """
-    names = {"PYSPARK_DRIVER_PYTHON": "spark.pyspark.driver.python", "PYSPARK_PYTHON": "spark.pyspark.python"}
-    return {variable: python or sys.executable for variable, key in names.items() if key not in conf}
+    return {variable: python or sys.executable for variable, key in (_DRIVER, _WORKERS) if key not in conf}

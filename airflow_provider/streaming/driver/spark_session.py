@@ -9,11 +9,17 @@ import sys
 from collections.abc import Mapping
 from typing import Final
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from airflow_provider import __version__
+from airflow_provider.errors import ConfigurationError, InstanceError, StatefulStreamsError
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.streaming.driver.single_executor import is_local, single_executor_settings
+from airflow_provider.streaming.driver.spark_error import Cause, cause_of
+from airflow_provider.streaming.driver.store_host import StoreHost
 
 __all__ = [
     "ARROW_BATCH_BYTES",
@@ -23,6 +29,7 @@ __all__ = [
     "idle_settings",
     "max_task_failures",
     "spark_session",
+    "start_error",
     "time_zone",
 ]
 
@@ -39,12 +46,22 @@ _NO_BOUND: Final = 2**31 - 1
 
 _TIME_ZONE: Final = "spark.sql.session.timeZone"
 
+_OF_PYTHON: Final = (
+    "IOException: error=",
+    "ImportError",
+    "ModuleNotFoundError",
+    "PYTHON_VERSION_MISMATCH",
+    "pyspark.daemon",
+)
+"""In what Spark says of a Python that cannot run workers."""
+
 
 def spark_session(settings: InstanceSettings) -> SparkSession:
     """The session of an instance, in the application that spark-submit started.
 
     Raises:
-        ConfigurationError: Spark's settings ask for several executors.
+        ConfigurationError: Spark's settings ask for several executors, or a cluster's Python has not this package.
+        InstanceError: Spark did not start on its cluster.
     """
     # Pieces that the worker decodes while the JVM prepares the next one; what the user set stays.
     pieces = {_MAX_RECORDS_PER_BATCH: _ROWS_PER_BATCH, MAX_BYTES_PER_BATCH: ARROW_BATCH_BYTES}
@@ -57,7 +74,7 @@ def spark_session(settings: InstanceSettings) -> SparkSession:
     # Workers run the interpreter that runs the driver, whatever the environment of the host says, unless the settings
     # name another: on a cluster it is one of the executor's host.
     os.environ["PYSPARK_PYTHON"] = given.get("spark.pyspark.python") or sys.executable
-    session = (
+    builder = (
         SparkSession.builder.appName(f"{settings.application_id}-{settings.instance}")
         .config(map=idle_settings(settings.call_timeout_s))
         .config(map=single_executor_settings(given))
@@ -71,10 +88,48 @@ def spark_session(settings: InstanceSettings) -> SparkSession:
         # Only a query that has not brought a micro-batch yet polls (`SourceQuery`), and its first one is slow anyway.
         .config("spark.sql.streaming.pollingDelay", "50ms")
         .config("spark.sql.streaming.noDataMicroBatches.enabled", "false")
-        .getOrCreate()
     )
-    session.conf.set(_TIME_ZONE, time_zone(dict(session.sparkContext.getConf().getAll())))
+    try:
+        session = builder.getOrCreate()
+        session.conf.set(_TIME_ZONE, time_zone(dict(session.sparkContext.getConf().getAll())))
+        # The first call too: without a master Spark stops its context, but may have given it back before.
+        found = StoreHost(session, settings.instance).call(_version)
+    except (Py4JError, PySparkException) as error:
+        if is_local(master := given.get("spark.master", "")):
+            raise
+        raise start_error(master, os.environ["PYSPARK_PYTHON"], cause_of(error)) from error
+    if found != __version__:
+        raise _other_python(os.environ["PYSPARK_PYTHON"], f"it has version {found}")
     return session
+
+
+def _version() -> str:
+    return __version__
+
+
+def start_error(master: str, python: str, cause: Cause) -> StatefulStreamsError:
+    """What it means that Spark did not start on a cluster, or that the first call of a worker failed there.
+
+    Args:
+        master: of Spark.
+        python: path of the workers' Python.
+        cause: what Spark said.
+    """
+    what = f"{cause.kind}: {cause.message}"
+    if any(word in what for word in _OF_PYTHON):
+        return _other_python(python, what)
+    return InstanceError(
+        f"Spark did not start on {master}: see that the master runs, that this host reaches it at this address, and "
+        "that both have the same spark.authenticate.secret, then start the instance again. Its log has more than "
+        f"Spark's last words: {what}"
+    )
+
+
+def _other_python(python: str, what: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"The workers' Python, {python} on the host of the executor, cannot run this package's version {__version__} "
+        f"({what}): install there what the driver's {sys.executable} has, or name another with spark.pyspark.python."
+    )
 
 
 def closed_settings(given: Mapping[str, str]) -> dict[str, bool | float | int | str | None]:

@@ -59,6 +59,16 @@ def test_instance_that_does_not_say_how_large_its_executor_is_is_refused(account
     assert "neither is set" in (status.error or "")
 
 
+def test_standalone_master_that_does_not_answer_ends_the_instance_and_is_named(accounts: Accounts) -> None:
+    accounts.job = (*ONE_CORE, *accounts.job)
+    accounts.launch("a", master="spark://127.0.0.1:1")
+
+    status = accounts.wait_for_state("a", InstanceState.ENDED, 180)
+
+    assert status.error_kind == "InstanceError"
+    assert "spark://127.0.0.1:1" in (status.error or "")
+
+
 def test_instance_works_on_one_executor_of_two_and_ends_when_it_is_lost(accounts: Accounts) -> None:
     accounts.job = (*ONE_CORE, *accounts.job)
     accounts.launch("a", master=MASTER)

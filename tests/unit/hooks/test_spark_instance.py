@@ -102,6 +102,15 @@ def test_python_of_the_settings_wins(spark: Any) -> None:
     hook = SparkInstanceHook("spark", {"spark.pyspark.python": "/p"}, env_vars={"PYSPARK_DRIVER_PYTHON": "/q"})
 
     assert hook.environment == {"PYSPARK_DRIVER_PYTHON": "/q"}
+    hook = SparkInstanceHook("spark", {**JARS, "spark.pyspark.python": "/p"})
+    assert ("--conf", f"spark.pyspark.driver.python={sys.executable}") in pairs(hook.command("/job.py"))
+
+
+def test_master_that_spark_does_not_know_is_refused(spark: Any) -> None:
+    spark(host="spark:/h")
+
+    with pytest.raises(ConfigurationError, match="'spark:/h' is no master of Spark"):
+        SparkInstanceHook("spark", JARS).command("/job.py")
 
 
 def test_spark_submit_beside_the_interpreter_is_found(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,10 +5,13 @@ from typing import Any
 
 import pytest
 
+from airflow_provider.errors import ConfigurationError, InstanceError
+from airflow_provider.streaming.driver.spark_error import Cause
 from airflow_provider.streaming.driver.spark_session import (
     closed_settings,
     idle_settings,
     max_task_failures,
+    start_error,
     time_zone,
 )
 
@@ -30,6 +33,31 @@ def test_how_often_spark_tries_depends_on_the_master(master: str, failures: int)
     spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(master=master, getConf=lambda: conf))
 
     assert max_task_failures(spark) == failures
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        pytest.param(Cause("ModuleNotFoundError", "No module named 'airflow_provider'"), id="without-this-package"),
+        pytest.param(Cause("PySparkImportError", "[PACKAGE_NOT_INSTALLED] PyArrow"), id="without-pyarrow"),
+        pytest.param(Cause("IOException", "error=2, No such file or directory"), id="not-there"),
+        pytest.param(Cause("SparkException", "EOFException in pyspark.daemon's stdout"), id="no-python"),
+        pytest.param(Cause("PySparkRuntimeError", "[PYTHON_VERSION_MISMATCH] Python in worker"), id="other-version"),
+    ],
+)
+def test_python_that_cannot_run_workers_is_a_wrong_configuration_and_is_named(cause: Cause) -> None:
+    error = start_error("spark://h:7077", "/p/python", cause)
+
+    assert isinstance(error, ConfigurationError)
+    assert "/p/python" in str(error)
+    assert cause.message in str(error)
+
+
+def test_cluster_that_does_not_answer_is_named_and_may_answer_later() -> None:
+    error = start_error("spark://h:7077", "/p", Cause("IllegalStateException", "Cannot call methods on a stopped one"))
+
+    assert isinstance(error, InstanceError)
+    assert "spark://h:7077" in str(error)
 
 
 def test_time_zone_is_not_that_of_the_host_unless_the_user_names_one() -> None:
