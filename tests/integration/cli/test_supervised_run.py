@@ -154,6 +154,7 @@ def test_error_that_a_restart_would_meet_again_has_a_status_of_its_own(
 
     assert start(job=job).wait(WAIT_S) == ExitStatus.PERMANENT
     assert start(job=tmp_path / "missing.py").wait(WAIT_S) == ExitStatus.PERMANENT
+    assert f"There is no job file '{tmp_path}/missing.py'" in (application.view().statuses["a"].error or "")
     job.write_text("raise OSError('disk')\n")
     assert start(job=job).wait(WAIT_S) == ExitStatus.ERROR
 

@@ -63,10 +63,35 @@ def test_standalone_master_that_does_not_answer_ends_the_instance_and_is_named(a
     accounts.job = (*ONE_CORE, *accounts.job)
     accounts.launch("a", master="spark://127.0.0.1:1")
 
-    status = accounts.wait_for_state("a", InstanceState.ENDED, 180)
+    status = accounts.wait_for_state("a", InstanceState.ENDED, 400)
 
     assert status.error_kind == "InstanceError"
     assert "spark://127.0.0.1:1" in (status.error or "")
+
+
+@pytest.mark.parametrize(
+    ("at_its_start", "found"),
+    [
+        pytest.param("import sys; sys.modules['airflow_provider'] = None", "ModuleNotFoundError", id="without"),
+        pytest.param("import airflow_provider as a; a.__version__ = '0.0.1'", "it has version 0.0.1", id="other"),
+    ],
+)
+def test_python_of_the_workers_that_has_not_this_version_ends_the_instance_and_is_named(
+    accounts: Accounts, tmp_path: Path, at_its_start: str, found: str
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(at_its_start)
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH="{tmp_path}:$PYTHONPATH" exec {sys.executable} "$@"\n')
+    python.chmod(0o700)
+    named = (f"spark.pyspark.python={python}", f"spark.pyspark.driver.python={sys.executable}")
+    accounts.job = (*ONE_CORE, *(word for name in named for word in ("--conf", name)), *accounts.job)
+    accounts.launch("a", master=MASTER)
+
+    status = accounts.wait_for_state("a", InstanceState.ENDED, 400)
+
+    assert status.error_kind == "ConfigurationError"
+    assert str(python) in (status.error or "")
+    assert found in (status.error or "")
 
 
 def test_instance_works_on_one_executor_of_two_and_ends_when_it_is_lost(accounts: Accounts) -> None:
@@ -74,7 +99,7 @@ def test_instance_works_on_one_executor_of_two_and_ends_when_it_is_lost(accounts
     accounts.launch("a", master=MASTER)
     accounts.assign("a", "a")
     accounts.orders.write(200, [0, 1])
-    accounts.check(120)
+    accounts.check(400)
     (executor,) = executors(accounts)
 
     executor.kill()
