@@ -202,12 +202,11 @@ def start_instance(
         python = deployment.python or sys.executable
         return Started(incarnation, launch(settings, command, environment, python=python, tied=tied))
     except (OSError, ConfigurationError) as error:
-        advice = f": look at the run folder {deployment.run_dir!r} and at {command[0]!r} on this host."
-        refusal = ConfigurationError(
-            f"{instance!r} could not be launched. {error}{advice if isinstance(error, OSError) else ''}"
-        )
         # The claim must not be taken for a process that starts.
-        kind = type(refusal).__name__
-        ended = dataclasses.replace(claim, state=InstanceState.ENDED, error=str(refusal), error_kind=kind)
+        kind = ConfigurationError.__name__
+        ended = dataclasses.replace(claim, state=InstanceState.ENDED, error=str(error), error_kind=kind)
         write_control(connection, application_id, ended)
-        raise refusal from error
+        raise ConfigurationError(
+            f"{instance!r} could not be launched ({error}): look at the run folder {deployment.run_dir!r} and at "
+            f"{command[0]!r} on this host."
+        ) from error

@@ -93,7 +93,7 @@ def check_master(master: str, environment: Mapping[str, str], binary: str) -> No
             "'spark://a:7077,b:7077'), 'yarn' or 'k8s://https://host:443', with --master or as the host of the Spark "
             "connection."
         )
-    home = environment.get("SPARK_HOME") or Path(binary).resolve().parents[1]
+    home = environment.get("SPARK_HOME") or Path(binary).resolve().parent.parent
     # It is run before spark-submit looks, and may set either.
     spark_env = Path(environment.get("SPARK_CONF_DIR") or Path(home, "conf"), "spark-env.sh")
     if master == "yarn" and not any(environment.get(name) for name in _OF_YARN) and not spark_env.exists():

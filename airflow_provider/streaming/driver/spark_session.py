@@ -47,6 +47,7 @@ _NO_BOUND: Final = 2**31 - 1
 _TIME_ZONE: Final = "spark.sql.session.timeZone"
 
 _OF_PYTHON: Final = (
+    "AttributeError",
     "IOException: error=",
     "ImportError",
     "ModuleNotFoundError",

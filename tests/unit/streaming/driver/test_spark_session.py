@@ -39,6 +39,7 @@ def test_how_often_spark_tries_depends_on_the_master(master: str, failures: int)
     "cause",
     [
         pytest.param(Cause("ModuleNotFoundError", "No module named 'airflow_provider'"), id="without-this-package"),
+        pytest.param(Cause("AttributeError", "Can't get attribute '_version'"), id="with-an-earlier-one"),
         pytest.param(Cause("PySparkImportError", "[PACKAGE_NOT_INSTALLED] PyArrow"), id="without-pyarrow"),
         pytest.param(Cause("IOException", "error=2, No such file or directory"), id="not-there"),
         pytest.param(Cause("SparkException", "EOFException in pyspark.daemon's stdout"), id="no-python"),
