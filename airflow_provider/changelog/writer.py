@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapp
 from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AclOperation, AdminClient
 
 from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord
 from airflow_provider.changelog.consumer_group import ConsumerGroup
@@ -17,7 +17,7 @@ from airflow_provider.changelog.producer_queue import CHUNK, Change, ProducerQue
 from airflow_provider.common.in_thread import in_thread
 from airflow_provider.errors import BrokerUnreachableError, FencedError, InstanceError, StatefulStreamsError
 from airflow_provider.failpoint import FailPoint, FailPoints
-from airflow_provider.kafka.broker_error import broker_error, not_writable
+from airflow_provider.kafka.broker_error import broker_error, lacking
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_spec import MAX_MESSAGE_BYTES
 from airflow_provider.kafka.transactional_producer import TransactionalProducer
@@ -134,7 +134,7 @@ class TransactionalWriter:
         fail, partition = self._failpoints.hit, record.task.partition
         positions: dict[str, int] = {}
         # 4a. begin
-        with self._transaction({*changes, *outputs, *(dead_letters or {})}):
+        with self._transaction({*changes, *outputs, *(dead_letters or {})}, record):
             fail(FailPoint.COMMIT_BEGUN)
             # 4b. the changelog records
             for changelog, pairs in changes.items():
@@ -182,7 +182,7 @@ class TransactionalWriter:
         """
         producer, remaining = self._producer.client, iter(pairs)
         positions: dict[str, int] = {}
-        with self._transaction({changelog}):
+        with self._transaction({changelog}, record):
             while chunk := list(itertools.islice(remaining, CHUNK)):
                 self._queue.put(changelog, chunk, record.task.partition)
             self._put_commit_record([changelog], record, positions)
@@ -225,11 +225,12 @@ class TransactionalWriter:
         self._admin = None
 
     @contextmanager
-    def _transaction(self, topics: Collection[str]) -> Iterator[None]:
+    def _transaction(self, topics: Collection[str], record: CommitRecord) -> Iterator[None]:
         """Begin a transaction and commit it at the end; after an error of Kafka's abort it and raise the typed one.
 
         Args:
             topics: that it writes to.
+            record: names the sources whose offsets it commits, and the group: the application.
         """
         try:
             self._producer.begin()
@@ -239,7 +240,7 @@ class TransactionalWriter:
         except KafkaException as error:
             cause = self._cause(error)
             self._abort(cause)
-            raise self._typed(cause, topics) from error
+            raise self._typed(cause, topics, record) from error
 
     def _put_commit_record(
         self, changelogs: Iterable[str], record: CommitRecord, positions: MutableMapping[str, int]
@@ -290,7 +291,9 @@ class TransactionalWriter:
             except KafkaException:  # the next owner aborts it
                 return
 
-    def _typed(self, error: KafkaException, topics: Collection[str] = ()) -> StatefulStreamsError:
+    def _typed(
+        self, error: KafkaException, topics: Collection[str] = (), record: CommitRecord | None = None
+    ) -> StatefulStreamsError:
         reason: KafkaError = error.args[0]
         if reason.code() in _FENCED:
             return FencedError(
@@ -307,13 +310,24 @@ class TransactionalWriter:
         if reason.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
             needed = f"Describe and Write on the transactional id {self.transactional_id!r}"
         elif reason.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            needed = f"Describe and Write on {', '.join(not_writable(self._client_config, topics) or sorted(topics))}"
+            needed = self._rights(topics, record.sources if record else ())
+        elif reason.code() == KafkaError.GROUP_AUTHORIZATION_FAILED and record is not None:
+            needed = f"Read on the consumer group {record.application_id!r}"
         return broker_error(
             reason,
             f"The transaction of {self.transactional_id!r}",
             "check that the brokers answer. The task is owned again and goes on from its last commit.",
             needed,
         )
+
+    def _rights(self, written: Collection[str], read: Collection[str]) -> str:
+        """Which rights a transaction lacks, as the brokers say; all that it needs on topics where they do not."""
+        to_write = lacking(self._client_config, AclOperation.WRITE, written)
+        to_read = lacking(self._client_config, AclOperation.READ, read)
+        if not to_write and not to_read:
+            to_write, to_read = sorted(written), sorted(read)
+        rights = {"Describe and Write": to_write, "Describe and Read": to_read}
+        return ", ".join(f"{right} on {', '.join(topics)}" for right, topics in rights.items() if topics)
 
 
 def _log_refusal(at: TopicPartition, error: BaseException | None) -> None:

@@ -20,7 +20,7 @@ from airflow_provider.errors import (
 )
 from airflow_provider.kafka.leader_change import LEADER_CHANGES
 
-__all__ = ["broker_error", "damage", "not_writable", "refusal", "refusal_to_describe", "refused_topic"]
+__all__ = ["broker_error", "damage", "lacking", "refusal", "refusal_to_describe", "refused_topic"]
 
 _RIGHTS: Final = {
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "Create on the topics that are to be made, or on the cluster",
@@ -103,26 +103,31 @@ def refused_topic(consumer: Consumer, topic: str, what: str, timeout_s: float) -
         return None
 
 
-def not_writable(config: Mapping[str, Any], topics: Collection[str]) -> list[str]:
-    """Those of some topics to which a client's user may not write, sorted; those of which no answer came are not named.
+def lacking(config: Mapping[str, Any], operation: AclOperation, topics: Collection[str]) -> list[str]:
+    """Those of some topics on which a client's user may not do something, or that it may not even see, sorted.
 
     Args:
         config: of a client of that user.
-        topics: their names.
+        operation: what is to be done.
+        topics: their names; those of which no answer came are not returned.
     """
     admin = AdminClient(dict(config))  # which has to live until it has answered
     asked = admin.describe_topics(
         TopicCollection(sorted(topics)), include_authorized_operations=True, request_timeout=_RIGHTS_S
     )
-    lacking = []
+    found = []
     for topic, answer in asked.items():
         try:
             operations = answer.result(2 * _RIGHTS_S).authorized_operations
-        except (KafkaException, TimeoutError):  # not even to be seen, or no answer
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                found.append(topic)
+        except TimeoutError:
             continue
-        if operations is not None and not {AclOperation.WRITE, AclOperation.ALL} & set(operations):
-            lacking.append(topic)
-    return lacking
+        else:
+            if operations is not None and not {operation, AclOperation.ALL} & set(operations):
+                found.append(topic)
+    return found
 
 
 def damage(event: Message) -> TopicDamagedError | None:

@@ -99,7 +99,14 @@ def test_task_needs_no_more_rights_than_the_page_lists(application: Application,
             ["Describe and Write on {}-sink ("],
             id="write-the-sink",
         ),
-        pytest.param(ResourceType.GROUP, "{}", AclOperation.READ, ["Read on the consumer group"], id="group"),
+        pytest.param(
+            ResourceType.TOPIC,
+            "{}-source",
+            AclOperation.READ,
+            ["grant the connection's user Describe and Read on {}-source ("],
+            id="commit-what-was-read",
+        ),
+        pytest.param(ResourceType.GROUP, "{}", AclOperation.READ, ["Read on the consumer group '{}' ("], id="group"),
     ],
 )
 def test_task_that_lacks_a_right_fails_and_is_held(
