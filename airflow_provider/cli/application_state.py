@@ -81,16 +81,17 @@ class ApplicationState:
         found = list(unanswered_problems(self.view)) if self.watched else []
         assignment = self.view.assignment
         if assignment is None:
-            return (*found, "nothing is assigned yet", *self._late_starts(()))
+            return (*found, "nothing is assigned yet", *self._late_starts(()), *self._unwell_without_task(()))
         starting = self._starting(assignment.instances)
         if starting:
             found.append(f"starting, and the tasks of each wait for it: {', '.join(starting)}")
         for name in assignment.instances:
             status = self.view.statuses.get(name)
-            if status is None or not status.state.alive or name in self.silent:
+            if status is None or not status.state.alive or name in self.silent or status.error is not None:
                 found.append(f"instance {name}: {self._state(name)}{_because(status.error if status else None)}")
         found += self._late_starts(assignment.instances)
         found += self._lost_without_task(assignment.instances)
+        found += self._unwell_without_task(assignment.instances)
         for task_id, task in assignment.tasks.items():
             own = self._task(task.active, task_id)
             if task.active is None:
@@ -322,6 +323,14 @@ class ApplicationState:
             f"instance {name}: {self._state(name)}, and assigned nothing: it was lost without a word; start it again"
             for name, status in sorted(self.view.statuses.items())
             if name in self.silent and name not in named and status.state is not InstanceState.STARTING
+        ]
+
+    def _unwell_without_task(self, named: Collection[str]) -> list[str]:
+        """Those beside the named ones that say why they ended, or what is refused to them although they run."""
+        return [
+            f"instance {name}: {self._state(name)}, and assigned nothing{_because(status.error)}"
+            for name, status in sorted(self.view.statuses.items())
+            if name not in named and name not in self.silent and status.error is not None
         ]
 
     def _late_starts(self, named: Collection[str]) -> list[str]:

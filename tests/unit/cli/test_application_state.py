@@ -194,6 +194,26 @@ def test_long_error_is_whole_below_the_tables_and_in_the_json() -> None:
     assert all(len(line) <= 120 for line in below if path not in line)
 
 
+def test_instance_that_ended_is_named_with_the_reason_although_its_tasks_went_to_another() -> None:
+    ended = instance("b", state=InstanceState.ENDED, error="AccessError: Reading app-assignment is not authorized")
+    view = view_of(assigned("a", "a"), instance("a", active(0), active(1)), ended)
+    said = "instance b: ended, and assigned nothing: AccessError: Reading app-assignment is not authorized"
+
+    assert said in ApplicationState(view).problems
+    view.assignment = None
+    assert ApplicationState(view).problems == ("nothing is assigned yet", said)
+
+
+def test_what_is_refused_to_an_instance_that_runs_is_a_problem() -> None:
+    view = whole()
+    view.statuses["a"] = dataclasses.replace(view.statuses["a"], error="Reading app-assignment is not authorized")
+
+    assert ApplicationState(view).problems == ("instance a: running: Reading app-assignment is not authorized",)
+    assert ApplicationState(view, {"a"}).problems[0] == (
+        "instance a: silent (running): Reading app-assignment is not authorized"
+    )
+
+
 def test_nothing_assigned_is_a_problem() -> None:
     assert ApplicationState(ControlView(APPLICATION)).problems == ("nothing is assigned yet",)
     assert "generation none" in ApplicationState(ControlView(APPLICATION)).to_text()
