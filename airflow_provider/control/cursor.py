@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 
 from airflow_provider.control.records import apply
 from airflow_provider.control.view import ControlView
-from airflow_provider.errors import TopicMissingError
+from airflow_provider.errors import StatefulStreamsError, TopicMissingError
 from airflow_provider.kafka.broker_error import broker_error, damage
 from airflow_provider.kafka.connection import KafkaConnection
 
@@ -82,6 +82,7 @@ class ControlCursor:
         self._at_end: set[str] = set()
         self._behind: dict[str, int] = {}
         self._missing_since: float | None = None
+        self._refused: dict[str, StatefulStreamsError] = {}
         self._looked_at = now
 
     @property
@@ -115,14 +116,17 @@ class ControlCursor:
         error, topic = message.error(), str(message.topic())
         if error is None:
             self._at_end.discard(topic)
+            self._refused.pop(topic, None)
             self._positions[topic] = int(message.offset() or 0) + 1
             _, appended_ms = message.timestamp()
             return apply(self.view, message.key() or b"", message.value(), appended_ms)
         if error.code() == KafkaError._PARTITION_EOF:
             self._at_end.add(topic)
+            self._refused.pop(topic, None)
             self._positions[topic] = int(message.offset() or 0)
         elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            raise broker_error(error, f"Reading {topic}", "check that the brokers answer.")
+            self._refused[topic] = broker_error(error, f"Reading {topic}", "check that the brokers answer.")
+            raise self._refused[topic]
         elif error.code() in UNKNOWN_TOPIC:
             if self._missing_since is None:  # true, or a broker that has just started: look soon
                 self._looked_at = float("-inf")
@@ -131,6 +135,15 @@ class ControlCursor:
         elif error.fatal():
             raise KafkaException(error)
         return False
+
+    def check(self) -> None:
+        """Raise where a topic may not be read: a consumer says it once, and it is so until something of it comes.
+
+        Raises:
+            AccessError: as `take` raised it.
+        """
+        for refused in self._refused.values():
+            raise refused
 
     def look_due(self, now: float) -> bool:
         """Whether the ends should be asked for again, when nothing came."""
@@ -165,7 +178,8 @@ class ControlCursor:
             # A consumer does not always notice that its topic was created again (seen with librdkafka).
             if ends is not None and at_before > (ends[topic] or 0):
                 self._positions[topic] = 0
-        return bool(absent) or bool(stalled)
+        # One that was refused does not say that it reads again where nothing new is there to read.
+        return bool(absent) or bool(stalled) or bool(self._refused)
 
     def restart(self) -> Mapping[str, int]:
         """By topic, the offset at which a new consumer begins."""

@@ -116,6 +116,7 @@ class ControlFollower:
         self._polled_at = now
         if not changed and self._cursor.look_due(now):
             await self._look()
+        self._cursor.check()
         return changed
 
     async def confirm(self, timeout_s: float = 2.0) -> bool:

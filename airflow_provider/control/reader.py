@@ -153,6 +153,7 @@ class ControlReader:
         changed = self._drain(timeout_s)
         if not changed and self._cursor.look_due(time.monotonic()):
             self._look()
+        self._cursor.check()
         return changed
 
     def _drain(self, timeout_s: float) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -10,10 +11,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
+from airflow_provider.control.cursor import LOOK_EVERY_S
+from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.rights import Role
 from airflow_provider.control.status import InstanceState, TaskState, TaskStatus
 from airflow_provider.error_decision import is_permanent
 from airflow_provider.errors import AccessError
+from airflow_provider.kafka.names import assignment_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
 from airflow_provider.streaming.driver.topic_watch import TopicWatch
@@ -264,6 +268,31 @@ def test_right_to_look_at_a_topic_is_missed_until_it_is_given_back(case: Refusin
     guarded.allow_again(rule)
     wait_until(lambda: refused() is None, 30.0, "the watch to go on")
     watch.stop()
+
+
+def test_reader_of_the_assignment_says_that_it_may_not_read_it_until_it_may(
+    case: RefusingCase, guarded: GuardedBroker
+) -> None:
+    topic = assignment_topic(case.application_id)
+    with ControlReader(guarded.user, case.application_id, statuses=False) as reader:
+        reader.read_to_end()
+
+        def refused() -> str | None:
+            try:
+                reader.poll(0.1)
+            except AccessError as error:
+                return str(error)
+            return None
+
+        rule = guarded.deny(ResourceType.TOPIC, topic, AclOperation.READ)
+        said = wait_until(refused, 60.0, "the reader to say it")
+        until = time.monotonic() + 3 * LOOK_EVERY_S  # over the next looks, after each of which it is another consumer
+        while time.monotonic() < until:
+            assert refused() == said
+        guarded.allow_again(rule)
+
+        wait_until(lambda: refused() is None, 60.0, "it to read again, though nothing was written")
+    assert f"Reading {topic} is not authorized" in str(said)
 
 
 @pytest.fixture

@@ -174,6 +174,26 @@ def test_topic_that_may_not_be_read_is_an_error_that_names_it_and_a_group_is_not
         cursor.take(event(SECOND, -1, KafkaError.TOPIC_AUTHORIZATION_FAILED))
 
 
+@pytest.mark.parametrize("again", [event(SECOND, 0), record(SECOND, 0, instance("a"))], ids=["its-end", "a-record"])
+def test_topic_that_may_not_be_read_is_refused_until_something_of_it_comes(
+    again: Message, cursor: ControlCursor
+) -> None:
+    """A consumer says it once, and at the end of a topic does not say that it reads again: only a new one does."""
+    with pytest.raises(ConfigurationError):
+        cursor.take(event(SECOND, -1, KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    for _ in range(2):
+        cursor.take(event(FIRST, 0))
+        with pytest.raises(ConfigurationError, match="Reading status is not authorized"):
+            cursor.check()
+        assert cursor.looked({FIRST: 0, SECOND: 0}, 1.0), "the consumer is to be replaced"
+        cursor.restart()
+
+    cursor.take(again)
+
+    cursor.check()
+    assert not cursor.looked({FIRST: 0, SECOND: 0}, 1.0)
+
+
 def test_consumer_that_is_past_the_end_of_a_topic_that_was_created_again_begins_anew(cursor: ControlCursor) -> None:
     cursor.take(record(FIRST, 3))
     cursor.take(record(SECOND, 600, instance("a")))
