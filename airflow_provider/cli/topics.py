@@ -41,6 +41,13 @@ def add_topics(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_cluster_options(topics)
     topics.add_argument("--apply", action="store_true", help="of repair: do it")
     topics.add_argument(
+        "--empty",
+        action="append",
+        default=[],
+        metavar="TOPIC",
+        help="of repair: this changelog or commit topic, too, which is to be rebuilt from the stores (runbook)",
+    )
+    topics.add_argument(
         "--source",
         action="append",
         default=[],
@@ -79,6 +86,7 @@ def _act(asked: argparse.Namespace) -> int:
         windowed_stores=tuple(asked.windowed_store),
         outputs=tuple(asked.output),
         replication_factor=asked.replication_factor,
+        empty=tuple(asked.empty),
     )
     # What the job file said when the topics were created, unless the command line says it.
     named = asked.source or asked.output or stores
@@ -86,7 +94,7 @@ def _act(asked: argparse.Namespace) -> int:
 
     def look() -> tuple[TopicFinding, ...]:
         if view is not None and view.job is not None:
-            return find_described_problems(admin, view, view.job, asked.replication_factor)
+            return find_described_problems(admin, view, view.job, asked.replication_factor, asked.empty)
         return find_topic_problems(cluster, admin, wanted)
 
     done: list[str] = []
@@ -115,7 +123,7 @@ def _of_file(asked: argparse.Namespace) -> int:
         view = read_view_if_there(cluster, admin, said.application_id)
         before = None if view is None else view.job
         job = sized_job(admin, said, before)
-        found = find_described_problems(admin, view, job, asked.replication_factor)
+        found = find_described_problems(admin, view, job, asked.replication_factor, asked.empty)
         if job == before:
             return found
         # What is left to a person may be why the job should not go on as it is now.

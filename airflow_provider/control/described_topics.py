@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from airflow_provider.control.job_change import refuse_change
@@ -13,6 +13,7 @@ from airflow_provider.kafka.source_topic import check_partitions
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_findings import TopicFinding
 from airflow_provider.kafka.topic_spec import (
+    LOST_BETWEEN,
     TopicDescription,
     TopicSpec,
     changelog_spec,
@@ -26,7 +27,7 @@ from airflow_provider.kafka.topic_spec import (
 
 __all__ = ["create_described_topics", "described_findings", "topic_specs"]
 
-_LOST: Final = "Do not create it. Stop the instances, and follow 'Changelog missing or mismatched' in the runbook."
+_LOST: Final = "Do not create it yet. Stop the instances, and follow 'Changelog missing or mismatched' in the runbook."
 
 
 def create_described_topics(
@@ -68,9 +69,9 @@ def create_described_topics(
     refuse_change(before, job)
     lost = [name for name in _had(job, before) if ran and topics.describe(name) is None]
     if lost:
-        raise TopicMissingError(
-            f"{' '.join(_missing(job, name, held=True) for name in lost)} Nothing was created. {_LOST}"
-        )
+        said = [_missing(job, name, held=True) for name in lost]
+        fixes = dict.fromkeys(_if_lost(job, name) for name in lost)
+        raise TopicMissingError(f"{' '.join(said)} Nothing was created. {' '.join(fixes)}")
     # Those that the user made may be as they are.
     outputs = job.names(TopicKind.SINK, TopicKind.DEAD_LETTERS)
     taken = {name for name in outputs if topics.describe(name) is not None}
@@ -104,6 +105,7 @@ def described_findings(
     ran: bool,
     replication_factor: int | None = None,
     before: JobDescription | None = None,
+    empty: Collection[str] = (),
 ) -> tuple[TopicFinding, ...]:
     """All that is wrong with the topics of a described job, in the order in which it can be repaired.
 
@@ -115,8 +117,9 @@ def described_findings(
         replication_factor: at least so many replicas; None accepts any.
         before: what it was made of when its topics were created last, where `job` is another version: what only the new
             one needs was never there.
+        empty: changelogs and commit topics that may be created although they held something: a person rebuilds them.
     """
-    had = _had(job, before)
+    had = {*_had(job, before)} - ({*empty} - {*job.names(TopicKind.REPARTITION)})
     sources = (topic for topic in job.topics if topic.kind is TopicKind.SOURCE)
     specs = topic_specs(job, replication_factor)
     return (
@@ -133,6 +136,10 @@ def _had(job: JobDescription, before: JobDescription | None) -> tuple[str, ...]:
 def _missing(job: JobDescription, name: str, *, held: bool) -> str:
     ran = f", and {job.application_id!r} ran before: what it held is lost with it" if held else ""
     return f"topic {name!r} does not exist{ran}."
+
+
+def _if_lost(job: JobDescription, name: str) -> str:
+    return LOST_BETWEEN if name in job.names(TopicKind.REPARTITION) else _LOST
 
 
 def _of_source(job: JobDescription, topic: JobTopic, found: TopicDescription | None) -> Iterator[TopicFinding]:
@@ -162,7 +169,7 @@ def _of_spec(
         return
     yield TopicFinding(
         _missing(job, spec.name, held=held),
-        _LOST if held else "Run the topics DAG with 'Repair', or the deploy DAG: both create it.",
+        _if_lost(job, spec.name) if held else "Run the topics DAG with 'Repair', or the deploy DAG: both create it.",
         topic=spec.name,
         create=None if held else spec,
     )

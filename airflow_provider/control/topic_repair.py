@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from airflow_provider.control.current_changelog import find_current_changelog
@@ -42,7 +42,11 @@ def find_topic_problems(cluster: KafkaConnection, admin: TopicAdmin, wanted: Wan
 
 
 def find_described_problems(
-    admin: TopicAdmin, view: ControlView | None, job: JobDescription, replication_factor: int | None = None
+    admin: TopicAdmin,
+    view: ControlView | None,
+    job: JobDescription,
+    replication_factor: int | None = None,
+    empty: Collection[str] = (),
 ) -> tuple[TopicFinding, ...]:
     """What is wrong with the topics of a described job, in the order in which it can be repaired.
 
@@ -51,6 +55,7 @@ def find_described_problems(
         view: what the control topics hold; None where there are none.
         job: as it was described there, or as another version of the job file says it; with all partitions known.
         replication_factor: at least so many replicas; None accepts any.
+        empty: as of `described_findings`.
 
     Raises:
         BrokerUnreachableError: no broker answered.
@@ -59,7 +64,7 @@ def find_described_problems(
     found = {name: admin.describe(name) for name in names}
     ran = view is not None and view.ran
     before = None if view is None else view.job
-    return described_findings(job, found, ran=ran, replication_factor=replication_factor, before=before)
+    return described_findings(job, found, ran=ran, replication_factor=replication_factor, before=before, empty=empty)
 
 
 def find_topic_advice(

@@ -32,6 +32,7 @@ class WantedTopics:
         num_tasks: how many tasks were assigned; None where none were.
         ran: whether an instance of it was ever there: then a changelog that is missing held state, but for `state_in`.
         windowed_stores: those among the stores whose keys begin with a time (`topic_spec.changelog_spec`).
+        empty: the changelogs that may be created although they held state: a person rebuilds them from the stores.
         state_in: the changelog of another store that has the newest state; None where none is known to have it.
     """
 
@@ -44,6 +45,7 @@ class WantedTopics:
     ran: bool = False
     state_in: str | None = None
     windowed_stores: tuple[str, ...] = ()
+    empty: tuple[str, ...] = ()
 
     @property
     def control(self) -> tuple[TopicSpec, ...]:
@@ -179,18 +181,18 @@ def _of_changelogs(
                 topic=spec.name,
                 create=spec if partitions else None,
             )
-        elif wanted.ran:
+        elif wanted.ran and spec.name not in wanted.empty:
             yield TopicFinding(
                 f"changelog {spec.name!r} does not exist, and {wanted.application_id!r} ran before: the stores on its "
                 "hosts are all that is left of the state.",
-                "Do not create it. Stop the instances, copy their state folders, and follow 'Changelog missing or "
+                "Do not create it yet. Stop the instances, copy their state folders, and follow 'Changelog missing or "
                 f"mismatched' in the runbook: python -m airflow_provider.streaming.changelog_rebuild "
                 f"{wanted.application_id} --state-dir FOLDER --look.",
                 topic=spec.name,
             )
         else:
             yield TopicFinding(
-                f"changelog {spec.name!r} does not exist, and nothing was assigned yet.",
+                f"changelog {spec.name!r} does not exist{'' if wanted.ran else ', and nothing was assigned yet'}.",
                 f"Create it with: {_repair_command(wanted)}.",
                 topic=spec.name,
                 create=spec if partitions else None,

@@ -38,6 +38,15 @@ DELETE_RETENTION_MS: Final = 86_400_000
 MAX_MESSAGE_BYTES: Final = 1_048_588
 """Kafka's default of ``max.message.bytes``: the largest record batch that a topic takes."""
 
+LOST_BETWEEN: Final = (
+    "Do not create it: what one stage wrote into it and the next had not read is lost, and positions mean nothing in "
+    "another topic of that name. Stop the instances. Then give the store behind it another name=, which begins with "
+    "what comes from then on: 'stateful-streams topics repair JOB.py --apply', 'run' and 'assign', or the deploy DAG; "
+    "or begin again at the source's start, under another application id or with a reset. See 'Changelog missing or "
+    "mismatched' in the runbook."
+)
+"""What a person does where a topic between two stages is gone of an application that ran."""
+
 _DELETE_RETENTION: Final = "delete.retention.ms"
 _MIN_IN_SYNC: Final = "min.insync.replicas"
 
@@ -186,6 +195,8 @@ def repartition_spec(name: str, partitions: int, replication_factor: int | None 
             **_in_sync(replication_factor),
         },
         required=frozenset({"cleanup.policy", "retention.ms", "retention.bytes"}),
+        if_missing="It lies between two stages. If the application is new, or its job has a stage more than before, "
+        f"run 'stateful-streams topics repair JOB.py --apply' or the deploy DAG. If it ran with it: {LOST_BETWEEN}",
     )
 
 

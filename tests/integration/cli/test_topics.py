@@ -48,7 +48,7 @@ def test_topics_of_a_new_application_are_created_and_a_changed_setting_is_set_ba
     assert repaired.config["segment.bytes"] == str(256 << 20)  # other settings stay
 
 
-def test_changelog_of_an_application_that_ran_is_not_created_again(
+def test_changelog_of_an_application_that_ran_is_created_again_only_to_be_rebuilt(
     application_id: str, bootstrap_servers: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     application = Application.create(bootstrap_servers, application_id)
@@ -57,8 +57,16 @@ def test_changelog_of_an_application_that_ran_is_not_created_again(
 
     assert main(["topics", "repair", *at, "--apply"]) == 3
 
-    assert "Do not create it" in capsys.readouterr().out
-    assert TopicAdmin(application.connection).describe(f"{application_id}-state-changelog") is None
+    assert "Do not create it yet" in capsys.readouterr().out
+    admin, changelog = TopicAdmin(application.connection), f"{application_id}-state-changelog"
+    assert admin.describe(changelog) is None
+
+    assert main(["topics", "repair", *at, "--empty", changelog, "--apply"]) == 0
+
+    assert f"done: create {changelog} with 2 partition(s)" in capsys.readouterr().out
+    created = admin.describe(changelog)
+    assert created is not None
+    assert created.config["cleanup.policy"] == "compact"
 
 
 def test_changelog_of_a_new_store_is_created_where_the_state_is_in_another(
@@ -71,7 +79,7 @@ def test_changelog_of_a_new_store_is_created_where_the_state_is_in_another(
     at = (application_id, "--bootstrap-servers", bootstrap_servers, "--store", "new", "--apply")
 
     assert main(["topics", "repair", *at]) == 3  # nothing says that the state is not in the one that is missing
-    assert "Do not create it" in capsys.readouterr().out
+    assert "Do not create it yet" in capsys.readouterr().out
 
     producer = Producer(application.connection.to_client_config())
     producer.produce(

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, cast
 
 import pytest
@@ -92,7 +92,7 @@ def test_repartition_topic_is_not_compacted_and_keeps_its_records() -> None:
     assert (spec.config["cleanup.policy"], spec.config["retention.ms"]) == ("delete", "-1")
 
 
-def findings(*missing: str, ran: bool, **partitions: int) -> list[tuple[str, bool]]:
+def findings(*missing: str, ran: bool, empty: Collection[str] = (), **partitions: int) -> list[tuple[str, bool]]:
     job = JOB.with_partitions({"orders": 4})
     specs = {spec.name: spec for spec in topic_specs(job)}
     found: dict[str, TopicDescription | None] = {
@@ -103,7 +103,9 @@ def findings(*missing: str, ran: bool, **partitions: int) -> list[tuple[str, boo
     }
     orders = TopicDescription(name="orders", partitions=partitions.get("orders", 4), replication_factor=1, config={})
     found |= {"orders": orders, **dict.fromkeys(missing)}
-    return [(finding.topic, finding.repair is not None) for finding in described_findings(job, found, ran=ran)]
+    return [
+        (finding.topic, finding.repair is not None) for finding in described_findings(job, found, ran=ran, empty=empty)
+    ]
 
 
 def test_topics_as_they_have_to_be_are_no_finding() -> None:
@@ -129,6 +131,17 @@ def test_what_a_missing_topic_held_is_not_hidden_by_an_empty_one() -> None:
     ]
 
 
+def test_what_is_to_be_rebuilt_from_its_stores_is_created_empty_when_asked_for() -> None:
+    lost = ("app-per-country-repartition", "app-per-country-changelog", "app-1-commits")
+
+    assert findings(*lost, ran=True, empty=lost) == [
+        ("app-per-country-repartition", False),
+        ("app-per-country-changelog", True),
+        ("app-1-commits", True),
+    ]
+    assert findings(*lost[1:], ran=True, empty=lost[2:]) == [(lost[1], False), (lost[2], True)]
+
+
 def test_source_that_is_missing_or_was_changed_is_for_a_person() -> None:
     assert findings("orders", ran=False) == [("orders", False)]
     assert findings(ran=True, orders=6) == [("orders", False)]
@@ -147,6 +160,27 @@ def test_deployment_does_not_create_what_the_application_ran_with(lost: str, mon
         create_job_topics(cast(Any, None), cast(Any, topics), JOB)
 
     assert topics.created == {}
+
+
+def test_topic_between_two_stages_that_is_lost_says_by_which_command_the_job_goes_on() -> None:
+    job, name = JOB.with_partitions({"orders": 4}), "app-per-country-repartition"
+    described, topics = create({"orders": 4})
+    found = Topics({"orders": 4, **topics.created})
+    del found.found[name]
+    there = {topic: found.describe(topic) for topic in ("orders", *topics.created)}
+
+    with pytest.raises(TopicMissingError) as of_deployment:
+        create_described_topics(cast(Any, found), JOB, before=described, ran=True)
+
+    (of_status,) = (
+        one for one in described_findings(job, there, ran=True) if one.problem.startswith(f"topic '{name}'")
+    )
+    (spec,) = (spec for spec in topic_specs(job) if spec.name == name)
+    for said in (of_status.fix, str(of_deployment.value), str(spec.if_missing)):
+        assert "topics repair JOB.py --apply" in said
+        assert "another name=" in said
+        assert "application id" in said
+        assert "Changelog missing or mismatched" in said
 
 
 def test_deployment_creates_what_a_stage_needs_that_was_added_to_an_application_that_ran() -> None:
