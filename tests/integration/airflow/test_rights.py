@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 from collections.abc import Callable
 from typing import Any
@@ -136,11 +137,12 @@ def test_watcher_without_a_right_says_which_and_goes_on_once_it_has_it(
     watcher = IncidentTrigger(application.id, instance_timeout_s=1.0, start_timeout_s=1.0)
 
     async def watch(said: list[Any]) -> dict[str, Any]:
-        fired = asyncio.ensure_future(anext(watcher.run()))
-        refused = f"{application.id}-status is not authorized"
-        await asyncio.to_thread(wait_until, lambda: refused in str(said), 30.0, "the warning")
-        guarded.allow_again(rule)
-        event = await asyncio.wait_for(fired, 60.0)
+        async with contextlib.aclosing(watcher.run()) as events:
+            fired = asyncio.ensure_future(anext(events))
+            refused = f"{application.id}-status is not authorized"
+            await asyncio.to_thread(wait_until, lambda: refused in str(said), 30.0, "the warning")
+            guarded.allow_again(rule)
+            event = await asyncio.wait_for(fired, 60.0)
         payload: dict[str, Any] = event.payload
         return payload
 
