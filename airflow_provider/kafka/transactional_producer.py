@@ -118,7 +118,8 @@ class TransactionalProducer:
 
     @contextmanager
     def _ending(self) -> Iterator[None]:
-        self._ended_once = False
+        before, self._ended_once = self._ended_once, False
         began = time.monotonic()
         yield
-        self._ended_once = time.monotonic() - began < _ONCE_S
+        # An abort may be quick after a commit that failed, whose end is still on its way.
+        self._ended_once = before and time.monotonic() - began < _ONCE_S

@@ -33,6 +33,7 @@ from airflow_provider.kit.broker import EmbeddedBroker
 from airflow_provider.kit.ports import LOOPBACK, free_ports
 from airflow_provider.kit.settings import BrokerSettings
 from airflow_provider.launch.instance_settings import InstanceSettings
+from airflow_provider.launch.instance_start import failed_process
 from airflow_provider.launch.launcher import launch
 from tests.chaos.health import Health, health
 from tests.chaos.judge import Record
@@ -193,6 +194,7 @@ class Cluster:
     def _claim(self, name: str) -> InstanceSettings:
         with AssignmentPublisher(self.connection, self.application) as publisher:
             known = publisher.view.statuses.get(name)
+            former = failed_process(publisher.view, name)
             incarnation = max(time.time_ns() // 1_000_000, known.incarnation + 1 if known else 0)
             claim = InstanceStatus(
                 application_id=self.application,
@@ -200,6 +202,7 @@ class Cluster:
                 incarnation=incarnation,
                 state=InstanceState.STARTING,
                 sent_at_ms=incarnation,
+                former=former,
             )
             publisher.publish(None, claim)
         return InstanceSettings(
@@ -209,6 +212,7 @@ class Cluster:
             state_dir=str(self.state_dir(name)),
             run_dir=str(self.folder / "run" / f"{name}-{incarnation}"),
             connection=KafkaConnection(f"{LOOPBACK}:{self.proxies[name].port}"),
+            former=former,
             fail_points=self.fail_points.pop(name, ()),
         )
 

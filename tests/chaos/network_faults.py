@@ -16,6 +16,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from airflow_provider.kafka.names import transactional_id
 from tests.chaos.cluster import Cluster
 from tests.chaos.fault import Fault, owner_of
 from tests.kafka_proxy import END_TXN
@@ -70,20 +71,17 @@ class OneWayPartition(Fault):
 
 
 class RightTaken(Fault):
-    """The right to write into a topic of the application is taken away, and given back."""
+    """A right that the tasks need is taken away from all of them at once, and given back."""
 
     name = "right-taken"
 
     def inject(self, cluster: Cluster, chance: random.Random) -> str:
         admin = AdminClient({"bootstrap.servers": cluster.broker.bootstrap_servers})
-        topics = [t for t in admin.list_topics(timeout=_REQUEST_S).topics if t.startswith(f"{cluster.application}-")]
-        written = sorted(t for t in topics if t.endswith(("-changelog", "-commits", "-repartition")))
-        if not written:
-            return ""
-        topic, pause_s = chance.choice(written), chance.choice([2.0, 10.0, 30.0])
-        place = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:ANONYMOUS", "*")
-        denied = AclBinding(*place, AclOperation.WRITE, AclPermissionType.DENY)
-        # A topic of which an ACL speaks is nobody's but those whom one allows.
+        kind, name, right = chance.choice(_rights(cluster, admin))
+        pause_s = chance.choice([2.0, 10.0, 30.0])
+        place = (kind, name, ResourcePatternType.LITERAL, "User:ANONYMOUS", "*")
+        denied = AclBinding(*place, right, AclPermissionType.DENY)
+        # A resource of which an ACL speaks is nobody's but those whom one allows.
         rest = AclBinding(*place, AclOperation.ALL, AclPermissionType.ALLOW)
         for done in admin.create_acls([rest, denied]).values():
             done.result(_REQUEST_S)
@@ -93,4 +91,21 @@ class RightTaken(Fault):
             everything = AclBindingFilter(*place, AclOperation.ANY, AclPermissionType.ANY)
             for removed in admin.delete_acls([everything]).values():
                 removed.result(_REQUEST_S)
-        return f"Write on {topic} for {pause_s:g} s"
+        return f"{right.name} on {kind.name} {name} for {pause_s:g} s"
+
+
+def _rights(cluster: Cluster, admin: AdminClient) -> list[tuple[ResourceType, str, AclOperation]]:
+    """All that may be taken: those of the tasks' transactions, and to read what is their input."""
+    application = cluster.application
+    topics = [t for t in admin.list_topics(timeout=_REQUEST_S).topics if t.startswith(f"{application}-")]
+    written = sorted(t for t in topics if t.endswith(("-changelog", "-commits", "-repartition")))
+    sources = sorted(
+        {topic for topic, _ in cluster.load.committed} | {t for t in written if t.endswith("-repartition")}
+    )
+    ids = [transactional_id(application, task) for task in cluster.workload.tasks]
+    return [
+        *((ResourceType.TOPIC, topic, AclOperation.WRITE) for topic in written),
+        *((ResourceType.TOPIC, topic, AclOperation.READ) for topic in sorted(sources)),
+        *((ResourceType.TRANSACTIONAL_ID, id_, AclOperation.WRITE) for id_ in ids),
+        (ResourceType.GROUP, application, AclOperation.READ),
+    ]

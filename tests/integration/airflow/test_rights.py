@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 import pytest
@@ -137,7 +137,9 @@ def test_watcher_without_a_right_says_which_and_goes_on_once_it_has_it(
     watcher = IncidentTrigger(application.id, instance_timeout_s=1.0, start_timeout_s=1.0)
 
     async def watch(said: list[Any]) -> dict[str, Any]:
-        async with contextlib.aclosing(watcher.run()) as events:
+        events = watcher.run()
+        assert isinstance(events, AsyncGenerator)
+        async with contextlib.aclosing(events):
             fired = asyncio.ensure_future(anext(events))
             refused = f"{application.id}-status is not authorized"
             await asyncio.to_thread(wait_until, lambda: refused in str(said), 30.0, "the warning")

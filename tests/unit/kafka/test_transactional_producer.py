@@ -1,0 +1,70 @@
+"""When a further transaction may follow on the same producer, by what its end took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from airflow_provider.kafka import transactional_producer
+from airflow_provider.kafka.transactional_producer import TransactionalProducer
+
+
+class Client:
+    """Ends transactions, each in as many seconds as it is told, or not at all."""
+
+    def __init__(self, ends: Iterator[float | None], clock: list[float]) -> None:
+        self._ends, self._clock = ends, clock
+
+    def begin_transaction(self) -> None: ...
+
+    def flush(self, timeout: float) -> int:
+        return 0
+
+    def commit_transaction(self, timeout: float) -> None:
+        took_s = next(self._ends)
+        if took_s is None:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        self._clock[0] += took_s
+
+    abort_transaction = commit_transaction
+
+
+def producer(monkeypatch: pytest.MonkeyPatch, *ends: float | None) -> TransactionalProducer:
+    clock = [0.0]
+    client = Client(iter(ends), clock)
+    monkeypatch.setattr(transactional_producer, "Producer", lambda *_, **__: client)
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    return TransactionalProducer({}, "app-0_0", 1.0)
+
+
+def test_end_that_came_before_any_repetition_lets_another_transaction_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = producer(monkeypatch, 0.01, 0.79)
+
+    for _ in range(2):
+        made.begin()
+        made.commit()
+
+    assert made.reusable
+
+
+def test_end_that_may_have_been_repeated_lets_none_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = producer(monkeypatch, 0.8)
+    made.begin()
+    made.commit()
+
+    assert not made.reusable
+    with pytest.raises(RuntimeError, match="Make another and fence"):
+        made.begin()
+
+
+def test_quick_abort_after_a_commit_that_failed_proves_nothing_of_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = producer(monkeypatch, None, 0.01)
+    made.begin()
+    with pytest.raises(KafkaException):
+        made.commit()
+
+    made.abort()
+
+    assert not made.reusable
