@@ -12,7 +12,6 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import TaskStatus
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.streaming.driver.restore_log import RestoreLog
-from airflow_provider.streaming.driver.shared_restores import SharedRestores
 from airflow_provider.streaming.driver.slot_decisions import round_budget_s, tasks_that_go_on
 from airflow_provider.streaming.driver.slot_goal import SlotGoal
 from airflow_provider.streaming.driver.slot_report import SlotReport
@@ -81,7 +80,6 @@ class SlotCalls:
         self._max_failures = max_task_failures(spark)
         self._lock = threading.Lock()
         self._report = SlotReport()
-        self._restores = SharedRestores(spark, stages, settings)
         self._restore_log = RestoreLog()
         self._max_crashes = _MAX_CRASHES
         self._bytes_per_row: float | None = None
@@ -165,12 +163,11 @@ class SlotCalls:
             self._on_report(tuple(self._report.statuses.values()))
 
     def _call(self, rows: DataFrame, goal: SlotGoal, budget_s: float, rows_of: tuple[TaskId, ...]) -> None:
-        self._restores.keep_only(plan.task for plan in goal.tasks)
         plan = SlotPlan(
             settings=self._settings,
             stages=self._stages,
             slot=self._slot,
-            tasks=tuple(map(self._restores.with_ranges, goal.tasks)),
+            tasks=goal.tasks,
             budget_s=budget_s,
             rows_of=rows_of,
             # Who holds micro-batches back means that time stands still, too.
@@ -186,7 +183,6 @@ class SlotCalls:
         self._report = self._report.after(statuses, time.monotonic())
         self._on_report(statuses)
         self._restore_log.update(statuses)
-        self._restores.update(statuses)
 
     def _collected(self, reported: DataFrame) -> tuple[TaskStatus, ...]:
         """Spark ends a worker that is silent for `call_timeout_s` (`idle_settings`); a hang is sure to come again."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from airflow_provider.changelog.sst_range import SstRange
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import Role
 from airflow_provider.launch.instance_settings import InstanceSettings
@@ -28,7 +27,6 @@ class TaskPlan:
         snapshot: of a standby, id of the command that asks to copy its store elsewhere now; None for none.
         certify: of a standby, id of the command that asks to compare its store with its active's now; None for none.
         fault: what a drill asks to befall the store; None for nothing. Done once.
-        ranges: SST files to restore from, the next one first, as they get ready; None for reading the changelog.
         has_standbys: whether another instance holds a copy. Then an active whose store is lost fails the task, so that
             the copy takes over, instead of making everybody wait while it restores its own.
     """
@@ -41,7 +39,6 @@ class TaskPlan:
     certify: str | None = None
     fault: StoreFault | None = None
     has_standbys: bool = False
-    ranges: tuple[SstRange, ...] | None = None
 
     @property
     def yields_to_standby(self) -> bool:
