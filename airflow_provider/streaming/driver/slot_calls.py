@@ -26,7 +26,6 @@ from airflow_provider.streaming.driver.worker_pool import worker_pool
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.arrival import ROUND_COLUMN
 from airflow_provider.streaming.worker.calls import REPORT_SCHEMA, call, decode_report
-from airflow_provider.streaming.worker.disturbance import Disturbance
 from airflow_provider.streaming.worker.plan import SlotPlan
 
 if TYPE_CHECKING:
@@ -56,7 +55,6 @@ class SlotCalls:
         goal: gives the newest goal of the slot; asked under the lock, so that no call carries an older one than the
             call before.
         on_report: gets the status of the slot's tasks after every call, under the lock.
-        disturbance: gives what a drill holds over the workers now.
         idle: gives the tasks of the instance whose sources hold nothing new.
     """
 
@@ -68,7 +66,6 @@ class SlotCalls:
         slot: int,
         goal: Callable[[], SlotGoal],
         on_report: Callable[[tuple[TaskStatus, ...]], None],
-        disturbance: Callable[[], Disturbance] = Disturbance,
         idle: Callable[[], frozenset[TaskId]] = frozenset,
     ) -> None:
         self._spark = spark
@@ -77,7 +74,7 @@ class SlotCalls:
         self._slot = slot
         self._goal = goal
         self._on_report = on_report
-        self._disturbance, self._idle = disturbance, idle
+        self._idle = idle
         self._max_failures = max_task_failures(spark)
         self._lock = threading.Lock()
         self._report = SlotReport()
@@ -176,7 +173,6 @@ class SlotCalls:
             # Who holds micro-batches back means that time stands still, too.
             idle=frozenset() if goal.paused else self._idle(),
             max_crashes=self._max_crashes,
-            disturbance=self._disturbance(),
         )
         with worker_pool(self._spark, f"{self._settings.instance}-{self._slot}"):
             reported = rows.mapInArrow(functools.partial(call, plan, self._max_failures), REPORT_SCHEMA)

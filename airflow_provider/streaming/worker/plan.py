@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from airflow_provider.changelog.sst_range import SstRange
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import Role
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.streaming.planner.stage_spec import StageSpec
-from airflow_provider.streaming.worker.disturbance import Disturbance
 from airflow_provider.streaming.worker.store_fault import StoreFault
 
 __all__ = ["SlotPlan", "TaskPlan"]
@@ -68,7 +67,6 @@ class SlotPlan:
             stopped.
         idle: tasks whose sources held nothing new when that was looked for last.
         max_crashes: how many workers may end in the middle of the same batch of a task before the task fails.
-        disturbance: what a drill holds over the worker.
     """
 
     settings: InstanceSettings
@@ -79,7 +77,6 @@ class SlotPlan:
     rows_of: tuple[TaskId, ...] = ()
     idle: frozenset[TaskId] = frozenset()
     max_crashes: int = 3
-    disturbance: Disturbance = field(default_factory=Disturbance)
 
     @property
     def any_stage(self) -> StageSpec:

@@ -14,7 +14,6 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.command import Command, CommandKind
 from airflow_provider.control.status import FaultStatus
 from airflow_provider.control.view import ControlView
-from airflow_provider.streaming.driver.disturbances import Disturbances
 from airflow_provider.streaming.driver.fault_injector import FaultInjector
 from airflow_provider.streaming.driver.instance_controller import InstanceController
 from airflow_provider.streaming.worker.plan import TaskPlan
@@ -88,7 +87,7 @@ class Controlled:
         self.status = FakeStatus()
         self.stop = threading.Event()
         settings = settings_in(folder)
-        faults = FaultInjector(settings, compiled().specs, self.status, Disturbances()) if allow_faults else None
+        faults = FaultInjector(settings, compiled().specs, self.status) if allow_faults else None
         self.controller = InstanceController(
             settings, self.slots, self.status, self.stop, at_start or view_of(None), faults, **more
         )
