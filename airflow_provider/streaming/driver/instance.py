@@ -28,7 +28,6 @@ from airflow_provider.launch.instance_settings import EXIT_REPORTED, InstanceSet
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.streaming.driver.commit_positions import CommitPositions
 from airflow_provider.streaming.driver.disk_watch import DiskWatch
-from airflow_provider.streaming.driver.fault_injector import FaultInjector
 from airflow_provider.streaming.driver.heartbeat import Heartbeat
 from airflow_provider.streaming.driver.instance_controller import InstanceController
 from airflow_provider.streaming.driver.metrics_report import MetricsReport
@@ -47,6 +46,7 @@ from airflow_provider.streaming.driver.store_host import StoreHost
 from airflow_provider.streaming.driver.table_wait import TableWait, stages_before
 from airflow_provider.streaming.driver.task_plans import task_plans
 from airflow_provider.streaming.driver.topic_verification import verify_topics
+from airflow_provider.streaming.faults.fault_injector import FaultInjector
 from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, compile_job
 

@@ -9,8 +9,8 @@ from airflow_provider.changelog.sst_range import SstRange
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import Role
 from airflow_provider.launch.instance_settings import InstanceSettings
+from airflow_provider.streaming.faults.store_fault import StoreFault
 from airflow_provider.streaming.planner.stage_spec import StageSpec
-from airflow_provider.streaming.worker.store_fault import StoreFault
 
 __all__ = ["SlotPlan", "TaskPlan"]
 

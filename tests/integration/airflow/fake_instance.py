@@ -154,7 +154,13 @@ def main() -> int:
                 if command.kind.is_fault and "REFUSE_FAULTS" in os.environ:
                     refusals[command.id] = "the job allows no faults"
                 elif command.kind is CommandKind.HANG:
-                    helper = [sys.executable, "-m", "airflow_provider.launch.hang", settings.run_dir, command.id]
+                    helper = [
+                        sys.executable,
+                        "-m",
+                        "airflow_provider.streaming.faults.hang",
+                        settings.run_dir,
+                        command.id,
+                    ]
                     subprocess.Popen(helper, process_group=0)
                 elif command.kind is CommandKind.SHADOW_RESTORE:
                     (task,) = command.tasks

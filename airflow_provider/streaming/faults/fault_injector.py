@@ -23,16 +23,16 @@ from airflow_provider.control.status import FailureStatus, FaultStatus, Instance
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.launch.run_folder import RunFolder
 from airflow_provider.state.directory import StateDirectory
+from airflow_provider.streaming.faults.shadow_restore import ShadowRestore, ShadowResult
+from airflow_provider.streaming.faults.store_fault import StoreFault, StoreFaultKind
 from airflow_provider.streaming.planner.stage_spec import StageSpec
-from airflow_provider.streaming.shadow_restore import ShadowRestore, ShadowResult
-from airflow_provider.streaming.worker.store_fault import StoreFault, StoreFaultKind
 
 __all__ = ["FaultInjector"]
 
 log = logging.getLogger(__name__)
 
-_HANG: Final = "airflow_provider.launch.hang"
-_SHADOW: Final = "airflow_provider.streaming.shadow_restore"
+_HANG: Final = "airflow_provider.streaming.faults.hang"
+_SHADOW: Final = "airflow_provider.streaming.faults.shadow_restore"
 _NOT_BESIDE: Final = (
     "the stores lie on a Spark executor's host, and a changelog is replayed beside them by the driver: drill a lost "
     "store"

@@ -14,8 +14,8 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.command import Command, CommandKind
 from airflow_provider.control.history.task_restore import TaskRestore
 from airflow_provider.control.status import FaultStatus
-from airflow_provider.streaming.driver.fault_injector import FaultInjector
-from airflow_provider.streaming.shadow_restore import ShadowRestore, ShadowResult
+from airflow_provider.streaming.faults.fault_injector import FaultInjector
+from airflow_provider.streaming.faults.shadow_restore import ShadowRestore, ShadowResult
 from tests.unit.streaming.driver.fakes import compiled, settings_in
 
 TASK = TaskId(0, 0)
