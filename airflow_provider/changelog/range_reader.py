@@ -49,7 +49,7 @@ def read_range(
         partition: topic and partition.
         begin: first offset, which the log still has.
         end: offset to stop before.
-        settings: how much is read at once, and how fast: a share of the rate, where several read.
+        settings: how much is read at once, and how fast.
         await_end: whether the rest is waited for where the log ends before: a commit returns before its marker is
             written, and its records can be read. Otherwise the range ends there, too.
 
@@ -57,7 +57,7 @@ def read_range(
         BrokerUnreachableError: nothing came for 30 s.
         StatefulStreamsError: the changelog cannot be read.
     """
-    throttle = Throttle(settings.max_bytes_per_s and max(1, settings.max_bytes_per_s // (settings.parallelism or 1)))
+    throttle = Throttle(settings.max_bytes_per_s)
     record_bytes: float | None = None
     silent_since = time.monotonic()
     reader.add(partition, begin)

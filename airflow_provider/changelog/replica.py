@@ -10,7 +10,6 @@ from airflow_provider.changelog.batch import ChangelogBatch, uncommitted_since
 from airflow_provider.changelog.commit_record import expired_before_ms, holds_all_of, newest_commit
 from airflow_provider.changelog.restore_meter import RestoreMeter
 from airflow_provider.changelog.resume_point import slept_too_long
-from airflow_provider.changelog.sst_range import SstRange
 from airflow_provider.common.clock import now_ms
 from airflow_provider.errors import StoreDivergedError, StoreOutdatedError, TopicMismatchError
 from airflow_provider.kafka.topic_spec import DELETE_RETENTION_MS
@@ -142,7 +141,8 @@ class Replica:
             return True
         if batch.next_offset <= awaited or (batch.commit is None and not batch.at_end):
             return False  # its marker is not written yet, or the next commit not read
-        if self._is_held_by(batch.commit):
+        own = None if self.store.position is None else self.store.position.commit
+        if own is not None and batch.commit is not None and holds_all_of(own, batch.commit):
             self._awaited_commit = None
             return True
         raise StoreDivergedError(
@@ -151,11 +151,6 @@ class Replica:
             "restored, and the records are processed again. Outputs of the same transaction may be seen twice if other "
             "partitions did not lose it: see docs/faults.md, 'Brokers'."
         )
-
-    def _is_held_by(self, later: bytes | None) -> bool:
-        """Whether a commit holds all of the store's, which may then be compacted away."""
-        own = None if self.store.position is None else self.store.position.commit
-        return own is not None and later is not None and holds_all_of(own, later)
 
     @property
     def offset(self) -> int:
@@ -324,33 +319,6 @@ class Replica:
 
     def _note_complete(self, at_ms: int, now: int) -> None:
         self._idle_before_ms, self._known_at, self._asked = max(0, now - at_ms), time.monotonic(), None
-
-    def ingest(self, sst_range: SstRange) -> None:
-        """Take over the SST files of the next range of offsets, and write the position after them.
-
-        A range that is not the next one was taken over already, or its turn has yet to come: nothing is done. Nor for
-        one of another store.
-
-        A crash between the two leaves newer values than the position says; the changelog brings them again from there.
-        So the position comes first where there is none: its time is what fences a store that is too old.
-
-        Raises:
-            StateError: the store does not take them.
-        """
-        if sst_range.store != self.name or sst_range.begin != self.offset:
-            return
-        self.store.set_bulk_load_mode(self.name, True)
-        if self.position is None:
-            self._move((), sst_range.begin, 0, complete_at_ms=self._complete_since_ms)
-        before = self.position
-        self.store.ingest(self.name, sst_range.files)
-        timestamp_ms = sst_range.timestamp_ms or (0 if before is None else before.timestamp_ms)
-        commit = None if sst_range.commit is None else sst_range.commit.encode()
-        if self._is_held_by(commit):
-            self._awaited_commit = None
-        found = commit, sst_range.uncommitted_from
-        self._move((), sst_range.end, timestamp_ms, *found, complete_at_ms=self._complete_since_ms)
-        self.meter.add(sst_range.records, sst_range.record_bytes)
 
     @property
     def touch_due(self) -> bool:

@@ -10,7 +10,6 @@ from airflow_provider.errors import ConfigurationError
 __all__ = ["RestoreSettings"]
 
 _MEMTABLES: Final = 4
-_CORES_TO_SHARE: Final = 4
 # A message in Python's memory, beside its bytes: the object, its key's and its value's headers.
 _MESSAGE_OVERHEAD_BYTES: Final = 250
 
@@ -23,11 +22,6 @@ class RestoreSettings:
     the records in hand, half for RocksDB's memtables.
 
     Args:
-        parallelism: Spark tasks that restore one partition together, each a range of its offsets; 1 for the slot's own
-            alone. None for all cores but one where there are four or more, else 1: a range costs about twice the CPU
-            that the same records cost in the slot, where RocksDB sorts them beside the reading.
-        parallel_from_records: lag from which that is worth its start.
-        range_records: offsets of one such range; the cores are free for other work between two.
         max_poll_records: records taken at once at the most.
         max_partition_fetch_bytes: of one partition in one answer of a broker.
         fetch_max_bytes: of one answer of a broker.
@@ -36,9 +30,6 @@ class RestoreSettings:
             None for none. A standby whose changelog grows faster never catches up.
     """
 
-    parallelism: int | None = None
-    parallel_from_records: int = 1_000_000
-    range_records: int = 250_000
     max_poll_records: int = 10_000
     max_partition_fetch_bytes: int = 8 << 20
     fetch_max_bytes: int = 64 << 20
@@ -52,9 +43,6 @@ class RestoreSettings:
             ConfigurationError: a bound is not above 0, or the memory is too small to work with.
         """
         for name in (
-            "parallelism",
-            "parallel_from_records",
-            "range_records",
             "max_poll_records",
             "max_partition_fetch_bytes",
             "fetch_max_bytes",
@@ -67,12 +55,6 @@ class RestoreSettings:
             raise ConfigurationError(
                 f"RestoreSettings.memory_bytes is {self.memory_bytes:,}: at least {16 << 20:,} are needed."
             )
-
-    def tasks(self, cores: int) -> int:
-        """Spark tasks that restore one partition together, of an instance with so many cores."""
-        if self.parallelism is not None:
-            return self.parallelism
-        return cores - 1 if cores >= _CORES_TO_SHARE else 1
 
     @property
     def queue_bytes(self) -> int:

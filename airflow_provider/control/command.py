@@ -41,10 +41,6 @@ class CommandKind(Enum):
     """A drill's fault: damage an SST file of the stores of ``tasks``, and open them again. Refused as `KILL` is."""
     SHADOW_RESTORE = "shadow_restore"
     """A drill's: replay the changelogs of ``tasks`` beside their stores, and throw that away. Refused as `KILL` is."""
-    CUT_CONNECTION = "cut_connection"
-    """A drill's fault: act as if no broker answered, until ``tasks`` are active elsewhere. Refused as `KILL` is."""
-    SHIFT_CLOCK = "shift_clock"
-    """A drill's fault: let the clock of the Python processes jump, and jump back. Refused as `KILL` is."""
 
     @property
     def is_fault(self) -> bool:
@@ -59,8 +55,6 @@ _FAULTS: Final = frozenset(
         CommandKind.LOSE_STORE,
         CommandKind.CORRUPT_STORE,
         CommandKind.SHADOW_RESTORE,
-        CommandKind.CUT_CONNECTION,
-        CommandKind.SHIFT_CLOCK,
     }
 )
 

@@ -59,8 +59,6 @@ class RestorePhase(Enum):
     """What a restore is doing, until a store is first at the end of its changelog."""
 
     SNAPSHOT = "snapshot"
-    RANGES = "ranges"
-    """Spark tasks write SST files, each from a range of the changelog's offsets."""
     CHANGELOG = "changelog"
 
 

@@ -35,7 +35,6 @@ class StateDirectory:
         <root>/<application id>/<task>/rocksdb.replay           the last replay that was carried out
         <root>/<application id>/<task>/rocksdb.fault            the last fault of a drill that was injected
         <root>/<application id>/<task>/<store>.shadow/          a replay that a drill throws away when it is done
-        <root>/<application id>/<task>/<store>.ranges/          SST files on their way into one store
         <root>/<application id>/<task>/unassigned               since when the instance has not been given the task
         <root>/<application id>/removed/<ns>-<task>/            all of a task, about to be removed
         <root>/<application id>/quarantine/<when>-<ns>-<task>/  a database that was moved aside
@@ -80,10 +79,6 @@ class StateDirectory:
     def tasks(self) -> list[TaskId]:
         """The tasks of which a database lies here."""
         return sorted(TaskId.parse(path.parent.name) for path in self.path.glob(f"[0-9]*/{_DATABASE}"))
-
-    def ranges(self, task: TaskId, store: str) -> Path:
-        """The folder for SST files on their way into a task's store; on its disk, so that they need not be copied."""
-        return self.path / str(task) / f"{store}.ranges"
 
     def shadow(self, task: TaskId, store: str) -> Path:
         """The folder for a replay that is thrown away when it is done."""

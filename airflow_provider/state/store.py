@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
-from rocksdict import Checkpoint, ColumnFamily, IngestExternalFileOptions, Options, Rdict, WriteBatch
+from rocksdict import Checkpoint, ColumnFamily, Options, Rdict, WriteBatch
 
 from airflow_provider.state.digest_scan import DigestScan
 from airflow_provider.state.options import RocksDBOptions
@@ -117,27 +117,6 @@ class Store:
         except Exception as error:
             raise typed_error(error, self.path) from error
         self._position = position
-
-    def ingest(self, store: str, files: Sequence[str]) -> None:
-        """Take SST files over into a store, in this order: later ones win, and all win over what is there.
-
-        The position does not change. Until the caller has written the one after them, a crash leaves the store with
-        newer values than its position says, which the changelog brings again from there on.
-
-        Args:
-            store: its name.
-            files: as `airflow_provider.state.sst_file.write_sst` writes them, on the store's disk; they are moved.
-
-        Raises:
-            StateError: RocksDB refuses a file, or the disk.
-        """
-        options = IngestExternalFileOptions()
-        options.set_move_files(True)
-        try:
-            for file in files:
-                self._families[store].ingest_external_file([file], options)
-        except Exception as error:
-            raise typed_error(error, self.path) from error
 
     @property
     def bulk(self) -> bool:

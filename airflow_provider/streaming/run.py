@@ -31,7 +31,6 @@ def run(job: StatefulJob) -> None:
     # A Python worker imports the front door too, and must not load what runs beside the JVM.
     from airflow_provider.control.writer import ControlWriter
     from airflow_provider.snapshot.protocol import check_protocol
-    from airflow_provider.streaming.driver.disturbances import CutStatusWriter, Disturbances
     from airflow_provider.streaming.driver.heartbeat import Heartbeat
     from airflow_provider.streaming.driver.instance import Instance
 
@@ -54,6 +53,5 @@ def run(job: StatefulJob) -> None:
     if job.snapshot_settings is not None:
         check_protocol(job.snapshot_settings.url)
     RunFolder(Path(settings.run_dir)).driver.write_text(str(os.getpid()))
-    disturbances = Disturbances()
-    writer = CutStatusWriter(ControlWriter(settings.connection, settings.application_id), disturbances)
-    sys.exit(Instance(job, settings, Heartbeat(settings, writer), disturbances).run())
+    writer = ControlWriter(settings.connection, settings.application_id)
+    sys.exit(Instance(job, settings, Heartbeat(settings, writer)).run())

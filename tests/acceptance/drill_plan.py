@@ -15,13 +15,13 @@ KINDS: Final = (
     DrillKind.HANG,
     DrillKind.STANDBY_LOST,
     DrillKind.STORE_LOST,
-    DrillKind.CLOCK,
+    DrillKind.CRASH,
     DrillKind.STORE_CORRUPTED,
-    DrillKind.CONNECTION_CUT,
+    DrillKind.HANG,
     DrillKind.ACTIVE_AND_STANDBY_LOST,
     DrillKind.CRASH,
 )
-"""The ten of the run, in their order: every kind, and one of them again."""
+"""The ten of the run, in their order: every kind, and those by which an instance is lost again."""
 
 _NOTICE_S: Final = 100.0
 """How long Airflow may take to read the schedules before the first of them is due."""

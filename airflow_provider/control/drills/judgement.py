@@ -11,7 +11,6 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.drills.commit_chain import Commit, check_chain, check_resumed_exactly
 from airflow_provider.control.drills.drill import check_progress, check_resumption, source_offsets
 from airflow_provider.control.drills.injected_fault import InjectedFault
-from airflow_provider.control.drills.kind import Measure
 from airflow_provider.control.history.builder import drill_record
 from airflow_provider.control.history.output_check import OutputCheck
 from airflow_provider.control.history.record import HistoryOutcome, HistoryRecord
@@ -178,23 +177,14 @@ def _judge_unanswered(view: ControlView, fault: InjectedFault) -> JudgedDrill:
         raise (StateError if kind == StoreDivergedError.__name__ else InstanceError)(f"{kind}: {message}")
     restores = restores_after(fault, view)
     unmeasured = None if reported is None else reported.unmeasured
-    if (unmeasured := unmeasured or _nothing_measured(fault, progress, restores)) is not None:
+    if unmeasured is None and not any(restore.records for restore in restores):
+        unmeasured = "its changelog holds nothing"
+    if unmeasured is not None:
         raise NotMeasuredError(
             f"Nothing was measured of task {', '.join(map(str, fault.tasks))} ({unmeasured}), so this drill is not "
             "passed. Drill once the application has processed something."
         )
     return JudgedDrill(failover=None, progress=progress, restores=restores)
-
-
-def _nothing_measured(
-    fault: InjectedFault, progress: Mapping[TaskId, int], restores: Sequence[TaskRestore]
-) -> str | None:
-    match fault.spec.measures:
-        case Measure.RESTORE if not any(restore.records for restore in restores):
-            return "its changelog holds nothing"
-        case Measure.PROGRESS if not any(progress.get(task_id) for task_id in fault.tasks):
-            return "it had no input"
-    return None
 
 
 def reported_end(fault: InjectedFault, view: ControlView) -> FaultStatus | None:

@@ -12,7 +12,7 @@ from airflow_provider.control.command import CommandKind
 from airflow_provider.control.incident import IncidentKind
 from airflow_provider.errors import ConfigurationError, StoreCorruptedError
 
-__all__ = ["DRILLS", "LONGEST_FAULT_S", "DrillKind", "DrillSpec", "Measure", "Room", "Victim", "parse_drill_kind"]
+__all__ = ["DRILLS", "LONGEST_FAULT_S", "DrillKind", "DrillSpec", "Room", "Victim", "parse_drill_kind"]
 
 
 LONGEST_FAULT_S: Final = 300.0
@@ -29,8 +29,6 @@ class DrillKind(StrEnum):
     ACTIVE_AND_STANDBY_LOST = "active_and_standby_lost"
     STORE_CORRUPTED = "store_corrupted"
     SHADOW_RESTORE = "shadow_restore"
-    CONNECTION_CUT = "connection_cut"
-    CLOCK = "clock"
 
 
 class Victim(Enum):
@@ -61,15 +59,6 @@ class Room(Enum):
     """At every other living instance: no copy is left, and any of them may be asked to replay the changelog."""
 
 
-class Measure(Enum):
-    """What has to be there for a drill to have measured something, where no failover is to be timed."""
-
-    RESTORE = "restore"
-    """Records that were restored."""
-    PROGRESS = "progress"
-    """Input that the tasks processed."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class DrillSpec:
     """What a kind of drill does, and what has to follow.
@@ -82,7 +71,6 @@ class DrillSpec:
             answered, because all tasks go on.
         error_kind: the error with which the failed task has to be found; None where it does not matter.
         room: for what disks need room at the worst.
-        measures: what a drill measures in which nothing is to be answered.
         reports: whether the instance reports how it ended (`control.status.FaultStatus`).
         ends_process: whether the instance's process ends by it, so that it cannot report that it did it.
         until_moved: whether it lasts until the instance's tasks run elsewhere, for `LONGEST_FAULT_S` at the most. So
@@ -95,7 +83,6 @@ class DrillSpec:
     cause: IncidentKind | None
     error_kind: str | None = None
     room: tuple[Room, ...] = (Room.PROMOTED,)
-    measures: Measure = Measure.RESTORE
     reports: bool = False
     ends_process: bool = False
     until_moved: bool = False
@@ -152,19 +139,6 @@ DRILLS: Final[Mapping[DrillKind, DrillSpec]] = MappingProxyType(
             victim=Victim.COPY,
             room=(Room.HIT,),
             cause=None,
-            reports=True,
-        ),
-        DrillKind.CONNECTION_CUT: DrillSpec(
-            does="keeps an instance from its brokers until its tasks run elsewhere, then lets it reach them again",
-            command=CommandKind.CUT_CONNECTION,
-            cause=IncidentKind.HEARTBEAT_MISSED,
-            until_moved=True,
-        ),
-        DrillKind.CLOCK: DrillSpec(
-            does="lets the clock of an instance's Python processes jump by half an hour, and back",
-            command=CommandKind.SHIFT_CLOCK,
-            cause=None,
-            measures=Measure.PROGRESS,
             reports=True,
         ),
     }

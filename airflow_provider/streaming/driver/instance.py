@@ -28,8 +28,6 @@ from airflow_provider.launch.instance_settings import EXIT_REPORTED, InstanceSet
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.streaming.driver.commit_positions import CommitPositions
 from airflow_provider.streaming.driver.disk_watch import DiskWatch
-from airflow_provider.streaming.driver.disturbances import Disturbances
-from airflow_provider.streaming.driver.fault_injector import FaultInjector
 from airflow_provider.streaming.driver.heartbeat import Heartbeat
 from airflow_provider.streaming.driver.instance_controller import InstanceController
 from airflow_provider.streaming.driver.metrics_report import MetricsReport
@@ -48,6 +46,7 @@ from airflow_provider.streaming.driver.store_host import StoreHost
 from airflow_provider.streaming.driver.table_wait import TableWait, stages_before
 from airflow_provider.streaming.driver.task_plans import task_plans
 from airflow_provider.streaming.driver.topic_verification import verify_topics
+from airflow_provider.streaming.faults.fault_injector import FaultInjector
 from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, compile_job
 
@@ -68,20 +67,12 @@ class Instance:
         job: complete.
         settings: of this process.
         heartbeat: reports its status; started and ended here.
-        disturbances: what drills hold over it, the heartbeat among it; None for none.
     """
 
-    def __init__(
-        self,
-        job: StatefulJob,
-        settings: InstanceSettings,
-        heartbeat: Heartbeat,
-        disturbances: Disturbances | None = None,
-    ) -> None:
+    def __init__(self, job: StatefulJob, settings: InstanceSettings, heartbeat: Heartbeat) -> None:
         self._job = job
         self._settings = settings
         self._heartbeat = heartbeat
-        self._disturbances = disturbances or Disturbances()
         self._stop = threading.Event()
 
     def run(self) -> int:
@@ -217,7 +208,6 @@ class Instance:
                 self._heartbeat.report,
                 admin.earliest_offsets,
                 admin.latest_offsets,
-                lambda: self._disturbances.now,
                 idle,
                 tables.wait,
             )
@@ -225,7 +215,7 @@ class Instance:
         ]
 
     def _faults(self, job: CompiledJob, host: StoreHost) -> FaultInjector:
-        return FaultInjector(self._settings, job.specs, self._heartbeat, self._disturbances, stores_here=host.is_here)
+        return FaultInjector(self._settings, job.specs, self._heartbeat, stores_here=host.is_here)
 
     def _cleanup(self, job: CompiledJob, host: StoreHost) -> StateCleanup:
         directory = StateDirectory(Path(self._settings.state_dir), self._job.application_id)
@@ -247,7 +237,7 @@ class Instance:
         the same.
         """
         controller.apply(control.view)
-        missed, refused = False, ""
+        refused = ""
         while not self._stop.is_set():
             found, changed = "", False
             try:
@@ -256,11 +246,7 @@ class Instance:
                 found = str(error)
                 self._stop.wait(_REFUSED_S)
             changed |= controller.settle_faults(self._heartbeat.last)
-            if self._disturbances.cut_goes_on(self._settings.instance, control.view.assignment):
-                # What it reads it could not know.
-                missed |= changed
-            elif changed or missed:
-                missed = False
+            if changed:
                 controller.apply(control.view)
             if (assignment := control.view.assignment) is not None:
                 cleanup.tick(functools.partial(self._held, assignment))

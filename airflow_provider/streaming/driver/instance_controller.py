@@ -12,9 +12,9 @@ from airflow_provider.control.command import Command, CommandKind
 from airflow_provider.control.status import InstanceStatus
 from airflow_provider.control.view import ControlView
 from airflow_provider.launch.instance_settings import InstanceSettings
-from airflow_provider.streaming.driver.fault_injector import FaultInjector
 from airflow_provider.streaming.driver.slot_choice import choose_slots
 from airflow_provider.streaming.driver.task_plans import task_plans
+from airflow_provider.streaming.faults.fault_injector import FaultInjector
 from airflow_provider.streaming.worker.plan import TaskPlan
 
 __all__ = ["InstanceController", "Slot", "StatusReport"]

@@ -12,7 +12,6 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import TaskStatus
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.streaming.driver.restore_log import RestoreLog
-from airflow_provider.streaming.driver.shared_restores import SharedRestores
 from airflow_provider.streaming.driver.slot_decisions import round_budget_s, tasks_that_go_on
 from airflow_provider.streaming.driver.slot_goal import SlotGoal
 from airflow_provider.streaming.driver.slot_report import SlotReport
@@ -26,7 +25,6 @@ from airflow_provider.streaming.driver.worker_pool import worker_pool
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.arrival import ROUND_COLUMN
 from airflow_provider.streaming.worker.calls import REPORT_SCHEMA, call, decode_report
-from airflow_provider.streaming.worker.disturbance import Disturbance
 from airflow_provider.streaming.worker.plan import SlotPlan
 
 if TYPE_CHECKING:
@@ -56,7 +54,6 @@ class SlotCalls:
         goal: gives the newest goal of the slot; asked under the lock, so that no call carries an older one than the
             call before.
         on_report: gets the status of the slot's tasks after every call, under the lock.
-        disturbance: gives what a drill holds over the workers now.
         idle: gives the tasks of the instance whose sources hold nothing new.
     """
 
@@ -68,7 +65,6 @@ class SlotCalls:
         slot: int,
         goal: Callable[[], SlotGoal],
         on_report: Callable[[tuple[TaskStatus, ...]], None],
-        disturbance: Callable[[], Disturbance] = Disturbance,
         idle: Callable[[], frozenset[TaskId]] = frozenset,
     ) -> None:
         self._spark = spark
@@ -77,11 +73,10 @@ class SlotCalls:
         self._slot = slot
         self._goal = goal
         self._on_report = on_report
-        self._disturbance, self._idle = disturbance, idle
+        self._idle = idle
         self._max_failures = max_task_failures(spark)
         self._lock = threading.Lock()
         self._report = SlotReport()
-        self._restores = SharedRestores(spark, stages, settings)
         self._restore_log = RestoreLog()
         self._max_crashes = _MAX_CRASHES
         self._bytes_per_row: float | None = None
@@ -165,18 +160,16 @@ class SlotCalls:
             self._on_report(tuple(self._report.statuses.values()))
 
     def _call(self, rows: DataFrame, goal: SlotGoal, budget_s: float, rows_of: tuple[TaskId, ...]) -> None:
-        self._restores.keep_only(plan.task for plan in goal.tasks)
         plan = SlotPlan(
             settings=self._settings,
             stages=self._stages,
             slot=self._slot,
-            tasks=tuple(map(self._restores.with_ranges, goal.tasks)),
+            tasks=goal.tasks,
             budget_s=budget_s,
             rows_of=rows_of,
             # Who holds micro-batches back means that time stands still, too.
             idle=frozenset() if goal.paused else self._idle(),
             max_crashes=self._max_crashes,
-            disturbance=self._disturbance(),
         )
         with worker_pool(self._spark, f"{self._settings.instance}-{self._slot}"):
             reported = rows.mapInArrow(functools.partial(call, plan, self._max_failures), REPORT_SCHEMA)
@@ -186,7 +179,6 @@ class SlotCalls:
         self._report = self._report.after(statuses, time.monotonic())
         self._on_report(statuses)
         self._restore_log.update(statuses)
-        self._restores.update(statuses)
 
     def _collected(self, reported: DataFrame) -> tuple[TaskStatus, ...]:
         """Spark ends a worker that is silent for `call_timeout_s` (`idle_settings`); a hang is sure to come again."""

@@ -35,7 +35,6 @@ from airflow_provider.streaming.driver.source_query import SourceQuery
 from airflow_provider.streaming.driver.spark_error import cause_of
 from airflow_provider.streaming.planner.compiled_job import CompiledJob
 from airflow_provider.streaming.planner.source_spec import SourceSpec
-from airflow_provider.streaming.worker.disturbance import Disturbance
 from airflow_provider.streaming.worker.plan import TaskPlan
 
 if TYPE_CHECKING:
@@ -65,7 +64,6 @@ class SlotDriver:
         on_report: gets the slot's number and the status of its tasks after every call.
         earliest_offsets: by partition of a topic, the first offset that its log still has.
         latest_offsets: by partition of a topic, the offset after the last record that its log has.
-        disturbance: gives what a drill holds over the workers now.
         idle: gives the tasks of the instance whose sources hold nothing new.
         wait_for_tables: returns once a micro-batch of some tasks may be processed; False where that was given up
             (`TableWait.wait`).
@@ -80,7 +78,6 @@ class SlotDriver:
         on_report: Callable[[int, tuple[TaskStatus, ...]], None],
         earliest_offsets: Callable[[str, Collection[int]], Mapping[int, int]],
         latest_offsets: Callable[[str, Collection[int]], Mapping[int, int]],
-        disturbance: Callable[[], Disturbance] = Disturbance,
         idle: Callable[[], frozenset[TaskId]] = frozenset,
         wait_for_tables: Callable[[Collection[TaskId], Callable[[], bool]], bool] = lambda _, __: True,
     ) -> None:
@@ -113,7 +110,7 @@ class SlotDriver:
         # Written by the threads of the queries, each for its own tasks.
         self._first_calls: dict[TaskId, tuple[int, float]] = {}
         # Written under their lock, by the thread that calls.
-        self._calls = SlotCalls(spark, job.specs, settings, slot, lambda: self._goal, self._report, disturbance, idle)
+        self._calls = SlotCalls(spark, job.specs, settings, slot, lambda: self._goal, self._report, idle)
         self._thread = threading.Thread(target=self._run, name=f"slot-{slot}", daemon=True)
 
     # -- the instance's thread -----------------------------------------------------------------------------------

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import RestorePhase, TaskStatus
 
 __all__ = ["StallClock"]
-
-_BOUNDED_ELSEWHERE: Final = frozenset({RestorePhase.SNAPSHOT, RestorePhase.RANGES})
 
 
 @dataclass(frozen=True)
@@ -68,7 +65,7 @@ class StallClock:
             or not has_work
             or before.generation != task.generation
             or before.source_offset != task.source_offset
-            or task.restore.phase in _BOUNDED_ELSEWHERE
+            or task.restore.phase is RestorePhase.SNAPSHOT
         ):
             self._marks[task.task] = _Mark(task.generation, task.source_offset, task.restore.records, now)
             return 0.0

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.status import Role
+from airflow_provider.streaming.faults.store_fault import StoreFault
 from airflow_provider.streaming.worker.plan import TaskPlan
-from airflow_provider.streaming.worker.store_fault import StoreFault
 
 __all__ = ["task_plans"]
 

@@ -83,8 +83,8 @@ class ChangelogFollower:
         return [t for t in self._tasks.values() if t.state in (TaskState.FOLLOWING, TaskState.RESTORING)]
 
     def _begin(self, task: Task) -> None:
-        """Begin to read where the store stands, if the task is not read yet, nor by other Spark tasks for it."""
-        if task.plan.ranges is not None or task.changelog_partition in self._reader.assigned:
+        """Begin to read where the store stands, if the task is not read yet."""
+        if task.changelog_partition in self._reader.assigned:
             return
         if task.state is TaskState.FOLLOWING:
             bounds = self._reader.bounds(task.changelog_partition, task.offset)

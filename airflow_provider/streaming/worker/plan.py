@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from airflow_provider.changelog.sst_range import SstRange
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import Role
 from airflow_provider.launch.instance_settings import InstanceSettings
+from airflow_provider.streaming.faults.store_fault import StoreFault
 from airflow_provider.streaming.planner.stage_spec import StageSpec
-from airflow_provider.streaming.worker.disturbance import Disturbance
-from airflow_provider.streaming.worker.store_fault import StoreFault
 
 __all__ = ["SlotPlan", "TaskPlan"]
 
@@ -28,7 +26,6 @@ class TaskPlan:
         snapshot: of a standby, id of the command that asks to copy its store elsewhere now; None for none.
         certify: of a standby, id of the command that asks to compare its store with its active's now; None for none.
         fault: what a drill asks to befall the store; None for nothing. Done once.
-        ranges: SST files to restore from, the next one first, as they get ready; None for reading the changelog.
         has_standbys: whether another instance holds a copy. Then an active whose store is lost fails the task, so that
             the copy takes over, instead of making everybody wait while it restores its own.
     """
@@ -41,7 +38,6 @@ class TaskPlan:
     certify: str | None = None
     fault: StoreFault | None = None
     has_standbys: bool = False
-    ranges: tuple[SstRange, ...] | None = None
 
     @property
     def yields_to_standby(self) -> bool:
@@ -68,7 +64,6 @@ class SlotPlan:
             stopped.
         idle: tasks whose sources held nothing new when that was looked for last.
         max_crashes: how many workers may end in the middle of the same batch of a task before the task fails.
-        disturbance: what a drill holds over the worker.
     """
 
     settings: InstanceSettings
@@ -79,7 +74,6 @@ class SlotPlan:
     rows_of: tuple[TaskId, ...] = ()
     idle: frozenset[TaskId] = frozenset()
     max_crashes: int = 3
-    disturbance: Disturbance = field(default_factory=Disturbance)
 
     @property
     def any_stage(self) -> StageSpec:

@@ -42,7 +42,6 @@ class PlanExecution:
                 task = self._registry.open(plan)
                 if task is not None:
                     self._change_role(task, plan)
-                    self._take_ranges(task)
                     if task.state is TaskState.FOLLOWING:
                         self._check_state(task)
         for task in self._registry.tasks.values():
@@ -62,12 +61,6 @@ class PlanExecution:
         else:
             task.demote(plan)
             self._reader.remove(task.changelog_partition)  # it is read again from where the store stands
-
-    def _take_ranges(self, task: Task) -> None:
-        """Take over what other Spark tasks read for this task, which reads nothing until they are done."""
-        if task.plan.ranges is not None:
-            self._reader.remove(task.changelog_partition)
-            task.ingest_ranges()
 
     def _check_state(self, task: Task) -> None:
         """Report what a promotion would meet; the standby goes on following, because its store is as it should be."""

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from airflow_provider.common.clock_shift import shift_clock
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import TaskState, TaskStatus
 from airflow_provider.failpoint import FailPoints
@@ -19,7 +18,6 @@ from airflow_provider.streaming.worker.arrival import drained, rows_by_partition
 from airflow_provider.streaming.worker.batch_processor import BatchProcessor
 from airflow_provider.streaming.worker.changelog_follower import ChangelogFollower
 from airflow_provider.streaming.worker.crash_count import CrashCounter
-from airflow_provider.streaming.worker.cut_clients import CutClients
 from airflow_provider.streaming.worker.gc_control import no_collection
 from airflow_provider.streaming.worker.handover import Handover
 from airflow_provider.streaming.worker.idle_time import MAX_GAP_S, IdleTime
@@ -49,7 +47,7 @@ class Slot:
         self, plan: SlotPlan, clients: KafkaClients | None = None, idle_clock: Callable[[], float] | None = None
     ) -> None:
         settings, stages, job = plan.settings, plan.stages, plan.any_stage
-        self._clients = kafka = CutClients(clients or ClusterClients(settings.connection))
+        kafka = clients or ClusterClients(settings.connection)
         self._lock = threading.RLock()
         self._reader = kafka.open_reader(job)
         self._handover = Handover(self._release)
@@ -117,8 +115,6 @@ class Slot:
             StatefulStreamsError: something that another attempt may get past.
         """
         with self._lock:
-            self._clients.cut = plan.disturbance.cut
-            shift_clock(plan.disturbance.clock_shift_s)
             # 1. be what the plan says
             self._execution.apply_plan(plan.tasks)
             if not self._registry.tasks and not plan.rows_of:

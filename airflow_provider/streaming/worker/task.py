@@ -418,15 +418,6 @@ class Task:
         except TopicMismatchError as error:
             self.fail(error)
 
-    def ingest_ranges(self) -> None:
-        """Take over those SST files of the plan that come next.
-
-        Raises:
-            StateError: the store does not take them.
-        """
-        for sst_range in self._plan.ranges or ():
-            self._replica.ingest(sst_range)
-
     def resume(self, bounds: tuple[int, int], *, read_back: bool = True) -> int:
         """The changelog is read from the store's position on.
 

@@ -15,6 +15,7 @@ from airflow_provider.errors import StateError, StatefulStreamsError, StoreCorru
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.directory import StateDirectory
+from airflow_provider.streaming.faults.store_fault import StoreFault, inject_store_fault
 from airflow_provider.streaming.planner.stage_spec import StageSpec, stage_of
 from airflow_provider.streaming.worker.closed_owners import ClosedOwners
 from airflow_provider.streaming.worker.kafka_clients import KafkaClients, RestoreConsumer
@@ -25,7 +26,6 @@ from airflow_provider.streaming.worker.refused_tasks import RefusedTasks
 from airflow_provider.streaming.worker.replica_opening import open_replica
 from airflow_provider.streaming.worker.retries import Retries
 from airflow_provider.streaming.worker.standby_duties import StandbyDuties
-from airflow_provider.streaming.worker.store_fault import StoreFault, inject_store_fault
 from airflow_provider.streaming.worker.task import Task
 from airflow_provider.streaming.worker.task_report import failed_task_status, unopened_task_status, with_ownership
 

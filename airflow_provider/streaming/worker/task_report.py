@@ -44,7 +44,6 @@ def open_task_status(
     lag_s = 0.0 if lag == 0 else None
     if lag and position is not None and position.timestamp_ms:
         lag_s = max(0.0, (now_ms() - position.timestamp_ms) / 1000)
-    restore_phase = RestorePhase.CHANGELOG if plan.ranges is None else RestorePhase.RANGES
     status = TaskStatus(
         task=plan.task,
         role=plan.role,
@@ -55,7 +54,7 @@ def open_task_status(
         lag_records=lag,
         lag_s=lag_s,
         restore=RestoreStatus(
-            phase=None if running or replica.restored else restore_phase,
+            phase=None if running or replica.restored else RestorePhase.CHANGELOG,
             records=meter.records,
             bytes=meter.bytes,
             bytes_left=0 if running else meter.bytes_left(lag),

@@ -153,15 +153,19 @@ def main() -> int:
                     paused = command.kind is CommandKind.PAUSE
                 if command.kind.is_fault and "REFUSE_FAULTS" in os.environ:
                     refusals[command.id] = "the job allows no faults"
-                elif command.kind in (CommandKind.HANG, CommandKind.CUT_CONNECTION):
-                    helper = [sys.executable, "-m", "airflow_provider.launch.hang", settings.run_dir, command.id]
+                elif command.kind is CommandKind.HANG:
+                    helper = [
+                        sys.executable,
+                        "-m",
+                        "airflow_provider.streaming.faults.hang",
+                        settings.run_dir,
+                        command.id,
+                    ]
                     subprocess.Popen(helper, process_group=0)
                 elif command.kind is CommandKind.SHADOW_RESTORE:
                     (task,) = command.tasks
                     replayed = TaskRestore(task=task, instance=settings.instance, records=7, bytes=70, took_s=0.1)
                     held = FaultStatus(id=command.id, over=True, restores=(replayed,))
-                elif command.kind is CommandKind.SHIFT_CLOCK:
-                    held = FaultStatus(id=command.id, over=True)
                 elif command.kind in (CommandKind.LOSE_STORE, CommandKind.CORRUPT_STORE):
                     faults |= dict.fromkeys(command.tasks, command)
                 elif command.kind is CommandKind.KILL:

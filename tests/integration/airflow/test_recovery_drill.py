@@ -95,7 +95,10 @@ def test_outputs_that_are_missing_or_doubled_fail_the_drill_at_every_try(
 
 
 def test_outputs_beside_those_of_other_programs_are_not_counted(application: Application, writing: Writing) -> None:
-    fault = run(InjectFaultOperator(task_id="fault", application_id=application.id, kind="clock", shared_sink="True"))
+    drill = InjectFaultOperator(
+        task_id="fault", application_id=application.id, kind="standby_lost", instance="b", shared_sink="True"
+    )
+    fault = run(drill)
     run(FaultEndSensor(task_id="over", application_id=application.id, fault=fault))
 
     assert check(application, fault)["outputs"]["unmeasured"] == "they were not to be counted"
@@ -105,7 +108,6 @@ def test_outputs_beside_those_of_other_programs_are_not_counted(application: App
     ("kind", "instances", "cause"),
     [
         ("hang", ["a"], "heartbeat_missed"),
-        ("connection_cut", ["a"], "heartbeat_missed"),
         ("store_lost", ["a"], "task_failed"),
         ("store_corrupted", ["a"], "task_failed"),
         ("active_and_standby_lost", ["a", "b"], "task_failed"),
@@ -121,18 +123,6 @@ def test_failure_of_each_kind_is_answered_checked_and_kept(
     assert (drill["cause"], drill["outcome"], drill["instances"]) == (kind, "passed", instances)
     assert (failover["cause"], failover["outcome"]) == (cause, "passed")
     assert drill["predicted_rto_ms"] is not None
-
-
-def test_jump_of_a_clock_needs_no_answer_and_is_passed_where_the_tasks_went_on(
-    application: Application, pair: list[dict[str, Any]]
-) -> None:
-    fault = run(InjectFaultOperator(task_id="fault", application_id=application.id, kind="clock"))
-    run(FaultEndSensor(task_id="over", application_id=application.id, fault=fault))
-
-    reported = check(application, fault)
-
-    assert (reported["failover"], reported["restores"]) == (None, [])
-    assert reported["progress"]["0_0"] > 0
 
 
 @pytest.mark.parametrize(("kind", "records"), [("standby_lost", 3), ("shadow_restore", 7)])

@@ -12,12 +12,9 @@ from airflow_provider.changelog.batch import ChangelogBatch
 from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord, SourcePosition
 from airflow_provider.changelog.replica import Replica
 from airflow_provider.changelog.resume_point import find_resume_point
-from airflow_provider.changelog.sst_range import SstRange
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import StoreDivergedError, StoreOutdatedError, TopicMismatchError
-from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.state.position import RESERVED_PREFIX, Position
-from airflow_provider.state.sst_file import write_sst
 from airflow_provider.state.store import Store
 from airflow_provider.state.time_segments import time_prefix
 from tests.builders import commit_of
@@ -261,21 +258,6 @@ def test_restore_is_possible_however_short_deletions_are_kept(clock: Clock, stor
     assert complete_at_ms(replica) == clock.ms
 
 
-def test_restore_by_ranges_counts_from_its_begin(clock: Clock, store: Store, tmp_path: Path) -> None:
-    replica = Replica(store, "state", CHANGELOG)
-    begun = clock.ms
-    clock.sleep_h(5)
-    file = tmp_path / "0.sst"
-    write_sst(file, {b"a": b"1"}, RocksDBOptions())
-    replica.ingest(
-        SstRange(
-            store="state", begin=0, end=7, files=(str(file),), records=1, record_bytes=2, commit=None, timestamp_ms=1
-        )
-    )
-
-    assert complete_at_ms(replica) == begun
-
-
 def test_standby_that_is_always_a_little_behind_stays_fresh(clock: Clock, store: Store) -> None:
     replica = Replica(store, "state", CHANGELOG)
     replica.resume()
@@ -449,21 +431,6 @@ def test_database_is_opened_for_bulk_while_any_of_its_stores_is_far_behind(
     assert (totals.offset, seen.offset) == (1_000, 1_000)
 
 
-def test_files_of_another_store_are_not_taken_over(pair: tuple[Replica, Replica], tmp_path: Path) -> None:
-    file = tmp_path / "0.sst"
-    write_sst(file, {b"a": b"1"}, RocksDBOptions())
-    sst_range = SstRange(
-        store="seen", begin=0, end=7, files=(str(file),), records=1, record_bytes=2, commit=None, timestamp_ms=1
-    )
-
-    for replica in pair:
-        replica.ingest(sst_range)
-
-    totals, seen = pair
-    assert (totals.position, seen.offset) == (None, 7)
-    assert [dict(r.store.items(r.name)) for r in pair] == [{}, {b"a": b"1"}]
-
-
 def commit_record(sequence: int, processed_to: int = 0) -> bytes:
     return commit_of(
         application_id="orders", sequence=sequence, sources={"orders": SourcePosition(processed_to)}
@@ -598,29 +565,6 @@ def test_own_commit_is_looked_for_by_the_next_worker_too_where_one_dies_in_the_m
         next_worker.apply(whole)
 
 
-def test_own_commit_that_a_shared_restore_went_past_is_not_read_back(tmp_path: Path, replica: Replica) -> None:
-    committed(replica, 3, 10)
-    replica.resume()
-    replica.read_back(10, 0)
-    write_sst(tmp_path / "10.sst", {b"a": b"1"}, RocksDBOptions())
-
-    replica.ingest(
-        SstRange(
-            store="state",
-            begin=10,
-            end=20,
-            files=(str(tmp_path / "10.sst"),),
-            records=2,
-            record_bytes=2,
-            commit=commit_record(4, OWN).decode(),
-            timestamp_ms=1,
-        )
-    )
-
-    replica.resume()
-    assert replica.read_back(20, 0) == 20
-
-
 def test_commit_that_the_log_has_cut_off_is_not_read_back(replica: Replica) -> None:
     committed(replica, 3, 10)
 
@@ -645,26 +589,6 @@ def test_windows_that_are_over_by_the_commit_record_are_dropped_and_not_restored
     replica.apply(batch({window(0): b"2", window(20): b"1", COMMIT_KEY: expiring(2, 10)}, 7))
 
     assert [key for key, _ in store.items("state")] == [window(10), window(20)]
-
-
-def test_windows_that_a_range_of_sst_files_brings_are_dropped_when_they_are_over(
-    replica: Replica, store: Store, tmp_path: Path
-) -> None:
-    write_sst(tmp_path / "0.sst", {window(time): b"1" for time in (0, 10, 20)}, RocksDBOptions())
-    commit = expiring(1, 20).decode()
-    replica.ingest(
-        SstRange(
-            store="state",
-            begin=0,
-            end=4,
-            files=(str(tmp_path / "0.sst"),),
-            records=4,
-            record_bytes=9,
-            commit=commit,
-            timestamp_ms=1,
-        )
-    )
-    assert [key for key, _ in store.items("state")] == [window(20)]
 
 
 def test_store_that_another_changelogs_commit_was_seen_of_drops_what_is_over_too(

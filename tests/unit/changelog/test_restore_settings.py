@@ -20,13 +20,6 @@ def test_records_in_hand_fit_a_quarter_of_the_memory_whatever_their_size(record_
     assert number == 1 or number * record_bytes <= 64 * MIB
 
 
-@pytest.mark.parametrize(("asked", "cores", "tasks"), [(None, 2, 1), (None, 4, 3), (2, 2, 2), (1, 16, 1)])
-def test_restore_is_shared_where_there_are_cores_for_it_or_somebody_asks(
-    asked: int | None, cores: int, tasks: int
-) -> None:
-    assert RestoreSettings(parallelism=asked).tasks(cores) == tasks
-
-
 def test_first_take_is_small_because_nothing_is_known_yet() -> None:
     assert RestoreSettings().poll_records(None) == 500
     assert RestoreSettings(max_poll_records=20).poll_records(None) == 20
@@ -46,9 +39,7 @@ def test_answer_holds_what_a_partition_may_fetch() -> None:
     assert config["fetch.max.bytes"] >= config["fetch.message.max.bytes"] == 5 * MIB
 
 
-@pytest.mark.parametrize(
-    "bad", [{"parallelism": 0}, {"max_poll_records": -1}, {"memory_bytes": MIB}, {"max_bytes_per_s": 0}]
-)
+@pytest.mark.parametrize("bad", [{"max_poll_records": -1}, {"memory_bytes": MIB}, {"max_bytes_per_s": 0}])
 def test_settings_that_cannot_be_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(bad))):
         RestoreSettings(**bad)

@@ -172,7 +172,7 @@ def test_tasks_are_those_of_which_a_database_lies_there(tmp_path: Path) -> None:
     for task in (TaskId(0, 11), TaskId(0, 2), TaskId(1, 0)):
         directory.database(task).mkdir(parents=True)
     directory.quarantine(TaskId(0, 2))
-    directory.ranges(TaskId(0, 5), "state").mkdir(parents=True)
+    directory.shadow(TaskId(0, 5), "state").mkdir(parents=True)
 
     assert directory.tasks() == [TaskId(0, 11), TaskId(1, 0)]
 

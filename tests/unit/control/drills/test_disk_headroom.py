@@ -71,8 +71,6 @@ def test_only_the_standbys_of_the_victim_matter() -> None:
     [
         (DrillKind.CRASH, "a", "b"),
         (DrillKind.HANG, "a", "b"),
-        (DrillKind.CONNECTION_CUT, "a", "b"),
-        (DrillKind.CLOCK, "a", "b"),
         (DrillKind.STORE_LOST, "a", "ab"),
         (DrillKind.STORE_CORRUPTED, "a", "ab"),
         (DrillKind.STANDBY_LOST, "b", "b"),

@@ -28,8 +28,6 @@ def planned(kind: DrillKind, on: str | None = None) -> InjectedFault:
     [
         (DrillKind.CRASH, {"a": 7}, (TaskId(0, 0), TaskId(0, 1))),
         (DrillKind.HANG, {"a": 7}, (TaskId(0, 0), TaskId(0, 1))),
-        (DrillKind.CONNECTION_CUT, {"a": 7}, (TaskId(0, 0), TaskId(0, 1))),
-        (DrillKind.CLOCK, {"a": 7}, (TaskId(0, 0), TaskId(0, 1))),
         (DrillKind.STORE_LOST, {"a": 7}, (TaskId(0, 1),)),
         (DrillKind.STORE_CORRUPTED, {"a": 7}, (TaskId(0, 1),)),
         (DrillKind.STANDBY_LOST, {"b": 8}, (TaskId(0, 1),)),

@@ -254,22 +254,6 @@ def test_replay_that_was_not_compared_or_differs_is_not_passed(
     assert judged_record(shadowed(fault), SHADOW, "run", found.value, None, 9_500).outcome is outcome
 
 
-def test_jump_of_a_clock_is_passed_where_its_tasks_went_on_and_skipped_where_they_had_no_input() -> None:
-    clock = dataclasses.replace(FAULT, kind=DrillKind.CLOCK)
-    over = FaultStatus(id="f1", over=True)
-
-    def view(source_offset: int) -> ControlView:
-        return view_of(
-            assigned("a b"),
-            instance("a", active(0, source_offset=source_offset), incarnation=3, fault=over),
-            instance("b", standby(0)),
-        )
-
-    assert judge_drill(view(120), clock, 1.0).progress == {TASK: 20}
-    with pytest.raises(NotMeasuredError, match="it had no input"):
-        judge_drill(view(100), clock, 1.0)
-
-
 def test_owner_that_did_not_go_on_at_the_very_last_commit_is_an_error() -> None:
     last, first = commit(7, "a", 1, 104), commit(8, "b", 2, 110)
 

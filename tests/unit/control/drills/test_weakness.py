@@ -174,7 +174,7 @@ def test_fault_whose_tasks_were_given_to_a_newer_generation_forbids_none() -> No
 
 
 def test_fault_that_lasts_forbids_another_until_its_instance_reports_its_end() -> None:
-    view, fault = drilled(DrillKind.CLOCK)
+    view, fault = drilled(DrillKind.SHADOW_RESTORE)
     view.statuses["a"] = first(last_commands=(fault.id,), fault=FaultStatus(id=fault.id))
     assert weakness(view, Timeouts(), [], NOW) is not None
 
@@ -183,7 +183,7 @@ def test_fault_that_lasts_forbids_another_until_its_instance_reports_its_end() -
 
 
 def test_fault_is_over_once_a_later_one_is_reported_in_its_place() -> None:
-    view, fault = drilled(DrillKind.CLOCK)
+    view, fault = drilled(DrillKind.SHADOW_RESTORE)
     later = dataclasses.replace(fault, id="later", injected_at_ms=6)
     view.faults[later.id] = later
     view.statuses["a"] = first(fault=FaultStatus(id=later.id, over=True))
@@ -224,7 +224,7 @@ def test_fault_that_its_instance_has_not_taken_or_that_it_does_not_outlive_goes_
         (DrillKind.HANG, "once its tasks were given to others, 300 s after it began if a lives, or a is started again"),
         (DrillKind.ACTIVE_AND_STANDBY_LOST, "or a, b are started again"),
         (DrillKind.STANDBY_LOST, "once a has restored its copy, or a is started again"),
-        (DrillKind.CLOCK, "once a reports its end, or a is started again"),
+        (DrillKind.SHADOW_RESTORE, "once a reports its end, or a is started again"),
     ],
 )
 def test_fault_that_forbids_another_is_named_with_what_ends_it(kind: DrillKind, way: str) -> None:

@@ -14,11 +14,10 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.command import Command, CommandKind
 from airflow_provider.control.status import FaultStatus
 from airflow_provider.control.view import ControlView
-from airflow_provider.streaming.driver.disturbances import Disturbances
-from airflow_provider.streaming.driver.fault_injector import FaultInjector
 from airflow_provider.streaming.driver.instance_controller import InstanceController
+from airflow_provider.streaming.faults.fault_injector import FaultInjector
+from airflow_provider.streaming.faults.store_fault import StoreFault, StoreFaultKind
 from airflow_provider.streaming.worker.plan import TaskPlan
-from airflow_provider.streaming.worker.store_fault import StoreFault, StoreFaultKind
 from tests.builders import active, assigned, instance, view_of
 from tests.unit.streaming.driver.fakes import compiled, settings_in
 
@@ -88,7 +87,7 @@ class Controlled:
         self.status = FakeStatus()
         self.stop = threading.Event()
         settings = settings_in(folder)
-        faults = FaultInjector(settings, compiled().specs, self.status, Disturbances()) if allow_faults else None
+        faults = FaultInjector(settings, compiled().specs, self.status) if allow_faults else None
         self.controller = InstanceController(
             settings, self.slots, self.status, self.stop, at_start or view_of(None), faults, **more
         )
@@ -204,7 +203,9 @@ def test_hang_is_left_to_a_process_that_goes_on(tmp_path: Path, monkeypatch: pyt
 
     controlled.apply(command(CommandKind.HANG))
 
-    assert [words[-3:] for words in started] == [["airflow_provider.launch.hang", str(tmp_path / "run"), "c1"]]
+    assert [words[-3:] for words in started] == [
+        ["airflow_provider.streaming.faults.hang", str(tmp_path / "run"), "c1"]
+    ]
     assert controlled.status.commands == ["c1"]
 
 

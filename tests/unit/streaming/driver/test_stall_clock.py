@@ -32,7 +32,6 @@ def test_task_that_commits_nothing_although_it_has_work_stands_still(clock: Stal
         pytest.param({"source_offset": 41}, id="a-commit"),
         pytest.param({"generation": 2}, id="got-it-again"),
         pytest.param({"state": TaskState.RESTORING, "restored_records": 5}, id="a-restore-goes-on"),
-        pytest.param({"state": TaskState.RESTORING, "restore_phase": RestorePhase.RANGES}, id="ranges"),
         pytest.param({"state": TaskState.RESTORING, "restore_phase": RestorePhase.SNAPSHOT}, id="snapshot"),
     ],
 )

@@ -66,7 +66,7 @@ def test_records_travel_whole_only_where_they_may_become_dead_letters(policy: st
 
 
 def test_restore_settings_reach_the_store() -> None:
-    job = PLAIN.aggregate(F.count()).options(restore=RestoreSettings(parallelism=2))
+    job = PLAIN.aggregate(F.count()).options(restore=RestoreSettings(memory_bytes=32 << 20))
 
     spec = compiled(job).specs[0]
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider.changelog.sst_range import SstRange
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import TaskState
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, FencedError
@@ -100,18 +99,3 @@ def test_fenced_task_follows_when_the_newer_assignment_demotes_it(bench: Bench, 
 
     assert bench.registry.tasks[TaskId(0, 0)].status().warm
     assert bench.registry.tasks[TaskId(0, 0)].get_many([b"k"]) == [b"1"]
-
-
-def test_task_whose_ranges_others_read_is_not_read_until_they_are_done(bench: Bench, log: InMemoryLog) -> None:
-    commit_elsewhere(log, 0, 1, k=1)
-    bench.hold(standby(0, ranges=()))
-    task = bench.registry.tasks[TaskId(0, 0)]
-    assert (task.position, task.state, list(bench.reader.assigned)) == (None, TaskState.FOLLOWING, [])
-
-    nothing = SstRange(store="state", begin=0, end=1, files=(), records=1, record_bytes=1, commit=None, timestamp_ms=1)
-    bench.hold(standby(0, ranges=(nothing,)))
-    assert task.status().position == 1
-    bench.hold(standby(0))
-
-    assert task.status().warm
-    assert task.status().position == 3, "with the marker of the transaction"

@@ -5,7 +5,7 @@ import pytest
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import TaskState
 from airflow_provider.control.view import ControlView
-from airflow_provider.launch.hang import run_elsewhere
+from airflow_provider.streaming.faults.hang import run_elsewhere
 from tests.builders import active, assigned, instance, standby, view_of
 
 TASKS = (TaskId(0, 0), TaskId(0, 1))

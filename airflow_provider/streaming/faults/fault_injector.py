@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -24,24 +23,20 @@ from airflow_provider.control.status import FailureStatus, FaultStatus, Instance
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.launch.run_folder import RunFolder
 from airflow_provider.state.directory import StateDirectory
-from airflow_provider.streaming.driver.disturbances import Disturbances
+from airflow_provider.streaming.faults.shadow_restore import ShadowRestore, ShadowResult
+from airflow_provider.streaming.faults.store_fault import StoreFault, StoreFaultKind
 from airflow_provider.streaming.planner.stage_spec import StageSpec
-from airflow_provider.streaming.shadow_restore import ShadowRestore, ShadowResult
-from airflow_provider.streaming.worker.store_fault import StoreFault, StoreFaultKind
 
 __all__ = ["FaultInjector"]
 
 log = logging.getLogger(__name__)
 
-_HANG: Final = "airflow_provider.launch.hang"
-_SHADOW: Final = "airflow_provider.streaming.shadow_restore"
+_HANG: Final = "airflow_provider.streaming.faults.hang"
+_SHADOW: Final = "airflow_provider.streaming.faults.shadow_restore"
 _NOT_BESIDE: Final = (
     "the stores lie on a Spark executor's host, and a changelog is replayed beside them by the driver: drill a lost "
     "store"
 )
-_SHIFT_S: Final = 1_800.0
-"""Below the hour for which the age of a store allows."""
-_SHIFTED_FOR_S: Final = 20.0
 
 
 class FaultReport(Protocol):
@@ -58,7 +53,6 @@ class FaultInjector:
         settings: of the instance.
         stages: of the job, by number.
         report: gets what lasts for a while.
-        disturbances: what it holds over the processes.
         stores_here: whether the stores lie on the driver's host.
     """
 
@@ -67,20 +61,16 @@ class FaultInjector:
         settings: InstanceSettings,
         stages: Mapping[int, StageSpec],
         report: FaultReport,
-        disturbances: Disturbances,
         *,
         stores_here: bool = True,
     ) -> None:
-        self._settings, self._stages, self._report, self._disturbances = settings, stages, report, disturbances
-        self._stores_here = stores_here
+        self._settings, self._stages, self._report, self._stores_here = settings, stages, report, stores_here
         self._by_kind: Mapping[CommandKind, Callable[[Command], None]] = {
             CommandKind.KILL: self._kill,
             CommandKind.HANG: self._hang,
             CommandKind.LOSE_STORE: partial(self._befall_stores, StoreFaultKind.LOST),
             CommandKind.CORRUPT_STORE: partial(self._befall_stores, StoreFaultKind.CORRUPTED),
             CommandKind.SHADOW_RESTORE: self._shadow_restore,
-            CommandKind.CUT_CONNECTION: self._cut_connection,
-            CommandKind.SHIFT_CLOCK: self._shift_clock,
         }
         self.of_stores: dict[TaskId, StoreFault] = {}
         """By task, what befalls its store, or did: for the workers, which have the stores open."""
@@ -157,21 +147,6 @@ class FaultInjector:
                 unmeasured=next((result.unmeasured for result in results if result.unmeasured is not None), None),
             )
         )
-
-    def _cut_connection(self, command: Command) -> None:
-        self._disturbances.arm_cut(command.id, command.tasks)
-
-    def _shift_clock(self, command: Command) -> None:
-        """There, and back after a while, which is another jump."""
-        self._report.set_fault(FaultStatus(id=command.id))
-        self._disturbances.shift_clock(_SHIFT_S)
-        timer = threading.Timer(_SHIFTED_FOR_S, self._shift_back, (command,))
-        timer.daemon = True
-        timer.start()
-
-    def _shift_back(self, command: Command) -> None:
-        self._disturbances.shift_clock(0.0)
-        self._report.set_fault(FaultStatus(id=command.id, over=True))
 
     def _start(self, module: str, *arguments: str) -> None:
         self._helpers = [helper for helper in self._helpers if helper.poll() is None]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider.streaming.worker.store_fault import StoreFaultKind, inject_store_fault
+from airflow_provider.streaming.faults.store_fault import StoreFaultKind, inject_store_fault
 
 
 @pytest.mark.parametrize("kind", StoreFaultKind)

@@ -14,11 +14,8 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.command import Command, CommandKind
 from airflow_provider.control.history.task_restore import TaskRestore
 from airflow_provider.control.status import FaultStatus
-from airflow_provider.streaming.driver import fault_injector
-from airflow_provider.streaming.driver.disturbances import Disturbances
-from airflow_provider.streaming.driver.fault_injector import FaultInjector
-from airflow_provider.streaming.shadow_restore import ShadowRestore, ShadowResult
-from tests.builders import instance
+from airflow_provider.streaming.faults.fault_injector import FaultInjector
+from airflow_provider.streaming.faults.shadow_restore import ShadowRestore, ShadowResult
 from tests.unit.streaming.driver.fakes import compiled, settings_in
 
 TASK = TaskId(0, 0)
@@ -56,7 +53,7 @@ def test_replay_is_a_process_whose_result_is_reported(
 
     monkeypatch.setattr(subprocess, "run", run)
     report = FakeReport()
-    injector = FaultInjector(settings_in(tmp_path), compiled().specs, report, Disturbances())
+    injector = FaultInjector(settings_in(tmp_path), compiled().specs, report)
 
     injector.inject(Command(id="f1", kind=CommandKind.SHADOW_RESTORE, instance="i1", tasks=(TASK,)))
 
@@ -76,34 +73,16 @@ def test_every_command_that_is_a_fault_is_carried_out(
     monkeypatch.setattr(os, "killpg", lambda *what: done.append(what))
     monkeypatch.setattr(subprocess, "Popen", lambda words, **_: done.append(words))
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=b"", returncode=1))
-    monkeypatch.setattr(fault_injector, "_SHIFT_S", 0.0)
-    report, disturbances = FakeReport(), Disturbances()
-    injector = FaultInjector(settings_in(tmp_path), compiled().specs, report, disturbances)
+    report = FakeReport()
+    injector = FaultInjector(settings_in(tmp_path), compiled().specs, report)
 
     injector.inject(Command(id="f1", kind=kind, instance="i1", tasks=(TASK,), generation=3))
 
-    disturbances.told(instance("i1", last_commands=("f1",)))
-    assert done or report.faults or injector.of_stores or disturbances.now.cut
-
-
-def test_clock_jumps_and_jumps_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fault_injector, "_SHIFTED_FOR_S", 0.01)
-    shifts: list[float] = []
-    disturbances = Disturbances()
-    monkeypatch.setattr(disturbances, "shift_clock", shifts.append)
-    report = FakeReport()
-
-    FaultInjector(settings_in(tmp_path), compiled().specs, report, disturbances).inject(
-        Command(id="f1", kind=CommandKind.SHIFT_CLOCK, instance="i1", tasks=(TASK,))
-    )
-
-    assert report.over.wait(10)
-    assert shifts == [1_800.0, 0.0]
-    assert report.faults == [FaultStatus(id="f1"), FaultStatus(id="f1", over=True)]
+    assert done or report.faults or injector.of_stores
 
 
 def test_replay_beside_the_stores_is_refused_where_they_are_an_executors(tmp_path: Path) -> None:
-    injector = FaultInjector(settings_in(tmp_path), compiled().specs, FakeReport(), Disturbances(), stores_here=False)
+    injector = FaultInjector(settings_in(tmp_path), compiled().specs, FakeReport(), stores_here=False)
 
     refusal = injector.inject(Command(id="f1", kind=CommandKind.SHADOW_RESTORE, instance="i1", tasks=(TASK,)))
 

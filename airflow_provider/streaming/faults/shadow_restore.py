@@ -1,7 +1,7 @@
 """Replays a task's changelog into a scratch folder beside its living store, for a drill, and throws it away.
 
 A process of its own, at the lowest priority, so that it disturbs neither the driver nor the workers. Started by the
-instance's driver (`airflow_provider.streaming.driver.fault_injector`); ends with it.
+instance's driver (`airflow_provider.streaming.faults.fault_injector`); ends with it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Has an instance stand still for a drill, and lets it go on: as a process of its own, because a stopped one cannot.
 
-Started by the instance's driver (`airflow_provider.streaming.driver.fault_injector`), in a process group of its own and
+Started by the instance's driver (`airflow_provider.streaming.faults.fault_injector`), in a process group of its own and
 in the launcher's session, so that it ends with what else the launcher ends.
 """
 

@@ -1,0 +1,1 @@
+"""What a drill does to an instance, entered only where its job allows faults."""
