@@ -14,6 +14,7 @@ from rocksdict import AccessType, Options, Rdict
 
 from airflow_provider.common.task_id import TaskId
 from tests.chaos.judge import RESERVED, Copy, Evidence, Record
+from tests.integration.streaming.committed import end_of
 
 FAMILY = "store-state"
 """The column family of the ledger's store (docs/formats.md)."""
@@ -76,7 +77,7 @@ def read(bootstrap_servers: str, topic: str, deadline_s: float = 90.0) -> list[R
     deadline = time.monotonic() + deadline_s
     try:
         partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
-        ends = {p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=30)[1] for p in partitions}
+        ends = {p: end_of(consumer, TopicPartition(topic, p)) for p in partitions}
         consumer.assign([TopicPartition(topic, p, 0) for p in partitions])
         records: list[Record] = []
         at = dict.fromkeys(partitions, 0)

@@ -38,7 +38,7 @@ def consumer_of(bootstrap_servers: str, isolation_level: str) -> Consumer:
     )
 
 
-def _end(consumer: Consumer, partition: TopicPartition) -> int:
+def end_of(consumer: Consumer, partition: TopicPartition) -> int:
     """A partition's end; a broker that has just started, or is too busy for its controller, may not lead it now."""
 
     ends: list[int] = []
@@ -61,7 +61,7 @@ def ends_of(bootstrap_servers: str, topic: str, isolation_level: str = "read_unc
     consumer = consumer_of(bootstrap_servers, isolation_level)
     try:
         numbers = consumer.list_topics(topic, timeout=30).topics[topic].partitions
-        return {n: _end(consumer, TopicPartition(topic, n)) for n in numbers}
+        return {n: end_of(consumer, TopicPartition(topic, n)) for n in numbers}
     finally:
         consumer.close()
 
