@@ -10,13 +10,13 @@ from airflow.sdk import Context
 
 from airflow_provider.common.clock import now_ms
 from airflow_provider.control.drills.age import drill_overdue
-from airflow_provider.control.forecasts.findings import forecast_findings
-from airflow_provider.control.forecasts.of_metrics import MetricsForecasts, metrics_forecasts
 from airflow_provider.control.history.record import HistoryRecord
 from airflow_provider.control.losses import HOUR_MS, recent_losses
 from airflow_provider.control.metrics.record import MetricsRecord
-from airflow_provider.control.prediction.predicted_rto import predict_rto
-from airflow_provider.control.prediction.rto_basis import rto_basis
+from airflow_provider.control.outlook.findings import forecast_findings
+from airflow_provider.control.outlook.metrics_forecasts import MetricsForecasts, metrics_forecasts
+from airflow_provider.control.outlook.predicted_rto import predict_rto
+from airflow_provider.control.outlook.rto_basis import rto_basis
 from airflow_provider.control.slo import Slo, missed_promises
 from airflow_provider.control.view import ControlView
 from airflow_provider.control.watcher import SILENT_AFTER_S, watch_problem
@@ -40,10 +40,10 @@ class CheckSloOperator(ControlOperator):
     at most, and until the watcher has, for ten seconds at most.
 
     What a failure of each task's active instance would cost now (see
-    `airflow_provider.control.prediction.predicted_rto`) is logged, and is a missed promise where it is beyond
+    `airflow_provider.control.outlook.predicted_rto`) is logged, and is a missed promise where it is beyond
     `max_rto_s` by what failovers on record took. So is what the application's metrics say of its future (see
-    `airflow_provider.control.forecasts.of_metrics`): it is logged, and a missed promise where one of the three limits
-    for it is set. Too few records miss no promise.
+    `airflow_provider.control.outlook.metrics_forecasts`): it is logged, and a missed promise where one of the three
+    limits for it is set. Too few records miss no promise.
 
     Args:
         application_id: the application.

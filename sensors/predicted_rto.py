@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_provider.control.conditions import Condition, PredictedRtoWithin
-from airflow_provider.control.prediction.rto_basis import rto_basis
+from airflow_provider.control.outlook.rto_basis import rto_basis
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.operators.arguments import parse_seconds
 from airflow_provider.sensors.control import ControlSensor
@@ -17,7 +17,7 @@ __all__ = ["PredictedRtoSensor"]
 class PredictedRtoSensor(ControlSensor):
     """Waits until the predicted RTO of every task is within a bound.
 
-    It predicts (see `airflow_provider.control.prediction.predicted_rto`) by the history as it was when the
+    It predicts (see `airflow_provider.control.outlook.predicted_rto`) by the history as it was when the
     sensor began, or at each poke, and by the lags of now.
 
     Args:

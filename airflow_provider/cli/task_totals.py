@@ -9,7 +9,7 @@ from airflow_provider.cli.causes import listed_names
 from airflow_provider.cli.duration_text import seconds
 from airflow_provider.common.table import table
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.prediction.predicted_rto import PredictedRto
+from airflow_provider.control.outlook.predicted_rto import PredictedRto
 from airflow_provider.control.status import Role, TaskStatus
 
 __all__ = ["TaskCopy", "task_totals"]

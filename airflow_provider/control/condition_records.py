@@ -11,11 +11,11 @@ from typing import Final
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.conditions import Needs
-from airflow_provider.control.forecasts.changelog_growth import ChangelogGrowth, changelog_growths
 from airflow_provider.control.history.record import HistoryRecord
 from airflow_provider.control.history.topic import read_history
-from airflow_provider.control.metrics.series import sampled
 from airflow_provider.control.metrics.topic import read_metrics
+from airflow_provider.control.outlook.changelog_growth import ChangelogGrowth, changelog_growths
+from airflow_provider.control.outlook.series import sampled
 from airflow_provider.kafka.connection import KafkaConnection
 
 __all__ = ["ConditionRecords"]

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.forecasts.changelog_growth import ChangelogGrowth
 from airflow_provider.control.history.record import HistoryRecord
 from airflow_provider.control.liveness import Liveness, Timeouts, liveness
+from airflow_provider.control.outlook.changelog_growth import ChangelogGrowth
 from airflow_provider.control.status import InstanceStatus
 from airflow_provider.control.view import ControlView
 

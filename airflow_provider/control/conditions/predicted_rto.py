@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from airflow_provider.control.conditions.evaluation import Condition, Evaluation, Outcome
 from airflow_provider.control.observation import Observation
-from airflow_provider.control.prediction.predicted_rto import predict_by
-from airflow_provider.control.prediction.rto_basis import RtoBasis
+from airflow_provider.control.outlook.predicted_rto import predict_by
+from airflow_provider.control.outlook.rto_basis import RtoBasis
 
 __all__ = ["PredictedRtoWithin"]
 

@@ -23,7 +23,7 @@ from airflow_provider.control.drills.weakness import weakness
 from airflow_provider.control.history.builder import drill_record
 from airflow_provider.control.history.record import HistoryRecord
 from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.prediction.predicted_rto import PredictedRto, predict_rto, worst_rto_ms
+from airflow_provider.control.outlook.predicted_rto import PredictedRto, predict_rto, worst_rto_ms
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import InstanceError
 

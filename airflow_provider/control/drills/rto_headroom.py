@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from airflow_provider.control.prediction.predicted_rto import PredictedRto, worst_rto_ms
+from airflow_provider.control.outlook.predicted_rto import PredictedRto, worst_rto_ms
 
 __all__ = ["rto_problem"]
 

@@ -19,7 +19,7 @@ from airflow_provider.sensors.changelog_growth import ChangelogGrowthSensor
 from tests.integration.airflow.conftest import Deploy, make_pair
 from tests.integration.airflow.running import context, run
 from tests.integration.launch.application import Application
-from tests.unit.control.forecasts.test_of_metrics import NOW_MS, day
+from tests.unit.control.outlook.test_metrics_forecasts import NOW_MS, day
 from tests.watched import watched
 
 MINUTES = 300

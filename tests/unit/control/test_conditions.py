@@ -37,7 +37,7 @@ from airflow_provider.control.conditions import (
 )
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.observation import Observation
-from airflow_provider.control.prediction.rto_basis import rto_basis
+from airflow_provider.control.outlook.rto_basis import rto_basis
 from airflow_provider.control.status import (
     CertificateStatus,
     FaultStatus,
@@ -49,8 +49,8 @@ from airflow_provider.control.status import (
 )
 from airflow_provider.errors import ConfigurationError
 from tests.builders import APPLICATION, active, assigned, instance, seen, standby
-from tests.unit.control.prediction.test_phase_times import failover
-from tests.unit.control.prediction.test_restore_rate import restored
+from tests.unit.control.outlook.test_phase_times import failover
+from tests.unit.control.outlook.test_restore_rate import restored
 
 CONDITIONS: list[Condition] = [
     InstanceRunning("a", 3),

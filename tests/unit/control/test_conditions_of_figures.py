@@ -19,8 +19,8 @@ from airflow_provider.control.conditions import (
     SourceLagWithin,
     StandbysWarm,
 )
-from airflow_provider.control.forecasts.changelog_growth import ChangelogGrowth
 from airflow_provider.control.history.record import HistoryOutcome
+from airflow_provider.control.outlook.changelog_growth import ChangelogGrowth
 from airflow_provider.control.status import (
     CertificateStatus,
     DiskStatus,

@@ -6,7 +6,7 @@ from typing import Any
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.history.record import HistoryKind, HistoryRecord
 from airflow_provider.control.history.task_restore import TaskRestore
-from airflow_provider.control.prediction.restore_rate import RestoreRate, restore_rate
+from airflow_provider.control.outlook.restore_rate import RestoreRate, restore_rate
 from airflow_provider.control.status import RestorePhase, RestoreStatus, TaskStatus
 from tests.builders import APPLICATION, active, instance, standby
 

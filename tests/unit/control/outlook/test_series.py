@@ -5,7 +5,7 @@ from typing import Any
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.metrics.record import MetricsRecord, TaskMetrics
-from airflow_provider.control.metrics.series import changelog_series, disk_series, sampled, store_series
+from airflow_provider.control.outlook.series import changelog_series, disk_series, sampled, store_series
 from airflow_provider.control.status import Role, TaskState
 from tests.builders import APPLICATION
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from airflow_provider.control.history.record import HistoryRecord
 from airflow_provider.control.incident import IncidentKind
 from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.prediction.phase_times import PhaseTimes, phase_times
-from airflow_provider.control.prediction.restore_rate import RestoreRate, restore_rate
+from airflow_provider.control.outlook.phase_times import PhaseTimes, phase_times
+from airflow_provider.control.outlook.restore_rate import RestoreRate, restore_rate
 from airflow_provider.control.status import InstanceStatus
 
 __all__ = ["RtoBasis", "rto_basis"]

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.forecasts.changelog_growth import ChangelogGrowth, changelog_growths
-from airflow_provider.control.forecasts.disk import forecast_disks
-from airflow_provider.control.forecasts.forecast import DAY_S, Forecast, Outlook
-from airflow_provider.control.forecasts.replay import forecast_replays
 from airflow_provider.control.metrics.record import MetricsRecord
-from airflow_provider.control.metrics.series import sampled
-from airflow_provider.control.prediction.rto_basis import RtoBasis
+from airflow_provider.control.outlook.changelog_growth import ChangelogGrowth, changelog_growths
+from airflow_provider.control.outlook.disk import forecast_disks
+from airflow_provider.control.outlook.forecast import DAY_S, Forecast, Outlook
+from airflow_provider.control.outlook.replay import forecast_replays
+from airflow_provider.control.outlook.rto_basis import RtoBasis
+from airflow_provider.control.outlook.series import sampled
 
 __all__ = ["MetricsForecasts", "days", "metrics_forecasts", "mib"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.forecasts.forecast import Outlook
-from airflow_provider.control.forecasts.of_metrics import MetricsForecasts, days, mib
+from airflow_provider.control.outlook.forecast import Outlook
+from airflow_provider.control.outlook.metrics_forecasts import MetricsForecasts, days, mib
 from airflow_provider.control.slo import Slo
 
 __all__ = ["FindingKind", "ForecastFinding", "forecast_findings"]

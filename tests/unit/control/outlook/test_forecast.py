@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider.control.forecasts.forecast import Forecast, Outlook, forecast
-from airflow_provider.control.forecasts.trend import Point
-from tests.unit.control.forecasts.test_trend import BEGIN_MS, MINUTE_MS, points
+from airflow_provider.control.outlook.forecast import Forecast, Outlook, forecast
+from airflow_provider.control.outlook.trend import Point
+from tests.unit.control.outlook.test_trend import BEGIN_MS, MINUTE_MS, points
 
 HOURS_10 = 600
 NOW_MS = BEGIN_MS + MINUTE_MS * (HOURS_10 - 1)

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.forecasts.forecast import Forecast, Outlook, forecast
-from airflow_provider.control.forecasts.trend import Point
 from airflow_provider.control.metrics.record import MetricsRecord
-from airflow_provider.control.metrics.series import changelog_series, store_series
-from airflow_provider.control.prediction.phase_times import PhaseTimes
-from airflow_provider.control.prediction.restore_rate import RestoreRate, observed_restore_rate
-from airflow_provider.control.prediction.rto_basis import RtoBasis
+from airflow_provider.control.outlook.forecast import Forecast, Outlook, forecast
+from airflow_provider.control.outlook.phase_times import PhaseTimes
+from airflow_provider.control.outlook.restore_rate import RestoreRate, observed_restore_rate
+from airflow_provider.control.outlook.rto_basis import RtoBasis
+from airflow_provider.control.outlook.series import changelog_series, store_series
+from airflow_provider.control.outlook.trend import Point
 
 __all__ = ["forecast_replays"]
 

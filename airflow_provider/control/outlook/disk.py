@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from airflow_provider.control.forecasts.forecast import Forecast, forecast
 from airflow_provider.control.metrics.record import MetricsRecord
-from airflow_provider.control.metrics.series import disk_series
+from airflow_provider.control.outlook.forecast import Forecast, forecast
+from airflow_provider.control.outlook.series import disk_series
 
 __all__ = ["forecast_disks"]
 

@@ -9,13 +9,13 @@ from collections.abc import Callable
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.forecasts.forecast import Outlook
-from airflow_provider.control.forecasts.of_metrics import MetricsForecasts, metrics_forecasts
 from airflow_provider.control.metrics.record import MetricsRecord
-from airflow_provider.control.prediction.phase_times import PhaseTimes
-from airflow_provider.control.prediction.restore_rate import RestoreRate
-from airflow_provider.control.prediction.rto_basis import RtoBasis
-from tests.unit.control.metrics.test_series import TASK, record
+from airflow_provider.control.outlook.forecast import Outlook
+from airflow_provider.control.outlook.metrics_forecasts import MetricsForecasts, metrics_forecasts
+from airflow_provider.control.outlook.phase_times import PhaseTimes
+from airflow_provider.control.outlook.restore_rate import RestoreRate
+from airflow_provider.control.outlook.rto_basis import RtoBasis
+from tests.unit.control.outlook.test_series import TASK, record
 
 T0 = TaskId(0, 0)
 MINUTE_MS = 60_000

@@ -8,13 +8,13 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.history.record import HistoryRecord
 from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.prediction.predicted_rto import PredictedRto, predict_rto, worst_rto_ms
+from airflow_provider.control.outlook.predicted_rto import PredictedRto, predict_rto, worst_rto_ms
 from airflow_provider.control.slo import Slo, missed_promises
 from airflow_provider.control.status import DiskStatus, InstanceStatus, RestorePhase
 from airflow_provider.control.view import ControlView
 from tests.builders import active, assigned, instance, standby, view_of
-from tests.unit.control.prediction.test_phase_times import failover
-from tests.unit.control.prediction.test_restore_rate import restored
+from tests.unit.control.outlook.test_phase_times import failover
+from tests.unit.control.outlook.test_restore_rate import restored
 
 FIXED_MS = 10 + 2_000 + 300 + 1_000
 HISTORY = [failover(), restored("b"), restored("c", took_s=1.0)]

@@ -10,9 +10,9 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.history.record import HistoryRecord
 from airflow_provider.control.incident import IncidentKind
 from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.prediction.phase_times import PhaseTimes
-from airflow_provider.control.prediction.restore_rate import RestoreRate
-from airflow_provider.control.prediction.rto_basis import RtoBasis, rto_basis
+from airflow_provider.control.outlook.phase_times import PhaseTimes
+from airflow_provider.control.outlook.restore_rate import RestoreRate
+from airflow_provider.control.outlook.rto_basis import RtoBasis, rto_basis
 from airflow_provider.control.ranking import rank_copies, standby_copy
 from airflow_provider.control.status import InstanceStatus, TaskStatus
 from airflow_provider.control.view import ControlView

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from airflow_provider.control.forecasts.trend import MIN_POINTS, MIN_SPAN_S, Point, Trend, observed_s, trend
+from airflow_provider.control.outlook.trend import MIN_POINTS, MIN_SPAN_S, Point, Trend, observed_s, trend
 
 __all__ = ["DAY_S", "Forecast", "Outlook", "forecast", "too_few"]
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.forecasts.forecast import DAY_S, too_few
-from airflow_provider.control.forecasts.trend import Point, trend
 from airflow_provider.control.metrics.record import MetricsRecord
-from airflow_provider.control.metrics.series import changelog_series, store_series
+from airflow_provider.control.outlook.forecast import DAY_S, too_few
+from airflow_provider.control.outlook.series import changelog_series, store_series
+from airflow_provider.control.outlook.trend import Point, trend
 
 __all__ = ["ChangelogGrowth", "changelog_growths"]
 

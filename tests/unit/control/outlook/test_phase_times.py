@@ -7,7 +7,7 @@ from airflow_provider.control.history.record import HistoryKind, HistoryRecord, 
 from airflow_provider.control.history.task_restore import TaskRestore
 from airflow_provider.control.incident import IncidentKind
 from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.prediction.phase_times import PhaseTimes, phase_times
+from airflow_provider.control.outlook.phase_times import PhaseTimes, phase_times
 from tests.builders import APPLICATION
 
 

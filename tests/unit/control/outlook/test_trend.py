@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from airflow_provider.control.forecasts.trend import Point, Trend, trend
+from airflow_provider.control.outlook.trend import Point, Trend, trend
 
 MINUTE_MS = 60_000
 BEGIN_MS = 1_700_000_000_000

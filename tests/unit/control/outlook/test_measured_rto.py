@@ -4,8 +4,8 @@ import dataclasses
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.history.record import HistoryKind, RtoParts
-from airflow_provider.control.prediction.measured_rto import measured_rto_ms
-from tests.unit.control.prediction.test_phase_times import failover
+from airflow_provider.control.outlook.measured_rto import measured_rto_ms
+from tests.unit.control.outlook.test_phase_times import failover
 
 FIRST, SECOND = TaskId(0, 0), TaskId(0, 1)
 

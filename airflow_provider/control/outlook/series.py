@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.forecasts.trend import Point
 from airflow_provider.control.metrics.record import MetricsRecord, TaskMetrics
+from airflow_provider.control.outlook.trend import Point
 from airflow_provider.control.status import Role
 
 __all__ = ["changelog_series", "disk_series", "sampled", "store_series"]

@@ -1,1 +1,0 @@
-"""When a figure reaches a limit, by the metrics."""

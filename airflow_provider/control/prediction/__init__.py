@@ -1,1 +1,0 @@
-"""How long a failover would take now, by the history and what hosts have shown."""
