@@ -19,7 +19,7 @@ _DAY_S: Final = 86_400.0
 class ChangelogGrowthSensor(ControlSensor):
     """Waits until the changelog of each task grows by no more than so many records a day, before compaction.
 
-    It goes by the application's metrics (see `airflow_provider.control.outlook.changelog_growth`), read again every
+    It goes by the application's metrics (see `airflow_provider.control.outlook.metrics_forecasts`), read again every
     20 s, and waits while they are too few to say.
 
     Args:

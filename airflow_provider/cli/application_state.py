@@ -23,8 +23,7 @@ from airflow_provider.control.incident import IncidentRecord
 from airflow_provider.control.late_outlook import late_outlooks
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.losses import Losses, loss_lines
-from airflow_provider.control.outlook.measured_rto import measured_rto_ms
-from airflow_provider.control.outlook.predicted_rto import PredictedRto, predict_rto
+from airflow_provider.control.outlook.predicted_rto import PredictedRto, measured_rto_ms, predict_rto
 from airflow_provider.control.status import InstanceState, InstanceStatus, Role, TaskState, TaskStatus
 from airflow_provider.control.tasks import tasks_of
 from airflow_provider.control.unanswered import unanswered_problems

@@ -14,8 +14,7 @@ from airflow_provider.control.conditions import Needs
 from airflow_provider.control.history.record import HistoryRecord
 from airflow_provider.control.history.topic import read_history
 from airflow_provider.control.metrics.topic import read_metrics
-from airflow_provider.control.outlook.changelog_growth import ChangelogGrowth, changelog_growths
-from airflow_provider.control.outlook.series import sampled
+from airflow_provider.control.outlook.metrics_forecasts import ChangelogGrowth, changelog_growths
 from airflow_provider.kafka.connection import KafkaConnection
 
 __all__ = ["ConditionRecords"]
@@ -62,4 +61,4 @@ class ConditionRecords:
 def _growths(connection: KafkaConnection, application_id: str, seconds: float) -> Mapping[TaskId, ChangelogGrowth]:
     now = now_ms()
     records = read_metrics(connection, application_id, now - round(1000 * seconds), _READ_S)
-    return changelog_growths(sampled(records), now)
+    return changelog_growths(records, now)

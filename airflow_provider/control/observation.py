@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.history.record import HistoryRecord
 from airflow_provider.control.liveness import Liveness, Timeouts, liveness
-from airflow_provider.control.outlook.changelog_growth import ChangelogGrowth
+from airflow_provider.control.outlook.metrics_forecasts import ChangelogGrowth
 from airflow_provider.control.status import InstanceStatus
 from airflow_provider.control.view import ControlView
 

@@ -1,7 +1,8 @@
-"""All that an application's metrics say of its future."""
+"""All that an application's metrics say of its future: pure functions."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -9,16 +10,123 @@ from typing import Any, Final
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.metrics.record import MetricsRecord
-from airflow_provider.control.outlook.changelog_growth import ChangelogGrowth, changelog_growths
-from airflow_provider.control.outlook.disk import forecast_disks
-from airflow_provider.control.outlook.forecast import DAY_S, Forecast, Outlook
-from airflow_provider.control.outlook.replay import forecast_replays
-from airflow_provider.control.outlook.rto_basis import RtoBasis
-from airflow_provider.control.outlook.series import sampled
+from airflow_provider.control.outlook.forecast import DAY_S, Forecast, Outlook, Point, forecast, too_few, trend
+from airflow_provider.control.outlook.rto_basis import RestoreRate, RtoBasis, observed_restore_rate
+from airflow_provider.control.outlook.series import changelog_series, disk_series, store_series
 
-__all__ = ["MetricsForecasts", "days", "metrics_forecasts", "mib"]
+__all__ = [
+    "ChangelogGrowth",
+    "MetricsForecasts",
+    "changelog_growths",
+    "days",
+    "metrics_forecasts",
+    "mib",
+]
 
+_LATEST: Final = (Outlook.REACHED, Outlook.AHEAD, Outlook.NOT_ENOUGH, Outlook.LATER, Outlook.STEADY)
 _MIB: Final = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangelogGrowth:
+    """How fast the changelog of a task grows.
+
+    Args:
+        task: which one.
+        end: offset after its last record; None where it was not seen.
+        records_per_day: offsets that it gains in a day, before compaction; None where that is not known.
+        store_bytes: what the active's store takes: about what is left after compaction; None where it is not known.
+        store_bytes_per_day: what that gains in a day; None where that is not known.
+        why: what is missing where ``records_per_day`` is None; empty otherwise.
+    """
+
+    task: TaskId
+    end: int | None
+    records_per_day: float | None
+    store_bytes: int | None
+    store_bytes_per_day: float | None
+    why: str = ""
+
+
+def changelog_growths(records: Sequence[MetricsRecord], now_ms: int) -> dict[TaskId, ChangelogGrowth]:
+    """By task, how fast its changelog grows.
+
+    Args:
+        records: the oldest first.
+        now_ms: epoch ms.
+    """
+    sizes = store_series(records)
+    return {
+        task_id: _growth(task_id, ends, sizes.get(task_id, ()), now_ms)
+        for task_id, ends in sorted(changelog_series(records).items())
+    }
+
+
+def _growth(task_id: TaskId, ends: Sequence[Point], sizes: Sequence[Point], now_ms: int) -> ChangelogGrowth:
+    why = too_few(ends, now_ms)
+    growing = None if why is not None else trend(ends)
+    size = None if too_few(sizes, now_ms) is not None else trend(sizes)
+    return ChangelogGrowth(
+        task=task_id,
+        end=int(ends[-1].value) if ends else None,
+        records_per_day=None if growing is None else growing.per_s * DAY_S,
+        store_bytes=int(sizes[-1].value) if sizes else None,
+        store_bytes_per_day=None if size is None else size.per_s * DAY_S,
+        why="" if growing is not None else why or "no process ran for long enough",
+    )
+
+
+def _disks(records: Sequence[MetricsRecord], now_ms: int, min_free_bytes: int) -> dict[str, Forecast]:
+    """By the newest day: free space may jump, as when somebody deletes files, and what lies before says nothing."""
+    return {
+        name: forecast(
+            [point for point in points if point.at_ms > points[-1].at_ms - 1000 * DAY_S],
+            min_free_bytes,
+            rises=False,
+            now_ms=now_ms,
+        )
+        for name, points in sorted(disk_series(records).items())
+    }
+
+
+def _replays(
+    records: Sequence[MetricsRecord], basis: RtoBasis, max_rto_s: float, now_ms: int
+) -> dict[TaskId, Forecast]:
+    """What a replay takes is predicted as `predicted_rto.predict_rto` does for a task without a copy.
+
+    That is the phases, and all offsets of the changelog by the rate of records, or what the active's store holds by the
+    rate of bytes, whichever is sooner. So a changelog that is compacted to a store that does not grow never gets there.
+    The figures of the forecasts are seconds. Without a restore on record, in the history or in the metrics, nothing is
+    told.
+    """
+    rate = basis.any_rate if basis.any_rate.measured else observed_restore_rate(records)
+    found, sizes = {}, store_series(records)
+    for task_id, ends in sorted(changelog_series(records).items()):
+        if rate is None:
+            why = "no restore of 10,000 records or more is on record"
+            found[task_id] = Forecast(outlook=Outlook.NOT_ENOUGH, value=None, limit=max_rto_s, why=why)
+        else:
+            found[task_id] = _forecast(
+                ends, sizes.get(task_id, ()), rate, basis.phases.total_ms / 1000, max_rto_s, now_ms
+            )
+    return found
+
+
+def _forecast(
+    ends: Sequence[Point], sizes: Sequence[Point], rate: RestoreRate, fixed_s: float, max_rto_s: float, now_ms: int
+) -> Forecast:
+    ways = [_in_seconds(ends, rate.records_per_s, fixed_s, max_rto_s, now_ms)]
+    if rate.bytes_per_s and sizes:
+        ways.append(_in_seconds(sizes, rate.bytes_per_s, fixed_s, max_rto_s, now_ms))
+    # The replay takes the shorter of both, so it is over the limit when the later one is.
+    latest = max(ways, key=lambda way: (_LATEST.index(way.outlook), way.in_s or 0.0))
+    known = [way.value for way in ways if way.value is not None]
+    return dataclasses.replace(latest, value=min(known, default=None))
+
+
+def _in_seconds(points: Sequence[Point], per_s: float, fixed_s: float, max_rto_s: float, now_ms: int) -> Forecast:
+    seconds = [Point(point.at_ms, fixed_s + point.value / per_s, point.run) for point in points]
+    return forecast(seconds, max_rto_s, rises=True, now_ms=now_ms)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,11 +177,10 @@ def metrics_forecasts(
         max_rto_s: what a failover may take that replays a whole changelog; None for no such promise.
         basis: what failovers take, from the history; needed with `max_rto_s`.
     """
-    records = sampled(records)
-    disks = forecast_disks(records, now_ms, min_free_bytes)
+    disks = _disks(records, now_ms, min_free_bytes or 0)
     replays = {}
     if max_rto_s is not None and basis is not None:
-        replays = forecast_replays(records, basis, max_rto_s, now_ms)
+        replays = _replays(records, basis, max_rto_s, now_ms)
     return MetricsForecasts(
         disks={name: disk for name, disk in disks.items() if instances is None or name in instances},
         growths=changelog_growths(records, now_ms),

@@ -1,4 +1,4 @@
-"""How long each task would stand still if its active instance failed now: pure functions."""
+"""How long each task would stand still if its active instance failed now, and what failovers cost: pure functions."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.history.record import HistoryRecord
+from airflow_provider.control.history.record import HistoryKind, HistoryRecord
 from airflow_provider.control.incident import IncidentKind
 from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.outlook.phase_times import PhaseTimes
-from airflow_provider.control.outlook.restore_rate import RestoreRate
-from airflow_provider.control.outlook.rto_basis import RtoBasis, rto_basis
+from airflow_provider.control.outlook.rto_basis import PhaseTimes, RestoreRate, RtoBasis, rto_basis
 from airflow_provider.control.ranking import rank_copies, standby_copy
 from airflow_provider.control.status import InstanceStatus, TaskStatus
 from airflow_provider.control.view import ControlView
 
-__all__ = ["PredictedRto", "predict_by", "predict_rto", "worst_rto_ms"]
+__all__ = ["PredictedRto", "measured_rto_ms", "predict_by", "predict_rto", "worst_rto_ms"]
+
+_KINDS = frozenset({HistoryKind.DRILL, HistoryKind.FAILOVER})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,9 +49,7 @@ class PredictedRto:
         """The RTO; None where no instance could take over, or what it would have to restore is not known."""
         if self.to is None or self.restore_ms is None:
             return None
-        phases = self.phases
-        fixed = phases.detected_ms + phases.decided_ms + phases.owned_ms + phases.first_output_ms
-        return fixed + self.restore_ms
+        return self.phases.total_ms + self.restore_ms
 
     def __str__(self) -> str:
         """One line for a log."""
@@ -170,3 +168,17 @@ def _ms(seconds: float) -> int:
 
 def _seconds(ms: int | None) -> str:
     return "an unknown time" if ms is None else f"{ms / 1000:.1f} s"
+
+
+def measured_rto_ms(history: Iterable[HistoryRecord]) -> dict[TaskId, int]:
+    """By task, the RTO of the newest failover that moved it and was measured: that of the last of its tasks.
+
+    Args:
+        history: the oldest first.
+    """
+    return {
+        task: record.rto.total_ms
+        for record in history
+        if record.kind in _KINDS and record.rto.total_ms is not None
+        for task in record.tasks
+    }

@@ -4,39 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.metrics.record import MetricsRecord, TaskMetrics
-from airflow_provider.control.outlook.trend import Point
+from airflow_provider.control.outlook.forecast import Point
 from airflow_provider.control.status import Role
 
-__all__ = ["changelog_series", "disk_series", "sampled", "store_series"]
-
-_SAMPLES: Final = 1000
-_NEWEST: Final = 60
-
-
-def sampled(records: Iterable[MetricsRecord]) -> Sequence[MetricsRecord]:
-    """About a thousand records of each instance, evenly over their time: a week's tell no more, at ten times the cost.
-
-    The newest of each instance are all kept, and so are those during a restore, of which there are few.
-
-    Args:
-        records: of the application.
-    """
-    by_instance: defaultdict[str, list[MetricsRecord]] = defaultdict(list)
-    for record in _in_order(records):
-        by_instance[record.instance].append(record)
-    kept: list[MetricsRecord] = []
-    for held in by_instance.values():
-        step = -(-len(held) // _SAMPLES)
-        kept += [
-            record
-            for left, record in zip(range(len(held) - 1, -1, -1), held, strict=True)
-            if left < _NEWEST or left % step == 0 or any(task.restoring for task in record.tasks)
-        ]
-    return _in_order(kept)
+__all__ = ["changelog_series", "disk_series", "store_series"]
 
 
 def disk_series(records: Iterable[MetricsRecord]) -> Mapping[str, Sequence[Point]]:

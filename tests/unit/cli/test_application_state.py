@@ -27,7 +27,7 @@ from airflow_provider.control.watcher import Watcher
 from airflow_provider.streaming import StatefulJob, stream
 from airflow_provider.streaming import functions as F
 from tests.builders import APPLICATION, active, assigned, instance, promoted, standby, view_of
-from tests.unit.control.outlook.test_phase_times import failover
+from tests.unit.control.outlook.test_rto_basis import failover
 
 
 def whole() -> ControlView:

@@ -49,8 +49,7 @@ from airflow_provider.control.status import (
 )
 from airflow_provider.errors import ConfigurationError
 from tests.builders import APPLICATION, active, assigned, instance, seen, standby
-from tests.unit.control.outlook.test_phase_times import failover
-from tests.unit.control.outlook.test_restore_rate import restored
+from tests.unit.control.outlook.test_rto_basis import failover, restored
 
 CONDITIONS: list[Condition] = [
     InstanceRunning("a", 3),

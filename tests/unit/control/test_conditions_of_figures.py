@@ -20,7 +20,7 @@ from airflow_provider.control.conditions import (
     StandbysWarm,
 )
 from airflow_provider.control.history.record import HistoryOutcome
-from airflow_provider.control.outlook.changelog_growth import ChangelogGrowth
+from airflow_provider.control.outlook.metrics_forecasts import ChangelogGrowth
 from airflow_provider.control.status import (
     CertificateStatus,
     DiskStatus,

@@ -10,7 +10,7 @@ from airflow_provider.control.drills.kind import DrillKind
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.errors import InstanceError
 from tests.builders import active, assigned, instance, standby, view_of
-from tests.unit.control.outlook.test_phase_times import failover
+from tests.unit.control.outlook.test_rto_basis import failover
 
 VIEW = view_of(
     assigned("a b", "a b", "b a", generation=4),

@@ -21,7 +21,7 @@ from airflow_provider.control.history.record import (
     read_history_value,
 )
 from airflow_provider.control.history.task_restore import TaskRestore
-from airflow_provider.control.outlook.measured_rto import measured_rto_ms
+from airflow_provider.control.outlook.predicted_rto import measured_rto_ms
 from tests.builders import APPLICATION
 
 TASK = TaskId(0, 3)

@@ -12,9 +12,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.metrics.record import MetricsRecord
 from airflow_provider.control.outlook.forecast import Outlook
 from airflow_provider.control.outlook.metrics_forecasts import MetricsForecasts, metrics_forecasts
-from airflow_provider.control.outlook.phase_times import PhaseTimes
-from airflow_provider.control.outlook.restore_rate import RestoreRate
-from airflow_provider.control.outlook.rto_basis import RtoBasis
+from airflow_provider.control.outlook.rto_basis import PhaseTimes, RestoreRate, RtoBasis
 from tests.unit.control.outlook.test_series import TASK, record
 
 T0 = TaskId(0, 0)
@@ -55,6 +53,15 @@ def test_disk_that_fills_has_a_day() -> None:
     assert disk.outlook is Outlook.AHEAD
     # 8,561 MiB are left after a day, at 1,440 MiB a day.
     assert (disk.in_s or 0.0) / 86_400 == pytest.approx(8_561 / 1_440, rel=0.01)
+
+
+def test_room_that_was_made_by_hand_is_no_change_after_a_day() -> None:
+    """Two days; in the first hour of the second somebody deletes half of the disk's files."""
+    records = day(free=lambda at: (10_000 - at + (5_000 if at >= DAY else 0)) << 20, minutes=2 * DAY)
+
+    disk = forecasts(records).disks["a"]
+
+    assert disk.per_day == pytest.approx(-(1_440 << 20))
 
 
 def test_disk_below_what_is_to_be_left_is_the_limit() -> None:

@@ -6,18 +6,18 @@ import pytest
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
-from airflow_provider.control.history.record import HistoryRecord
+from airflow_provider.control.history.record import HistoryKind, HistoryRecord, RtoParts
 from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.outlook.predicted_rto import PredictedRto, predict_rto, worst_rto_ms
+from airflow_provider.control.outlook.predicted_rto import PredictedRto, measured_rto_ms, predict_rto, worst_rto_ms
 from airflow_provider.control.slo import Slo, missed_promises
 from airflow_provider.control.status import DiskStatus, InstanceStatus, RestorePhase
 from airflow_provider.control.view import ControlView
 from tests.builders import active, assigned, instance, standby, view_of
-from tests.unit.control.outlook.test_phase_times import failover
-from tests.unit.control.outlook.test_restore_rate import restored
+from tests.unit.control.outlook.test_rto_basis import failover, restored
 
 FIXED_MS = 10 + 2_000 + 300 + 1_000
 HISTORY = [failover(), restored("b"), restored("c", took_s=1.0)]
+FIRST, SECOND = TaskId(0, 0), TaskId(0, 1)
 
 
 def predicted(
@@ -123,3 +123,16 @@ def test_prediction_beyond_the_slo_is_a_missed_promise(
     lines = missed_promises(view, Slo(rto_s=rto_s), 1, {"a": 0.0, "b": 0.0}, Timeouts(), found)
 
     assert [line.startswith("a failure now would take longer than the 3 s") for line in lines] == [True] * missed
+
+
+def test_newest_failover_that_was_measured_counts_for_each_of_its_tasks() -> None:
+    both = dataclasses.replace(failover(), tasks=(FIRST, SECOND))
+    later = dataclasses.replace(both, tasks=(FIRST,), rto=RtoParts(total_ms=900))
+    unmeasured = dataclasses.replace(both, rto=RtoParts(detected_ms=5))
+    upgrade = dataclasses.replace(both, kind=HistoryKind.UPGRADE, rto=RtoParts(total_ms=1))
+
+    assert measured_rto_ms([both, later, unmeasured, upgrade]) == {FIRST: 900, SECOND: 3_310}
+
+
+def test_nothing_is_measured_before_the_first_failover() -> None:
+    assert measured_rto_ms([]) == {}

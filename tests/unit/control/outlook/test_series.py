@@ -5,7 +5,7 @@ from typing import Any
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.metrics.record import MetricsRecord, TaskMetrics
-from airflow_provider.control.outlook.series import changelog_series, disk_series, sampled, store_series
+from airflow_provider.control.outlook.series import changelog_series, disk_series, store_series
 from airflow_provider.control.status import Role, TaskState
 from tests.builders import APPLICATION
 
@@ -87,21 +87,3 @@ def test_disk_while_a_store_is_restored_and_one_that_is_not_known_are_left_out()
     records = [record(1, restoring), record(2, TASK, disk_free_bytes=None), record(3, TASK)]
 
     assert [point.at_ms for point in disk_series(records)["a"]] == [3]
-
-
-def test_a_week_of_records_is_sampled_and_its_newest_and_its_restores_are_kept() -> None:
-    restoring = dataclasses.replace(TASK, restoring=True)
-    week = [record(at, restoring if at == 5_003 else TASK) for at in range(10_000)]
-
-    kept = [one.at_ms for one in sampled([*week, record(7, TASK, name="b")])]
-
-    assert 1_000 < len(kept) < 1_100
-    assert kept[-60:] == list(range(9_940, 10_000))
-    assert {7, 5_003} <= set(kept)
-    assert kept == sorted(kept)
-
-
-def test_few_records_are_all_kept() -> None:
-    few = [record(at, TASK) for at in range(1_000)]
-
-    assert list(sampled(few)) == few
