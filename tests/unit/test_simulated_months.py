@@ -28,7 +28,7 @@ from airflow_provider.control.status import InstanceState, InstanceStatus
 from airflow_provider.control.view import ControlView
 from airflow_provider.launch.run_folder import RunFolder, RunRetention
 from airflow_provider.state.directory import StateDirectory
-from airflow_provider.streaming.driver.task_plans import task_plans
+from airflow_provider.streaming.driver.instance_controller import task_plans
 from airflow_provider.streaming.worker.plan import SlotPlan
 from airflow_provider.streaming.worker.slot import Slot
 from airflow_provider.testing.in_memory_clients import InMemoryClients

@@ -25,16 +25,16 @@ from airflow_provider.control.status import (
     ProcessStatus,
     Role,
     SourceStatus,
+    TaskState,
     TaskStatus,
 )
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.launch.pulse import Pulse
 from airflow_provider.launch.run_folder import RunFolder
-from airflow_provider.streaming.driver.failure_clock import FailureClock
 from airflow_provider.streaming.driver.slot_report import as_planned
 from airflow_provider.streaming.worker.plan import TaskPlan
 
-__all__ = ["Heartbeat", "SourceOf", "StatusWriter"]
+__all__ = ["FailureClock", "Heartbeat", "SourceOf", "StatusWriter"]
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +48,32 @@ _RATE_WINDOW_S: Final = 5.0
 
 SourceOf = Callable[[int, TaskStatus, bool], SourceStatus]
 """What the source holds for a task of a slot; the last argument says whether the instance is paused."""
+
+
+class FailureClock:
+    """Counts from the first report of a task's failure, until it is reported otherwise, or in another generation.
+
+    The caller passes the time in, so that nothing here knows a clock.
+    """
+
+    def __init__(self) -> None:
+        self._since: dict[TaskId, tuple[int, float]] = {}
+
+    def failed_s(self, task: TaskStatus, now: float) -> float | None:
+        """Seconds for which a task has been failed; None where it has not.
+
+        Args:
+            task: as last reported.
+            now: monotonic seconds.
+        """
+        if task.state is not TaskState.FAILED:
+            self._since.pop(task.task, None)
+            return None
+        generation, since = self._since.get(task.task, (task.generation, now))
+        if generation != task.generation:
+            since = now
+        self._since[task.task] = (task.generation, since)
+        return round(now - since, 3)
 
 
 class StatusWriter(Protocol):

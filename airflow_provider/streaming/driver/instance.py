@@ -18,39 +18,38 @@ from pyspark.sql import SparkSession
 from airflow_provider.common.in_thread import in_thread
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
+from airflow_provider.control.commit_topics import CommitTopics
+from airflow_provider.control.drills.commit_reader import last_of_tasks
 from airflow_provider.control.job_change import refuse_other_stages
 from airflow_provider.control.metrics.topic import MetricsWriter
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import InstanceState
 from airflow_provider.errors import AccessError, StatefulStreamsError
+from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.launch.instance_settings import EXIT_REPORTED, InstanceSettings
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.streaming.driver.commit_positions import CommitPositions
-from airflow_provider.streaming.driver.disk_watch import DiskWatch
 from airflow_provider.streaming.driver.heartbeat import Heartbeat
-from airflow_provider.streaming.driver.instance_controller import InstanceController
+from airflow_provider.streaming.driver.instance_controller import InstanceController, task_plans
 from airflow_provider.streaming.driver.metrics_report import MetricsReport
 from airflow_provider.streaming.driver.progress_watch import ProgressWatch
 from airflow_provider.streaming.driver.repartition_purge import RepartitionPurge
 from airflow_provider.streaming.driver.row_types import with_types_of_spark
-from airflow_provider.streaming.driver.session_warm_up import warm_up_session
 from airflow_provider.streaming.driver.single_executor import ExecutorWatch
 from airflow_provider.streaming.driver.slot_driver import SlotDriver
 from airflow_provider.streaming.driver.source_ends import SourceEnds
-from airflow_provider.streaming.driver.spark_session import spark_session
-from airflow_provider.streaming.driver.state_cleanup import StateCleanup
-from airflow_provider.streaming.driver.state_comparison import refuse_other_state
-from airflow_provider.streaming.driver.state_folder_check import check_state_folder
+from airflow_provider.streaming.driver.spark_session import spark_session, warm_up_session
+from airflow_provider.streaming.driver.state_folder import DiskWatch, StateCleanup, check_state_folder
 from airflow_provider.streaming.driver.store_host import StoreHost
 from airflow_provider.streaming.driver.table_wait import TableWait, stages_before
-from airflow_provider.streaming.driver.task_plans import task_plans
 from airflow_provider.streaming.driver.topic_verification import verify_topics
 from airflow_provider.streaming.faults.fault_injector import FaultInjector
 from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, compile_job
+from airflow_provider.streaming.worker.state_check import refuse_state_of
 
-__all__ = ["Instance", "num_slots"]
+__all__ = ["Instance", "num_slots", "refuse_other_state"]
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +57,28 @@ _CONTROL_POLL_S: Final = 0.1
 _REFUSED_S: Final = 5.0
 _AFTER_ERROR_S: Final = 10.0
 """For so long an instance that ends by an error waits for its micro-batches: until it says so, nobody takes over."""
+
+
+def refuse_other_state(job: CompiledJob, connection: KafkaConnection, admin: TopicAdmin) -> None:
+    """Refuse to run a job that would misread what a task left, before any task of it is opened (`refuse_state_of`).
+
+    Args:
+        job: signed.
+        connection: the cluster.
+        admin: of it.
+
+    Raises:
+        ConfigurationError: another version of the job wrote the state of a task, and this one would misread it.
+        StatefulStreamsError: the commits cannot be read.
+    """
+    topics = CommitTopics({stage.number: stage.spec.store.changelog for stage in job.stages})
+    ends: dict[TaskId, int] = {}
+    for topic, tasks in topics.tasks_by_topic(job.tasks).items():
+        # What is open there, or is committed from now on, is a running version's.
+        found = admin.latest_offsets(topic, tasks, committed=True)
+        ends |= {task: found[number] for number, task in tasks.items()}
+    commits = last_of_tasks(connection, job.application_id, topics, ends, lambda record: record.value())
+    refuse_state_of(job.specs, commits)
 
 
 class Instance:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.driver.source_query import rows_of_source
-from airflow_provider.streaming.driver.step_refusal import said_by_spark
+from airflow_provider.streaming.driver.spark_error import said_by_spark
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage
 from airflow_provider.streaming.planner.row_types import RowTypes
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import functools
+import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.progress import progress_line
 from airflow_provider.control.status import TaskStatus
 from airflow_provider.launch.instance_settings import InstanceSettings
-from airflow_provider.streaming.driver.restore_log import RestoreLog
-from airflow_provider.streaming.driver.slot_decisions import round_budget_s, tasks_that_go_on
-from airflow_provider.streaming.driver.slot_goal import SlotGoal
+from airflow_provider.streaming.driver.slot_decisions import SlotGoal, round_budget_s, tasks_that_go_on
 from airflow_provider.streaming.driver.slot_report import SlotReport
 from airflow_provider.streaming.driver.spark_session import (
     ARROW_BATCH_BYTES,
@@ -21,7 +21,7 @@ from airflow_provider.streaming.driver.spark_session import (
     arrow_batch_bytes,
     max_task_failures,
 )
-from airflow_provider.streaming.driver.worker_pool import worker_pool
+from airflow_provider.streaming.driver.store_host import worker_pool
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.arrival import ROUND_COLUMN
 from airflow_provider.streaming.worker.calls import REPORT_SCHEMA, call, decode_report
@@ -30,11 +30,35 @@ from airflow_provider.streaming.worker.plan import SlotPlan
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["SlotCalls"]
+__all__ = ["RestoreLog", "SlotCalls"]
 
+log = logging.getLogger(__name__)
+
+_EVERY_S = 5.0
 _BATCH_BUDGET_S: Final = 0.02
 _POLL_S: Final = 0.02
 _MAX_CRASHES: Final = 3
+
+
+class RestoreLog:
+    """A line for each task every few seconds while it restores, and one when it is done."""
+
+    def __init__(self) -> None:
+        self._logged_at: dict[TaskId, float] = {}
+
+    def update(self, tasks: Iterable[TaskStatus]) -> None:
+        """Log what is new in the newest statuses."""
+        now = time.monotonic()
+        for task in tasks:
+            line = progress_line(task)
+            if line is not None and now - self._logged_at.get(task.task, 0.0) > _EVERY_S:
+                self._logged_at[task.task] = now
+                log.info("task %s restores, %s", task.task, line)
+            elif task.restore.phase is None and self._logged_at.pop(task.task, None) is not None:
+                log.info(
+                    "task %s is restored: %s records, %s bytes in %.1f s",
+                    *(task.task, f"{task.restore.records:,}", f"{task.restore.bytes:,}", task.restore.took_s),
+                )
 
 
 class SlotCalls:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.status import Role, TaskState, TaskStatus
-from airflow_provider.streaming.driver.slot_goal import SlotGoal
 from airflow_provider.streaming.driver.slot_report import SlotReport
-from airflow_provider.streaming.driver.slot_state import SlotState
+from airflow_provider.streaming.worker.plan import TaskPlan
 
 __all__ = [
+    "SlotGoal",
+    "SlotState",
+    "choose_slots",
     "is_settling",
     "next_state",
     "pause_s",
@@ -32,6 +38,116 @@ _CALM_ROUND_S: Final = 2.0
 """A standby may be that far behind when records come after a silence; the first round that finds some ends the calm."""
 _NOTHING_FOLLOWED_S: Final = 5.0
 """Where no changelog is followed, a round finds out that the worker is gone, and no more."""
+
+
+class SlotState(Enum):
+    """What the thread of a slot's driver is about.
+
+    ::
+
+                 ┌──> STEADY <──┐
+                 │              v
+        BACKING_OFF <──────> SETTLING        each of the three ──> STOPPING ──> STOPPED
+    """
+
+    STEADY = "steady"
+    """Every task is where it is to be: a round now and then follows the standbys' changelogs."""
+    SETTLING = "settling"
+    """A task is on its way: rounds follow each other without a pause."""
+    BACKING_OFF = "backing off"
+    """Something failed: no call is made and no query is started before it is tried again."""
+    STOPPING = "stopping"
+    """Queries end after their micro-batch, then a last round closes every task."""
+    STOPPED = "stopped"
+    """Nothing is called any more."""
+
+    @property
+    def successors(self) -> frozenset[SlotState]:
+        """What may come next, besides itself."""
+        return _SUCCESSORS[self]
+
+    def transition(self, to: SlotState) -> SlotState:
+        """The next state.
+
+        Raises:
+            RuntimeError: it cannot follow this one.
+        """
+        if to is not self and to not in self.successors:
+            raise RuntimeError(f"A slot that is {self.value} cannot become {to.value}.")
+        return to
+
+
+_WORKING = frozenset({SlotState.STEADY, SlotState.SETTLING, SlotState.BACKING_OFF, SlotState.STOPPING})
+_SUCCESSORS = {
+    SlotState.STEADY: _WORKING,
+    SlotState.SETTLING: _WORKING,
+    SlotState.BACKING_OFF: _WORKING,
+    SlotState.STOPPING: frozenset({SlotState.STOPPED}),
+    SlotState.STOPPED: frozenset[SlotState](),
+}
+
+
+@dataclass(frozen=True)
+class SlotGoal:
+    """What the instance wants of one of its slots; the newest is the truth.
+
+    Args:
+        tasks: what to be for each task; a task that is not named is closed.
+        paused: whether micro-batches are held back. Standbys go on following their changelogs.
+        stopping: whether the slot is to end.
+    """
+
+    tasks: tuple[TaskPlan, ...] = ()
+    paused: bool = False
+    stopping: bool = False
+
+    @property
+    def active(self) -> frozenset[TaskId]:
+        """The tasks that this slot is to process."""
+        return frozenset(plan.task for plan in self.tasks if plan.role is Role.ACTIVE)
+
+
+def choose_slots(
+    plans: Sequence[TaskPlan], assignment: Assignment, before: Mapping[TaskId, int], slots: int
+) -> dict[TaskId, int]:
+    """The slot of each task that an instance holds.
+
+    A task stays in its slot, where its store is open, as long as the instance holds it. A new one goes to the slot with
+    the fewest active tasks, then the fewest copies; a standby to where it would make the fewest if its active one were
+    lost. Only where one slot has two active tasks more than another, the one that became active last moves: a slot
+    is a core, and an idle core costs more than opening a store again.
+
+    Args:
+        plans: what the instance is to be for each of its tasks.
+        assignment: that the plans are of.
+        before: the slots of the tasks that it held until now.
+        slots: how many there are.
+    """
+    chosen = {plan.task: before[plan.task] for plan in plans if plan.task in before}
+    active = {plan.task: plan.generation for plan in plans if plan.role is Role.ACTIVE}
+    actives = Counter(chosen[task] for task in active if task in chosen)
+    copies = Counter(chosen.values())
+    follows = Counter((slot, assignment.tasks[task].active) for task, slot in chosen.items() if task not in active)
+    for plan in sorted(plans, key=lambda plan: (plan.role is not Role.ACTIVE, plan.task)):
+        if plan.task in chosen:
+            continue
+        owner = None if plan.task in active else assignment.tasks[plan.task].active
+        slot = min(range(slots), key=lambda s: (actives[s] + follows[(s, owner)], copies[s], s))
+        chosen[plan.task] = slot
+        copies[slot] += 1
+        if plan.task in active:
+            actives[slot] += 1
+        else:
+            follows[(slot, owner)] += 1
+    while True:
+        by_load = sorted(range(slots), key=lambda s: (actives[s], s))
+        emptiest, fullest = by_load[0], by_load[-1]
+        if actives[fullest] - actives[emptiest] < 2:
+            return chosen
+        latest = max((generation, task) for task, generation in active.items() if chosen[task] == fullest)
+        chosen[latest[1]] = emptiest
+        actives[fullest] -= 1
+        actives[emptiest] += 1
 
 
 def is_settling(statuses: Collection[TaskStatus]) -> bool:

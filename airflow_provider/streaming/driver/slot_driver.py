@@ -21,16 +21,16 @@ from airflow_provider.streaming.driver.input_wait import InputWait
 from airflow_provider.streaming.driver.lost_input import LostInput, lost_input
 from airflow_provider.streaming.driver.slot_calls import SlotCalls
 from airflow_provider.streaming.driver.slot_decisions import (
+    SlotGoal,
+    SlotState,
     next_state,
     pause_s,
     round_is_due,
     wait_s,
     with_overlap,
 )
-from airflow_provider.streaming.driver.slot_goal import SlotGoal
 from airflow_provider.streaming.driver.slot_queries import SlotQueries
 from airflow_provider.streaming.driver.slot_report import with_query_failures
-from airflow_provider.streaming.driver.slot_state import SlotState
 from airflow_provider.streaming.driver.source_query import SourceQuery
 from airflow_provider.streaming.driver.spark_error import cause_of
 from airflow_provider.streaming.planner.compiled_job import CompiledJob

@@ -11,10 +11,8 @@ from typing import Final, Protocol
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import StatefulStreamsError, StepError
 from airflow_provider.streaming.driver.lost_input import LostInput
-from airflow_provider.streaming.driver.query_failure import QueryFailure
-from airflow_provider.streaming.driver.slot_decisions import query_must_end, tasks_to_query
-from airflow_provider.streaming.driver.slot_goal import SlotGoal
-from airflow_provider.streaming.driver.slot_report import SlotReport
+from airflow_provider.streaming.driver.slot_decisions import SlotGoal, query_must_end, tasks_to_query
+from airflow_provider.streaming.driver.slot_report import QueryFailure, SlotReport
 from airflow_provider.streaming.driver.spark_error import Cause, cause_in, cause_of
 from airflow_provider.streaming.worker.plan import TaskPlan
 

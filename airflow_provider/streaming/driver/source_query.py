@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.streaming.driver.step_refusal import step_refusal
+from airflow_provider.streaming.driver.spark_error import step_refusal
 from airflow_provider.streaming.event_time import EVENT_MS, MAKE_TIME
 from airflow_provider.streaming.planner.source_spec import SourceSpec
 from airflow_provider.streaming.steps import CompositeKey, Filter, Select, Selected, Step

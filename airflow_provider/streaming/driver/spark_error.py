@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import KafkaError
 
 from airflow_provider.common.error_text import bounded, error_text
-from airflow_provider.errors import StepError
+from airflow_provider.errors import ConfigurationError, StepError
 from airflow_provider.kafka.broker_error import broker_error
+from airflow_provider.streaming.language.operation_text import step_text
+from airflow_provider.streaming.steps import Step
 
-__all__ = ["Cause", "cause_in", "cause_of"]
+if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
+
+__all__ = ["Cause", "cause_in", "cause_of", "said_by_spark", "step_refusal"]
 
 _TRACEBACK: Final = "Traceback (most recent call last):\n"
 _NAMED: Final = re.compile(r"(?:Caused by: )?(?P<name>[A-Za-z_][\w.$]*)(?:: (?P<text>.*))?")
@@ -32,6 +37,8 @@ _OF_DATA: Final = re.compile(r"\[(?!KAFKA)[A-Z_.0-9]+\] .*?SQLSTATE: (?:22(?!000
 """What Spark says of an expression that cannot be computed for a value: class 22 of SQL's states, data exceptions, and
 what ``raise_error()`` makes. Input that is lost has 22000.
 """
+_LISTED: Final = re.compile(r"\[(`[^\]]*`)\]")
+"""The columns that Spark proposes."""
 
 
 @dataclass(frozen=True)
@@ -123,3 +130,28 @@ def _one_line(text: str) -> str:
         if line.strip():
             lines.append(line.strip())
     return bounded(" / ".join(lines)).rstrip(";")
+
+
+def step_refusal(application_id: str, topic: str, step: Step, error: PySparkException) -> ConfigurationError:
+    """The error for a step that Spark does not take.
+
+    Args:
+        application_id: of the job.
+        topic: whose rows the step is for.
+        step: with its expression.
+        error: of Spark.
+    """
+    return ConfigurationError(
+        f"Spark refuses a step of job {application_id!r} for the rows of {topic!r}, {step_text(step)}: "
+        f"{said_by_spark(error)} Correct its expression, or the schema."
+    )
+
+
+def said_by_spark(error: PySparkException) -> str:
+    """The first line of what Spark says, without the columns that no job can name."""
+    first = str(error).strip().splitlines()[0]
+    return _LISTED.sub(lambda found: f"[{', '.join(_of_the_job(found[1]))}]", first)
+
+
+def _of_the_job(listed: str) -> list[str]:
+    return [name for name in listed.split(", ") if not name.startswith("`__")]

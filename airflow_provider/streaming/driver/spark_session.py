@@ -1,4 +1,4 @@
-"""The Spark session of an instance, and what its settings mean."""
+"""The Spark session of an instance, what its settings mean, and its first query, which is the slow one."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import logging
 import math
 import os
 import sys
+import time
 from collections.abc import Mapping
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
@@ -15,11 +17,18 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from airflow_provider import __version__
+from airflow_provider.common.error_text import error_text
 from airflow_provider.errors import ConfigurationError, InstanceError, StatefulStreamsError
+from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.streaming.driver.single_executor import is_local, single_executor_settings
+from airflow_provider.streaming.driver.source_query import SourceQuery
 from airflow_provider.streaming.driver.spark_error import Cause, cause_of
 from airflow_provider.streaming.driver.store_host import StoreHost
+from airflow_provider.streaming.planner.compiled_job import CompiledStage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = [
     "ARROW_BATCH_BYTES",
@@ -31,6 +40,7 @@ __all__ = [
     "spark_session",
     "start_error",
     "time_zone",
+    "warm_up_session",
 ]
 
 log = logging.getLogger(__name__)
@@ -55,6 +65,9 @@ _OF_PYTHON: Final = (
     "pyspark.daemon",
 )
 """In what Spark says of a Python that cannot run workers."""
+_LIMIT_S: Final = 30.0
+"""On a machine that is so busy, a promotion has other waits."""
+_POLL_S: Final = 0.05
 
 
 def spark_session(settings: InstanceSettings) -> SparkSession:
@@ -188,3 +201,43 @@ def max_task_failures(spark: SparkSession) -> int:
         inside = master.partition("[")[2].rstrip("]").split(",")
         return int(inside[1]) if len(inside) > 1 else 1
     return int(context.getConf().get("spark.task.maxFailures", "4") or 4)
+
+
+def warm_up_session(spark: SparkSession, stage: CompiledStage, connection: KafkaConnection, checkpoint: Path) -> bool:
+    """Run one query as a promotion would, over at most one record of the source, and drop what it reads.
+
+    Spark loads and compiles what a query needs when the first one runs. A standby's instance runs none, so its first
+    promotion would wait for that. Nothing is committed or changed. A failure is logged and is no error here: what is
+    wrong with the source or the cluster shows in the queries that count.
+
+    Args:
+        spark: the session.
+        stage: whose source is read, as it reads it.
+        connection: the cluster.
+        checkpoint: folder for the query's checkpoint; scratch.
+
+    Returns:
+        Whether a micro-batch ran; false for an empty source too.
+    """
+    began = time.monotonic()
+    done = False
+
+    def drop(query: SourceQuery, rows: DataFrame) -> dict[int, int | None]:
+        nonlocal done
+        # Not in a Python worker: rounds have run there already, and one more worker would only hold memory.
+        rows.limit(1).collect()
+        done = True
+        query.leave()
+        return {}
+
+    query = SourceQuery(spark, stage.source, connection, {stage.tasks[0]: None}, checkpoint, drop)
+    try:
+        query.start()
+        while not done and query.active and not query.waits_for_data and query.active_for_s < _LIMIT_S:
+            time.sleep(_POLL_S)
+        query.end()
+    except Exception as error:
+        log.warning("the query that warms Spark up failed: %s", error_text(error))
+        return False
+    log.info("Spark is warmed up after %.1f s%s", time.monotonic() - began, "" if done else ", without a record")
+    return done

@@ -1,25 +1,41 @@
-"""The host that has an instance's stores: the driver's with a local master, else that of its one executor."""
+"""Where a function runs: in which of Spark's pools of Python workers, and on the host that has an instance's stores."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import pickle
+import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import pyarrow as pa
 
 from airflow_provider.streaming.driver.single_executor import is_local
-from airflow_provider.streaming.driver.worker_pool import worker_pool
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["StoreHost"]
+__all__ = ["StoreHost", "worker_pool"]
 
+# sc.environment is one dict for the whole session, read while a UDF is made.
+_environment = threading.Lock()
 _ANSWER: Final = "answer binary"
 
 T = TypeVar("T")
+
+
+@contextlib.contextmanager
+def worker_pool(spark: SparkSession, name: str) -> Iterator[None]:
+    """Functions given to Spark inside run in the pool of this name: Spark keeps one for each environment asked for.
+
+    Args:
+        spark: the session.
+        name: of the pool, unique on a host.
+    """
+    with _environment:
+        spark.sparkContext.environment["STATEFUL_STREAMS_SLOT"] = name
+        yield
 
 
 class StoreHost:

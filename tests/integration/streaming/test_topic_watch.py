@@ -21,8 +21,7 @@ from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import MAX_MESSAGE_BYTES, TopicSpec, changelog_spec, control_specs
 from airflow_provider.streaming import StatefulJob
 from airflow_provider.streaming import functions as F
-from airflow_provider.streaming.driver.topic_verification import verify_topics
-from airflow_provider.streaming.driver.topic_watch import TopicWatch
+from airflow_provider.streaming.driver.topic_verification import TopicWatch, verify_topics
 from airflow_provider.streaming.planner.compiled_job import compile_job
 from tests.waiting import wait_until
 

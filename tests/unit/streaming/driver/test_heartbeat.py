@@ -22,13 +22,31 @@ from airflow_provider.control.status import (
     TaskState,
 )
 from airflow_provider.errors import ConfigurationError, TopicMissingError
-from airflow_provider.streaming.driver.heartbeat import Heartbeat
-from tests.builders import assigned
+from airflow_provider.streaming.driver.heartbeat import FailureClock, Heartbeat
+from tests.builders import active, assigned
 from tests.unit.streaming.driver.fakes import ACTIVE, STANDBY, plan, settings_in, status_of
 from tests.waiting import wait_until
 
 NEVER_S = 3600.0
 COMMAND = Command(id="c1", kind=CommandKind.PAUSE, instance="i1")
+
+
+def test_time_counts_from_the_first_report_of_the_failure() -> None:
+    clock, failed = FailureClock(), active(0, TaskState.FAILED)
+
+    assert clock.failed_s(active(0), 1.0) is None
+    assert clock.failed_s(failed, 10.0) == 0.0
+    assert clock.failed_s(failed, 402.5) == 392.5
+
+
+def test_task_that_went_on_or_failed_in_another_generation_counts_afresh() -> None:
+    clock, failed = FailureClock(), active(0, TaskState.FAILED)
+    clock.failed_s(failed, 1.0)
+
+    assert clock.failed_s(active(0, TaskState.FAILED, generation=2), 5.0) == 0.0
+    assert clock.failed_s(active(0), 6.0) is None
+    assert clock.failed_s(failed, 8.0) == 0.0
+    assert clock.failed_s(active(1, TaskState.FAILED), 9.0) == 0.0
 
 
 class FakeWriter:

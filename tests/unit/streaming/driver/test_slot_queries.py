@@ -7,7 +7,7 @@ import pytest
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import BrokerUnreachableError
 from airflow_provider.streaming.driver.lost_input import LostInput, lost_input
-from airflow_provider.streaming.driver.slot_goal import SlotGoal
+from airflow_provider.streaming.driver.slot_decisions import SlotGoal
 from airflow_provider.streaming.driver.slot_queries import SlotQueries
 from airflow_provider.streaming.driver.slot_report import SlotReport
 from tests.unit.streaming.driver.fakes import STANDBY, FakeQuery, plan, status_of

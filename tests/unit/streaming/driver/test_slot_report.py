@@ -5,8 +5,7 @@ import pytest
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import RestorePhase, TaskState, TaskStatus
 from airflow_provider.errors import BrokerUnreachableError
-from airflow_provider.streaming.driver.query_failure import QueryFailure
-from airflow_provider.streaming.driver.slot_report import SlotReport, with_query_failures
+from airflow_provider.streaming.driver.slot_report import QueryFailure, SlotReport, with_query_failures
 from airflow_provider.streaming.driver.spark_error import Cause
 from tests.unit.streaming.driver.fakes import ACTIVE, STANDBY, plan, status_of
 

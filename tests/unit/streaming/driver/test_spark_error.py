@@ -4,7 +4,9 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from airflow_provider.common.error_text import MAX_ERROR_CHARS
-from airflow_provider.streaming.driver.spark_error import Cause, cause_in, cause_of
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming.driver.spark_error import Cause, cause_in, cause_of, step_refusal
+from airflow_provider.streaming.steps import Filter
 
 FROM_WORKER = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: An exception was raised by the
 Python Proxy. Return Message: Traceback (most recent call last):
@@ -41,6 +43,10 @@ the following? [`customer`, `amount`]. SQLSTATE: 42703;
 'Project [_source#1.partition AS __partition#2, 'custmer AS __key#3]
 +- Project [from_json(...)]
 """
+SAID = (
+    "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column with name `amnt` cannot be resolved. Did you mean one of the "
+    "following? [`amount`, `at`, `__value`, `_source`]. SQLSTATE: 42703;\n'Project [...]\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -146,3 +152,13 @@ def test_input_that_spark_misses_is_not_laid_on_a_step() -> None:
     )
 
     assert cause_in(text).kind == "KafkaIllegalStateException"
+
+
+def test_step_that_spark_refuses_is_named_with_its_expression() -> None:
+    error = step_refusal("k", "orders", Filter("amnt > 1", "small"), AnalysisException(SAID))
+
+    assert isinstance(error, ConfigurationError)
+    assert "job 'k' for the rows of 'orders', filter amnt > 1" in str(error)
+    assert "[`amount`, `at`, `_source`]" in str(error)
+    assert "__value" not in str(error)
+    assert "Project" not in str(error)

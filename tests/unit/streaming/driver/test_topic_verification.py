@@ -1,4 +1,4 @@
-"""The watch over topics goes on whatever a look meets, and ends the instance only with what it found."""
+""" """
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, TopicError, TopicMismatchError
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicDescription, TopicSpec
-from airflow_provider.streaming.driver.topic_watch import TopicWatch
+from airflow_provider.streaming.driver.topic_verification import TopicWatch
 from tests.waiting import wait_until
 
 

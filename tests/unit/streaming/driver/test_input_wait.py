@@ -1,8 +1,10 @@
+""" """
+
 from __future__ import annotations
 
 import pytest
 
-from airflow_provider.streaming.driver.input_positions import InputPositions
+from airflow_provider.streaming.driver.input_wait import InputPositions
 
 
 @pytest.mark.parametrize(
