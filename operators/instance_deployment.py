@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_provider import __version__
 from airflow_provider.common.clock import now_ms
-from airflow_provider.common.file_end import file_end
+from airflow_provider.common.files import file_end
 from airflow_provider.common.host_name import host_name
 from airflow_provider.common.json_codec import from_plain
 from airflow_provider.control.conditions import InstanceEnded, InstanceRunning, SupervisedRunning
@@ -308,8 +308,7 @@ class DeployInstanceOperator(ControlOperator):
         from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
         from airflow_provider.hooks.spark_instance import SparkInstanceHook
         from airflow_provider.launch.instance_start import start_instance
-        from airflow_provider.launch.job_python import check_python
-        from airflow_provider.launch.surroundings import surroundings_warning
+        from airflow_provider.launch.surroundings import check_python, surroundings_warning
 
         if (warning := surroundings_warning()) is not None:
             self.log.warning("%s", warning)

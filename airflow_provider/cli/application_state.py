@@ -8,12 +8,10 @@ from functools import cached_property
 from typing import Any, Final
 
 from airflow_provider.cli.causes import causes
-from airflow_provider.cli.duration_text import seconds
 from airflow_provider.cli.held_time import held_time, wait_text
-from airflow_provider.cli.listed_text import listed, shortened
-from airflow_provider.cli.missing_standbys import missing_standbys
-from airflow_provider.cli.standby_rows import certified, standby_rows, standby_table
+from airflow_provider.cli.standby_rows import certified, missing_standbys, standby_rows, standby_table
 from airflow_provider.cli.task_totals import TaskCopy, task_totals
+from airflow_provider.cli.text import listed, seconds, shortened
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.table import table
 from airflow_provider.common.task_id import TaskId

@@ -11,7 +11,7 @@ from typing import Final
 from airflow_provider.cli.cluster import add_application_options, cluster_of
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.incident_closing import close_incidents
-from airflow_provider.cli.names_option import names_option
+from airflow_provider.cli.options import names_option
 from airflow_provider.cli.waiting import await_condition, say
 from airflow_provider.common.table import table
 from airflow_provider.common.task_id import TaskId

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from airflow_provider.cli.cluster import add_cluster_options, cluster_of
 from airflow_provider.cli.exit_status import ExitStatus
-from airflow_provider.cli.nested_text import nested_text
 from airflow_provider.cli.start_timeout_option import add_start_timeout
 from airflow_provider.cli.status import look
+from airflow_provider.cli.text import nested_text
 from airflow_provider.common.json_codec import to_json, to_plain
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment

@@ -6,8 +6,8 @@ import argparse
 import time
 from pathlib import Path
 
-from airflow_provider.cli.environment_defaults import set_defaults_of_environment
 from airflow_provider.cli.exit_status import ExitStatus
+from airflow_provider.cli.options import set_defaults_of_environment
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.status import InstanceState
 from airflow_provider.errors import ConfigurationError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
-from airflow_provider.cli.duration_text import ago
+from airflow_provider.cli.text import ago
 from airflow_provider.control.status import TableWaitStatus, TaskStatus
 
 __all__ = ["held_time", "wait_text"]

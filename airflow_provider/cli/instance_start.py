@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from airflow_provider.cli.waiting import await_condition, say
-from airflow_provider.common.file_end import file_end
+from airflow_provider.common.files import file_end
 from airflow_provider.control.conditions import InstanceRunning
 from airflow_provider.control.deployment import Deployment
 from airflow_provider.control.liveness import Timeouts
@@ -20,7 +20,7 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.launch.instance_start import Started, late_start, living_instance, start_instance
 from airflow_provider.launch.spark_command import interpreters, spark_command
 
-__all__ = ["await_running", "start_deployment"]
+__all__ = ["LogFollower", "await_running", "start_deployment"]
 
 _SHUTDOWN_S = 20.0
 _TAIL_BYTES = 4000
@@ -105,3 +105,28 @@ def await_running(cluster: KafkaConnection, deployment: Deployment, started: Sta
     except (InstanceError, DeadlineError):
         say(file_end(Path(started.launched.log_file), _TAIL_BYTES))
         raise
+
+
+class LogFollower:
+    """What was written to a file since the last look.
+
+    Args:
+        path: the file; it may not be there yet, and is begun anew when it has become too long.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._position = 0
+
+    def read(self) -> str:
+        """The new text; what is no UTF-8 is replaced."""
+        try:
+            with self._path.open("rb") as file:
+                if self._path.stat().st_size < self._position:
+                    self._position = 0
+                file.seek(self._position)
+                piece = file.read()
+        except OSError:
+            return ""
+        self._position += len(piece)
+        return piece.decode("utf-8", "replace")

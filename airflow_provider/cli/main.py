@@ -15,7 +15,6 @@ from typing import Final
 
 from airflow_provider.cli.acls import add_acls
 from airflow_provider.cli.assign import add_assign
-from airflow_provider.cli.broker import add_broker, run_broker
 from airflow_provider.cli.certify import add_certify
 from airflow_provider.cli.description import add_describe
 from airflow_provider.cli.drill import add_drill
@@ -35,6 +34,16 @@ from airflow_provider.kafka.names import check_name
 
 __all__ = ["main"]
 
+
+def _add_broker(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """``broker``, for the list of commands: its arguments are the kit's, which reads them itself."""
+    commands.add_parser(
+        "broker",
+        add_help=False,
+        help="run a Kafka broker on this machine to try a job out; read and write topics",
+    )
+
+
 _COMMANDS: Final = (
     add_status,
     add_run,
@@ -50,7 +59,7 @@ _COMMANDS: Final = (
     add_certify,
     add_history,
     add_metrics,
-    add_broker,
+    _add_broker,
 )
 
 
@@ -65,7 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["broker"]:
-        return run_broker(given[1:])
+        from airflow_provider.kit.__main__ import main as run_kit
+
+        return run_kit(given[1:], program="stateful-streams broker")
     asked = _parsed(_parser(), given)
     # What a client would log comes as the error's text.
     logging.getLogger("airflow_provider.kafka").addHandler(logging.NullHandler())

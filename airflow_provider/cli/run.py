@@ -13,12 +13,10 @@ from typing import Final
 
 from airflow_provider import __version__
 from airflow_provider.cli.cluster import add_cluster_options, cluster_of
-from airflow_provider.cli.environment_defaults import set_defaults_of_environment
 from airflow_provider.cli.exit_status import ExitStatus
-from airflow_provider.cli.instance_start import await_running, start_deployment
+from airflow_provider.cli.instance_start import LogFollower, await_running, start_deployment
 from airflow_provider.cli.instance_stop import stop_instance
-from airflow_provider.cli.log_follower import LogFollower
-from airflow_provider.cli.settings_option import settings_option
+from airflow_provider.cli.options import set_defaults_of_environment, settings_option
 from airflow_provider.cli.start_timeout_option import add_start_timeout
 from airflow_provider.cli.supervised_run import SupervisedRun
 from airflow_provider.common.interruption import interruptible

@@ -15,8 +15,7 @@ from typing import Final
 import psutil
 
 from airflow_provider.cli.exit_status import ExitStatus
-from airflow_provider.cli.instance_start import start_deployment
-from airflow_provider.cli.log_follower import LogFollower
+from airflow_provider.cli.instance_start import LogFollower, start_deployment
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.error_text import error_line
 from airflow_provider.common.interruption import ignored, interruptible
@@ -38,9 +37,8 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.launch.instance_lock import InstanceLock
 from airflow_provider.launch.instance_start import Started
 from airflow_provider.launch.leftovers import InstanceProcesses
-from airflow_provider.launch.pulse import Pulse
+from airflow_provider.launch.pulse import Pulse, Silence
 from airflow_provider.launch.run_folder import RunFolder
-from airflow_provider.launch.silence import Silence
 
 __all__ = ["SupervisedRun", "exit_status_of", "pause_before_launch_s"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_provider.cli.causes import listed_names
-from airflow_provider.cli.duration_text import seconds
+from airflow_provider.cli.text import seconds
 from airflow_provider.common.table import table
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.outlook.predicted_rto import PredictedRto

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from airflow_provider.cli.cluster import add_cluster_options, cluster_of
 from airflow_provider.cli.exit_status import ExitStatus
-from airflow_provider.cli.settings_option import settings_option
+from airflow_provider.cli.options import settings_option
 from airflow_provider.control.job_description import JobDescription
 from airflow_provider.control.job_topics import create_job_topics, read_view_if_there, sized_job
 from airflow_provider.control.topic_repair import find_described_problems, find_topic_problems, repair_topic

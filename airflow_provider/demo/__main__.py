@@ -7,9 +7,8 @@ import signal
 import sys
 from pathlib import Path
 
-from airflow_provider.demo.errors import DemoError
+from airflow_provider.demo.errors import DemoError, last_lines
 from airflow_provider.demo.folder import DemoFolder
-from airflow_provider.demo.log_tail import last_lines
 from airflow_provider.demo.run import Demo
 from airflow_provider.demo.screen import Screen
 from airflow_provider.demo.settings import DemoSettings

@@ -9,11 +9,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
+from airflow_provider.common.files import file_end
 from airflow_provider.errors import StatefulStreamsError
 
-__all__ = ["DemoError", "DemoFolderError"]
+__all__ = ["DemoError", "DemoFolderError", "last_lines"]
 
 
 class DemoError(StatefulStreamsError):
@@ -31,3 +34,25 @@ class DemoError(StatefulStreamsError):
 
 class DemoFolderError(DemoError):
     """Another demo is up on the folder, or none is where one is needed."""
+
+
+def last_lines(log_file: Path, count: int = 20) -> str:
+    """The last lines of a log, those of Airflow's tasks without their JSON."""
+    if not log_file.is_file():
+        return "(nothing was logged)"
+    lines = [line for entry in file_end(log_file).splitlines() for line in _plain(entry).splitlines()]
+    return "\n".join(lines[-count:])
+
+
+def _plain(entry: str) -> str:
+    try:
+        note: Any = json.loads(entry)
+    except ValueError:
+        return entry
+    if not isinstance(note, dict) or "event" not in note:
+        return entry
+    if str(note["event"]).startswith(("::group::", "::endgroup::")):
+        return ""
+    text = f"{str(note.get('timestamp', ''))[11:19]} {str(note.get('level', '')).upper()} {note['event']}"
+    causes = [f"\n  {e.get('exc_type')}: {e.get('exc_value')}" for e in note.get("error_detail") or ()]
+    return text + "".join(causes)

@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from airflow_provider.demo.aircraft import Aircraft
-from airflow_provider.demo.airport_hour import AirportHour
 from airflow_provider.demo.state_row import Commit
-from airflow_provider.demo.truth import Truth
+from airflow_provider.demo.truth import Aircraft, AirportHour, Truth
 
 __all__ = ["Commits", "Outputs", "Row", "Table", "Verdict", "judge"]
 

@@ -1,4 +1,4 @@
-"""Reports on the screen what the control topics hold while the demo runs."""
+"""Says on the screen what the control topics hold while the demo runs, what came out, and what can be done next."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from airflow_provider.control.report import FailoverReport, report
 from airflow_provider.control.status import InstanceState
 from airflow_provider.control.view import ControlView
+from airflow_provider.demo.judge import Verdict
 from airflow_provider.demo.publisher import Publisher
 from airflow_provider.demo.screen import Screen, bar
+from airflow_provider.demo.timeline import Timeline
 
-__all__ = ["Narrator", "instance_lines", "positions", "processed"]
+__all__ = ["Narrator", "instance_lines", "next_steps", "positions", "processed", "result_rows", "result_title"]
 
 
 class Narrator:
@@ -110,3 +112,57 @@ def positions(view: ControlView, stage: int) -> dict[int, int | None]:
             latest = status.task(task_id) if status and status.state is not InstanceState.ENDED else None
             found[task_id.partition] = latest.source_offset if latest else None
     return found
+
+
+def result_title(right: bool) -> str:
+    """Return what came out, in one line."""
+    if right:
+        return "Right: every aircraft and every airport's hour is what pandas computes, and nothing came out twice."
+    return "WRONG: what came out is not what pandas computes."
+
+
+def result_rows(timeline: Timeline, verdict: Verdict, flights: int, outputs: int) -> list[tuple[str, str]]:
+    """Return name and figure of every row.
+
+    Args:
+        timeline: of the failover; its steps are given in seconds after the kill.
+        verdict: of the comparison.
+        flights: how many were published.
+        outputs: how many output records there are, of both stages that write any.
+    """
+
+    def seconds(value: float | None, sign: str = "") -> str:
+        return "-" if value is None else f"{value:{sign}.2f} s"
+
+    return [
+        *((name, seconds(after, "+")) for name, after in timeline.steps()),
+        ("RTO: kill to output of all its tasks", seconds(timeline.rto_s)),
+        ("changelog records replayed", "-" if timeline.replayed is None else f"{timeline.replayed:,}"),
+        ("flights: input records, one per departure", f"{flights:,}"),
+        ("outputs: one per key and micro-batch", f"{outputs:,}"),
+        ("aircraft compared with pandas", f"{verdict.aircraft:,}"),
+        ("hours of airports compared with pandas", f"{verdict.airport_hours:,}"),
+        ("different", f"{len(verdict.different):,}"),
+        ("duplicated", f"{len(verdict.repeated):,}"),
+        ("miscounted", f"{len(verdict.miscounted):,}"),
+    ]
+
+
+def next_steps(address: str, bootstrap_servers: str, application_id: str, drill: str) -> tuple[str, ...]:
+    """The lines that a kept demo closes with.
+
+    Args:
+        address: of Airflow.
+        bootstrap_servers: of Kafka.
+        application_id: the demo's.
+        drill: id of the DAG that kills an instance.
+    """
+    return (
+        f"All is left up. Airflow: {address}  Kafka: {bootstrap_servers}",
+        "Look at the application:",
+        f"  python -m airflow_provider status {application_id} --bootstrap-servers {bootstrap_servers}",
+        f"Kill an instance again: {address}/dags/{drill}, Trigger",
+        "  Failover and repair follow by themselves. All flights are read, so the drill says that it had no input.",
+        "A job of your own needs another Airflow than this one, in ten minutes: docs/first-job.md",
+        "'make down' ends it.",
+    )

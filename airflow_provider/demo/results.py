@@ -10,11 +10,10 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from airflow_provider.demo.aircraft import Aircraft
-from airflow_provider.demo.airport_hour import AirportHour
 from airflow_provider.demo.errors import DemoError
 from airflow_provider.demo.judge import Outputs, T
 from airflow_provider.demo.state_row import COMMIT_KEY, Commit, decode_commit
+from airflow_provider.demo.truth import Aircraft, AirportHour
 from airflow_provider.kafka.connection import KafkaConnection
 
 __all__ = ["OutputTimes", "aircraft_of", "airport_hour_of", "read_outputs", "read_state"]

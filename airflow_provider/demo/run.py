@@ -21,10 +21,8 @@ from airflow_provider.demo.errors import DemoError
 from airflow_provider.demo.flights import flights_file, read_flights, records
 from airflow_provider.demo.folder import DemoFolder
 from airflow_provider.demo.judge import Table, judge
-from airflow_provider.demo.narrator import Narrator, processed
-from airflow_provider.demo.next_steps import next_steps
+from airflow_provider.demo.narrator import Narrator, next_steps, processed, result_rows, result_title
 from airflow_provider.demo.publisher import Publisher
-from airflow_provider.demo.result_rows import result_rows, result_title
 from airflow_provider.demo.results import aircraft_of, airport_hour_of, read_outputs, read_state
 from airflow_provider.demo.screen import Screen
 from airflow_provider.demo.settings import DemoSettings

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from airflow_provider.demo.aircraft import Aircraft
-from airflow_provider.demo.airport_hour import AirportHour
+from airflow_provider.demo.truth import Aircraft, AirportHour
 
 __all__ = ["COMMIT_KEY", "Commit", "decode_aircraft", "decode_airport_hour", "decode_commit"]
 

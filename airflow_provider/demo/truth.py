@@ -8,10 +8,39 @@ from typing import Any
 
 import pandas as pd
 
-from airflow_provider.demo.aircraft import Aircraft
-from airflow_provider.demo.airport_hour import AirportHour
+__all__ = ["Aircraft", "AirportHour", "Truth", "compute_truth"]
 
-__all__ = ["Truth", "compute_truth"]
+
+@dataclass(frozen=True, slots=True)
+class Aircraft:
+    """One aircraft's flights.
+
+    Args:
+        flights: how many.
+        distance: their miles, added up.
+        dep_delay_sum: the minutes of their departure delays, added up; None when none departed.
+        dep_delay_max: the greatest of them; None when none departed.
+        last_dest: where the last one went.
+    """
+
+    flights: int
+    distance: float | None
+    dep_delay_sum: float | None
+    dep_delay_max: float | None
+    last_dest: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AirportHour:
+    """The flights that were to leave one airport within one hour.
+
+    Args:
+        flights: how many.
+        dep_delay_mean: the mean of their departure delays in minutes; None when none departed.
+    """
+
+    flights: int
+    dep_delay_mean: float | None
 
 
 @dataclass(frozen=True)

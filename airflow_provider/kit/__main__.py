@@ -26,11 +26,10 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kit.broker import EmbeddedBroker
 from airflow_provider.kit.errors import BrokerFolderError, BrokerStartError, PortBusyError
-from airflow_provider.kit.example import EXAMPLE_TOPICS, OrdersInput
+from airflow_provider.kit.example import EXAMPLE_TOPICS, OrdersInput, topic_option
 from airflow_provider.kit.ports import LOOPBACK, free_ports
 from airflow_provider.kit.records import consume, produce
 from airflow_provider.kit.settings import BrokerSettings
-from airflow_provider.kit.topic_option import topic_option
 
 _PORT: Final = 9092
 _FOLDER: Final = Path(".kit")

@@ -16,10 +16,8 @@ from airflow_provider.kit.errors import BrokerFolderError
 from airflow_provider.kit.folder import BrokerFolder, Tenant
 from airflow_provider.kit.ports import require_free
 from airflow_provider.kit.process import GroupLeader
-from airflow_provider.kit.readiness import BrokerStart, wait_until_ready
-from airflow_provider.kit.scram_users import store_scram_users
 from airflow_provider.kit.settings import BrokerSettings
-from airflow_provider.kit.storage import format_storage
+from airflow_provider.kit.start import BrokerStart, format_storage, store_scram_users, wait_until_ready
 
 __all__ = ["EmbeddedBroker"]
 

@@ -1,19 +1,39 @@
-"""An example to play with: the topics of the first job, and orders that flow while the broker runs."""
+"""Topics as the command line names them, and an example to play with: the first job's, and orders that flow."""
 
 from __future__ import annotations
 
 import itertools
 import json
+import re
 import threading
+from argparse import ArgumentTypeError
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Final, Self
 
 from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.topic_spec import TopicSpec
 from airflow_provider.kit.records import produce
-from airflow_provider.kit.topic_option import topic_option
 
-__all__ = ["EXAMPLE_TOPICS", "OrdersInput"]
+__all__ = ["EXAMPLE_TOPICS", "OrdersInput", "topic_option"]
+
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+def topic_option(text: str) -> TopicSpec:
+    """Read ``orders:4`` as topic ``orders`` with 4 partitions, and ``orders`` as one with 1.
+
+    Raises:
+        ArgumentTypeError: the text is something else.
+    """
+    name, colon, number = text.partition(":")
+    if not _NAME.fullmatch(name) or (colon and not (number.isascii() and number.isdigit() and int(number) > 0)):
+        raise ArgumentTypeError(
+            f"found {text!r}, expected name:partitions, such as orders:4, with a name of letters, digits, '.', '_' "
+            "and '-' and at least 1 partition"
+        )
+    return TopicSpec(name=name, partitions=int(number) if colon else 1, replication_factor=1, required=frozenset())
+
 
 EXAMPLE_TOPICS: Final = (topic_option("orders:4"), topic_option("customer-totals-out:4"))
 """What the job of docs/first-job.md reads and writes."""

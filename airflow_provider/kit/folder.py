@@ -11,12 +11,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from airflow_provider.common.file_end import file_end
+from airflow_provider.common.files import create_private_file, file_end
 from airflow_provider.kit.errors import BrokerFolderError
 from airflow_provider.kit.process import GroupLeader
-from airflow_provider.kit.properties_file import write_properties
 
-__all__ = ["BrokerFolder", "Tenant"]
+__all__ = ["BrokerFolder", "Tenant", "write_properties"]
 
 _MAX_TAIL_BYTES: Final = 64 << 10
 _LOG4J = """\
@@ -167,3 +166,27 @@ class BrokerFolder:
             new = size - before if size >= before else size
             lines += file_end(path, min(new, _MAX_TAIL_BYTES)).splitlines()[-count:]
         return "\n".join(lines) or "(nothing was logged)"
+
+
+def write_properties(file: Path, properties: Mapping[str, str]) -> None:
+    """Write a file that this user alone may read, in place of one that is there.
+
+    Args:
+        file: its path.
+        properties: by name the value, in which a backslash stands for itself.
+    """
+    lines = [f"{name}={_escaped(value)}\n" for name, value in properties.items()]
+    scratch = file.with_name(f"{file.name}.new")
+    scratch.unlink(missing_ok=True)
+    create_private_file(scratch, "".join(lines).encode())
+    scratch.replace(file)
+
+
+def _escaped(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace("\n", "\\n")
+    # Java reads such a file as ISO 8859-1, and takes UTF-16 for the rest.
+    units = ((char, char.encode("utf-16-be").hex()) for char in escaped)
+    return "".join(
+        char if char.isascii() else "".join(f"\\u{code[at : at + 4]}" for at in range(0, len(code), 4))
+        for char, code in units
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,10 +13,13 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, 
 
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
-from airflow_provider.kit.client_log import SILENT
 from airflow_provider.kit.errors import RecordsError
 
-__all__ = ["TextRecord", "consume", "parse_line", "produce"]
+__all__ = ["SILENT", "TextRecord", "consume", "parse_line", "produce"]
+
+SILENT: Final = logging.Logger("airflow_provider.kit", level=logging.CRITICAL + 1)
+"""A logger that drops everything, such as the warnings of a client whose broker is only just starting."""
+
 
 _FLUSH_S: Final = 30.0
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from airflow_provider.common.private_files import create_private_file, make_private_folder
+from airflow_provider.common.files import create_private_file, make_private_folder
 from airflow_provider.errors import ConfigurationError, InstanceError
 
 __all__ = ["InstanceLock"]

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from airflow_provider.common.private_files import create_private_file, make_private_folder
+from airflow_provider.common.files import create_private_file, make_private_folder
 from airflow_provider.control.deployment import Deployment
 from airflow_provider.control.status import FormerProcess
 from airflow_provider.errors import ConfigurationError

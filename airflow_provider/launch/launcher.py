@@ -7,31 +7,33 @@ For local and client mode, where the driver is a child of spark-submit.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import os
+import resource
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import msgspec
+import psutil
 from confluent_kafka import KafkaException
 
 from airflow_provider.common.clock import now_ms
-from airflow_provider.common.file_end import file_end
+from airflow_provider.common.files import PRIVATE_UMASK, check_path, create_private_file, file_end
 from airflow_provider.common.host_name import host_name
-from airflow_provider.common.private_files import PRIVATE_UMASK, check_path, create_private_file
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import DiskStatus, InstanceState, InstanceStatus, ProcessStatus
 from airflow_provider.control.writer import ControlWriter
 from airflow_provider.errors import ConfigurationError, StatefulStreamsError
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.launch.file_limit import check_file_limit, raise_file_limit
 from airflow_provider.launch.instance_settings import (
     EXIT_REPORTED,
     INSTANCE_FILE_VARIABLE,
@@ -39,11 +41,10 @@ from airflow_provider.launch.instance_settings import (
     InstanceSettings,
 )
 from airflow_provider.launch.last_error import last_error
-from airflow_provider.launch.process_group import kill_instance
 from airflow_provider.launch.run_folder import RunFolder, RunRetention
 from airflow_provider.launch.stop_request import StopRequest
 
-__all__ = ["LAUNCHER", "TIED", "Launched", "launch"]
+__all__ = ["LAUNCHER", "TIED", "Launched", "check_file_limit", "kill_instance", "launch", "raise_file_limit"]
 
 LAUNCHER: Final = "airflow_provider.launch.launcher"
 """The module that a launcher's process runs."""
@@ -274,6 +275,75 @@ def _report_end(writer: ControlWriter, settings: InstanceSettings, code: int) ->
     except StatefulStreamsError as error:
         # The heartbeat's timeout makes it known instead.
         print(f"launcher: {error}", file=sys.stderr, flush=True)
+
+
+_LEAST: Final = 1024
+"""A driver, its JVM with Spark's jars and one task open some 600."""
+_WANTED: Final = 65_536
+
+
+def check_file_limit() -> None:
+    """Refuse to start an instance where the host allows too few open files.
+
+    Raises:
+        ConfigurationError: even the hard limit is too low.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < _LEAST:
+        raise ConfigurationError(
+            f"A process may open {hard} files here, and an instance needs {_LEAST} at the least, {_WANTED} for many "
+            "tasks: raise the limit (LimitNOFILE= of a systemd unit, minfds of supervisor, ulimit -n in a shell, the "
+            "container runtime's)."
+        )
+
+
+def raise_file_limit() -> None:
+    """Let this process, and what it starts, open as many files as it may: the JVM does so itself, Python does not."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _WANTED if hard == resource.RLIM_INFINITY else min(hard, _WANTED)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+_SWEEPS: Final = 50
+_SWEEP_S: Final = 0.02
+
+
+def kill_instance(process_group: int) -> None:
+    """Kill the group of an instance, and what left the group but not the launcher's session, as Spark's daemon does.
+
+    The daemon would end with the JVM by itself; one that stands still does not, and its workers hold the stores. To be
+    called by the launcher, which leads the session; where it does not (it was started from a shell, whose other
+    processes share the session), only the group is killed.
+
+    Args:
+        process_group: its id.
+    """
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process_group, signal.SIGKILL)
+    launcher = os.getpid()
+    if os.getsid(0) != launcher:
+        return
+    # What a dying process still starts is found by the next sweep.
+    for _ in range(_SWEEPS):
+        left = list(_others_of_session(launcher))
+        if not left:
+            return
+        for process in left:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        time.sleep(_SWEEP_S)
+
+
+def _others_of_session(leader: int) -> Iterator[psutil.Process]:
+    """The living processes of a session but its leader."""
+    for process in psutil.process_iter(["status"]):
+        if process.pid == leader or process.info["status"] in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
+            continue
+        with contextlib.suppress(OSError):
+            if os.getsid(process.pid) == leader:
+                yield process
 
 
 if __name__ == "__main__":

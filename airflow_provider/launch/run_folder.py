@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from airflow_provider.common.private_files import create_private_file, make_private_folder
+from airflow_provider.common.files import create_private_file, make_private_folder
 from airflow_provider.launch.pulse import Pulse
 
 __all__ = ["RUN_DIR", "RunFolder", "RunRetention"]

@@ -10,11 +10,11 @@ from typing import Any, Final, TypeVar
 import fsspec
 
 from airflow_provider.common.in_thread import in_thread
-from airflow_provider.errors import SnapshotError
+from airflow_provider.errors import ConfigurationError, SnapshotError
 from airflow_provider.snapshot.settings import SnapshotSettings
-from airflow_provider.snapshot.url_login import without_login
+from airflow_provider.snapshot.url_login import has_login, without_login
 
-__all__ = ["Remote"]
+__all__ = ["Remote", "check_protocol"]
 
 T = TypeVar("T")
 
@@ -112,3 +112,36 @@ def _make_parent(fs: Any, path: str) -> None:
 
 _PAST: Final = {"list": "listed", "read": "read", "write": "written", "send": "sent", "fetch": "fetched",
                 "remove": "removed"}  # fmt: skip
+
+
+_USUAL: Final = "file, s3, gs, abfs, hdfs, sftp"
+
+
+def check_protocol(url: str) -> None:
+    """Refuse a URL for which there is no file system here; nothing is opened.
+
+    Args:
+        url: of the snapshots, also a chained one, such as ``simplecache::s3://bucket/prefix``.
+
+    Raises:
+        ConfigurationError: fsspec does not know a protocol of it, or what that needs is not installed.
+    """
+    shown, hidden = without_login(url), has_login(url)
+    for part in url.split("::"):
+        protocol = part.partition("://")[0]
+        # Of a password with a "::" in it, a part would look like a protocol.
+        named = "…" if hidden else without_login(protocol)
+        try:
+            fsspec.get_filesystem_class(protocol)
+        except ValueError:
+            raise ConfigurationError(
+                f"snapshots() got url={shown!r}, whose protocol {named!r} fsspec does not know: use one that it does, "
+                f"such as {_USUAL}. For one of your own, install its package in the Python environment of every "
+                "instance."
+            ) from None  # its text repeats the protocol
+        except ImportError as error:
+            because = f" ({error.__cause__})" if error.__cause__ is not None else ""
+            raise ConfigurationError(
+                f"snapshots() got url={shown!r}, whose protocol {named!r} needs a package that cannot be imported "
+                f"here: {str(error).rstrip('.')}{because}. Install it in the Python environment of every instance."
+            ) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,9 +12,8 @@ from airflow_provider.snapshot.hashes import FileHashes
 from airflow_provider.snapshot.manifest import Manifest, SnapshotFile
 from airflow_provider.snapshot.place import FILES, MANIFESTS
 from airflow_provider.snapshot.remote import Remote
-from airflow_provider.snapshot.retention import surplus_manifests, unreferenced_files
 
-__all__ = ["Uploaded", "upload"]
+__all__ = ["Uploaded", "surplus_manifests", "unreferenced_files", "upload"]
 
 
 @dataclass(frozen=True)
@@ -78,3 +78,29 @@ def _make_room(files: Remote, manifests: Remote, keep: int) -> None:
             continue
     for name in unreferenced_files(files.names(), kept):
         files.remove(name)
+
+
+def surplus_manifests(names: Iterable[str], keep: int) -> Sequence[str]:
+    """The manifests to remove, oldest first.
+
+    Args:
+        names: of one standby's manifests.
+        keep: how many stay. One more does: a reader may have begun with it while a newer one was written.
+    """
+    taken = sorted(names, key=_taken_at)
+    return taken[: max(0, len(taken) - keep - 1)]
+
+
+def unreferenced_files(files: Collection[str], kept: Iterable[Manifest]) -> Sequence[str]:
+    """The files that no manifest needs.
+
+    Args:
+        files: names of all that lie there.
+        kept: all manifests that stay.
+    """
+    needed = {file.sha256 for manifest in kept for file in manifest.files}
+    return sorted(set(files) - needed)
+
+
+def _taken_at(name: str) -> str:
+    return name.partition("-")[2]

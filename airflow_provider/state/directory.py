@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
-from airflow_provider.common.folder_size import folder_bytes
+from airflow_provider.common.files import folder_bytes
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import ConfigurationError
 

@@ -30,7 +30,7 @@ def run(job: StatefulJob) -> None:
         sys.exit(0)
     # A Python worker imports the front door too, and must not load what runs beside the JVM.
     from airflow_provider.control.writer import ControlWriter
-    from airflow_provider.snapshot.protocol import check_protocol
+    from airflow_provider.snapshot.remote import check_protocol
     from airflow_provider.streaming.driver.heartbeat import Heartbeat
     from airflow_provider.streaming.driver.instance import Instance
 

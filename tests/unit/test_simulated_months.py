@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from airflow_provider.common.folder_size import folder_bytes
+from airflow_provider.common.files import folder_bytes
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.assignor import assign

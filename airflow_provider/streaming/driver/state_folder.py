@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from airflow_provider.common.clock import now_ms
-from airflow_provider.common.folder_size import folder_bytes
+from airflow_provider.common.files import folder_bytes
 from airflow_provider.common.host_name import host_name
 from airflow_provider.common.in_thread import in_thread
 from airflow_provider.common.task_id import TaskId

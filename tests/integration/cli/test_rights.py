@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider.cli.main import main
 from airflow_provider.common.clock import now_ms
-from airflow_provider.common.private_files import create_private_file
+from airflow_provider.common.files import create_private_file
 from airflow_provider.control.command import Command, CommandKind
 from airflow_provider.control.history.record import HistoryKind, HistoryRecord
 from airflow_provider.control.history.topic import write_history

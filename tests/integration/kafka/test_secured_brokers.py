@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from cryptography.hazmat.primitives.serialization import PrivateFormat
 
 from airflow_provider.changelog.reader import ChangelogReader
-from airflow_provider.common.private_files import create_private_file
+from airflow_provider.common.files import create_private_file
 from airflow_provider.control.command import Command, CommandKind
 from airflow_provider.control.follower import ControlFollower
 from airflow_provider.control.publisher import AssignmentPublisher

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Producer
 
 from airflow_provider.cli.main import main
-from airflow_provider.common.private_files import create_private_file
+from airflow_provider.common.files import create_private_file
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.application_tasks import application_tasks
 from airflow_provider.control.assignment import Assignment, TaskAssignment

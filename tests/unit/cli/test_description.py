@@ -5,7 +5,7 @@ import json
 import pytest
 
 from airflow_provider.cli.description import describe, without_secrets
-from airflow_provider.cli.nested_text import nested_text
+from airflow_provider.cli.text import nested_text
 from airflow_provider.control.deployment import Deployment
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import InstanceError

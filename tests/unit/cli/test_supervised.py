@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.cli import supervised_run
-from airflow_provider.cli.environment_defaults import set_defaults_of_environment
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.health import health_of
+from airflow_provider.cli.options import set_defaults_of_environment
 from airflow_provider.cli.supervised_run import exit_status_of, pause_before_launch_s
 from airflow_provider.control.command import RESTART
 from airflow_provider.control.deployment import Deployment

@@ -5,11 +5,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from airflow_provider.demo.aircraft import Aircraft
-from airflow_provider.demo.airport_hour import AirportHour
 from airflow_provider.demo.judge import Outputs, Table, Verdict, judge
 from airflow_provider.demo.state_row import Commit
-from airflow_provider.demo.truth import Truth
+from airflow_provider.demo.truth import Aircraft, AirportHour, Truth
 
 N1 = Aircraft(3, 300.0, 6.0, 4.0, "SEA")
 N2 = Aircraft(1, 100.0, None, None, "JFK")

@@ -1,18 +1,32 @@
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import io
+import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from airflow_provider.cli.status import add_status
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import TaskAssignment
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.status import InstanceState
 from airflow_provider.control.view import ControlView
-from airflow_provider.demo.narrator import Narrator, instance_lines, positions, processed
+from airflow_provider.demo.judge import Verdict
+from airflow_provider.demo.narrator import (
+    Narrator,
+    instance_lines,
+    next_steps,
+    positions,
+    processed,
+    result_rows,
+    result_title,
+)
 from airflow_provider.demo.screen import Screen
+from airflow_provider.demo.timeline import Timeline
 from tests.builders import APPLICATION, active, assigned, instance, promoted, standby, view_of
 
 INCIDENT = Incident(
@@ -122,3 +136,50 @@ def test_every_instance_is_shown_with_its_active_and_standby_tasks() -> None:
         "a running: active for 2 tasks, standby for 1",
         "b running: active for 1 tasks, standby for 2",
     ]
+
+
+TIMELINE = Timeline(10_000, 10_200, 11_000, None, 12_000, 12_600, None, 7, (TaskId(0, 0),))
+
+
+def test_rows_give_the_steps_after_the_kill_and_the_counts() -> None:
+    rows = dict(result_rows(TIMELINE, Verdict(3, 20, ("x",), (), ()), flights=336_776, outputs=4_000))
+
+    assert rows["detected"] == "+0.20 s"
+    assert rows["promoted"] == "-"
+    assert rows["RTO: kill to output of all its tasks"] == "2.60 s"
+    assert rows["flights: input records, one per departure"] == "336,776"
+    assert rows["outputs: one per key and micro-batch"] == "4,000"
+    assert rows["hours of airports compared with pandas"] == "20"
+    assert (rows["different"], rows["duplicated"]) == ("1", "0")
+
+
+def test_title_says_whether_it_is_right() -> None:
+    assert result_title(True).startswith("Right: ")
+    assert result_title(False).startswith("WRONG: ")
+
+
+ROOT = Path(__file__).parents[3]
+LINES = next_steps("http://127.0.0.1:8080", "127.0.0.1:9092", "flights", "drill")
+
+
+def test_kept_demo_says_how_to_look_at_its_application() -> None:
+    (command,) = (line for line in LINES if "python -m airflow_provider " in line)
+
+    parser = argparse.ArgumentParser()
+    add_status(parser.add_subparsers())
+    asked = parser.parse_args(shlex.split(command)[3:])
+
+    assert (asked.application_id, asked.bootstrap_servers) == ("flights", "127.0.0.1:9092")
+
+
+def test_kept_demo_names_its_drill_and_the_page_for_an_own_job() -> None:
+    text = "\n".join(LINES)
+
+    assert "http://127.0.0.1:8080/dags/drill, Trigger" in text
+    assert "docs/first-job.md" in text
+    assert (ROOT / "docs" / "first-job.md").exists()
+    assert "make down" in LINES[-1]
+
+
+def test_lines_fit_a_terminal() -> None:
+    assert max(map(len, LINES)) <= 120

@@ -6,8 +6,6 @@ import pytest
 from airflow_provider.changelog.commit_record import COMMIT_KEY as PRODUCT_COMMIT_KEY
 from airflow_provider.changelog.commit_record import CommitRecord, SourcePosition
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.demo.aircraft import Aircraft
-from airflow_provider.demo.airport_hour import AirportHour
 from airflow_provider.demo.state_row import (
     COMMIT_KEY,
     Commit,
@@ -15,6 +13,7 @@ from airflow_provider.demo.state_row import (
     decode_airport_hour,
     decode_commit,
 )
+from airflow_provider.demo.truth import Aircraft, AirportHour
 from airflow_provider.state.time_segments import time_prefix
 from airflow_provider.streaming.operations.row_codec import Column, RowCodec
 

@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from airflow_provider.demo.aircraft import Aircraft
-from airflow_provider.demo.airport_hour import AirportHour
-from airflow_provider.demo.truth import compute_truth
+from airflow_provider.demo.truth import Aircraft, AirportHour, compute_truth
 
 
 def frame(*rows: tuple[str | None, int, float | None, str]) -> pd.DataFrame:

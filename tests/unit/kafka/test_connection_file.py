@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider.common.private_files import create_private_file
+from airflow_provider.common.files import create_private_file
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_file import connection_from_file

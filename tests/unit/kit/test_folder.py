@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
 
 from airflow_provider.kit.errors import BrokerFolderError
-from airflow_provider.kit.folder import BrokerFolder, Tenant
+from airflow_provider.kit.folder import BrokerFolder, Tenant, write_properties
 from airflow_provider.kit.process import GroupLeader
 
 
@@ -68,3 +69,15 @@ def test_lines_of_an_earlier_start_are_not_reported(tmp_path: Path) -> None:
     assert folder.last_lines(after=before) == "of this start"
     folder.log_file.write_text("begun anew\n")
     assert folder.last_lines(after=before) == "begun anew"
+
+
+def test_passwords_are_for_its_owner_alone_and_as_java_reads_them(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("older")
+    file.chmod(0o644)
+
+    write_properties(file, {"a.password": 'b\\"c', "d": "ü😀"})
+
+    assert file.read_text() == 'a.password=b\\\\"c\nd=\\u00fc\\ud83d\\ude00\n'
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert list(tmp_path.iterdir()) == [file]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider.snapshot.manifest import SnapshotFile
-from airflow_provider.snapshot.retention import surplus_manifests, unreferenced_files
+from airflow_provider.snapshot.upload import surplus_manifests, unreferenced_files
 from tests.unit.snapshot.builders import manifest
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from airflow_provider.demo.log_tail import last_lines
+from airflow_provider.demo.errors import last_lines
 
 
 def test_only_the_end_is_shown(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from argparse import ArgumentTypeError
 
 import pytest
 
-from airflow_provider.kit.topic_option import topic_option
+from airflow_provider.kit.example import topic_option
 
 
 @pytest.mark.parametrize(

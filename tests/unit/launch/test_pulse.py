@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.control.status import InstanceState
-from airflow_provider.launch.pulse import Pulse
-from airflow_provider.launch.silence import Silence
+from airflow_provider.launch.pulse import Pulse, Silence
 
 
 @pytest.fixture

@@ -1,8 +1,10 @@
+"""Values and sentences, as people read them."""
+
 from __future__ import annotations
 
 import pytest
 
-from airflow_provider.cli.duration_text import ago, seconds
+from airflow_provider.cli.text import ago, seconds
 
 
 @pytest.mark.parametrize(

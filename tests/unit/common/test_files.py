@@ -1,5 +1,3 @@
-"""What another user could read, replace or redirect is refused. Other users are played by changed ownership (root)."""
-
 from __future__ import annotations
 
 import os
@@ -8,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider.common.private_files import check_path, create_private_file, make_private_folder
+from airflow_provider.common.files import check_path, create_private_file, file_end, make_private_folder
 from airflow_provider.errors import ConfigurationError
 
 OTHER = 54321
@@ -123,3 +121,22 @@ def test_file_or_link_that_is_there_is_neither_written_nor_followed(there: str, 
         create_private_file(tmp_path / "new", b"secret")
 
     assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("max_bytes", "end"),
+    [
+        pytest.param(100, "first\nlast \N{REPLACEMENT CHARACTER}\n", id="smaller"),
+        pytest.param(7, "last \N{REPLACEMENT CHARACTER}\n", id="larger"),
+    ],
+)
+def test_end_of_a_file_is_read(max_bytes: int, end: str, tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_bytes(b"first\nlast \xff\n")
+
+    assert file_end(log, max_bytes) == end
+
+
+def test_missing_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        file_end(tmp_path / "none.log")

@@ -1,4 +1,4 @@
-"""Folders and files that no other user of the host can read, replace or redirect."""
+"""Files that only their user may read, the end of a long one, and the size of a folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["PRIVATE_UMASK", "check_path", "create_private_file", "make_private_folder"]
+__all__ = ["PRIVATE_UMASK", "check_path", "create_private_file", "file_end", "folder_bytes", "make_private_folder"]
 
 PRIVATE_UMASK: Final = 0o077
 """What a process starts with whose files nobody else may read."""
@@ -114,3 +114,33 @@ def _others_may_write(found: os.stat_result) -> bool:
     if found.st_mode & stat.S_IWOTH:
         return True
     return bool(found.st_mode & stat.S_IWGRP) and found.st_gid not in (0, os.geteuid())
+
+
+def file_end(path: Path, max_bytes: int = 64 << 10) -> str:
+    """The last of a file's text.
+
+    Args:
+        path: the file, in UTF-8; what is not is replaced.
+        max_bytes: how much of it to read; the first line may be cut off.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - max_bytes))
+        return file.read().decode("utf-8", "replace")
+
+
+def folder_bytes(folder: Path) -> int:
+    """Size of all files in a folder and below it, in bytes; files that vanish during the count add nothing.
+
+    0 for a folder that is not there.
+    """
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += (Path(parent) / name).stat().st_size
+            except FileNotFoundError:
+                continue
+    return total
