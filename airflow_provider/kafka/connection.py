@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
-
-import msgspec
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.jaas import LOGIN_MODULES, jaas_config
@@ -227,15 +224,6 @@ class KafkaConnection:
         if not self._by_sasl or self.sasl_mechanism != _OAUTH:
             return []
         return [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self.sasl_oauthbearer_token_endpoint_url}"]
-
-    def to_json(self) -> bytes:
-        """With the password: for a file that only its owner may read, never for a log or an argument."""
-        return msgspec.json.encode(dataclasses.asdict(self))
-
-    @classmethod
-    def from_json(cls, data: bytes) -> KafkaConnection:
-        """The inverse of `to_json`."""
-        return msgspec.json.decode(data, type=cls)
 
 
 def _given(config: dict[str, str | None]) -> dict[str, str]:

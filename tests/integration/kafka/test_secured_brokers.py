@@ -47,7 +47,7 @@ spark = session.config("spark.driver.memory", "512m").getOrCreate()
 assign = json.dumps({topic: [0]})
 found = {}
 for way, connection in json.loads(pathlib.Path(given).read_text()).items():
-    options = KafkaConnection.from_json(connection.encode()).to_spark_options()
+    options = KafkaConnection(**connection).to_spark_options()
     try:
         rows = spark.read.format("kafka").options(**options, assign=assign, startingOffsets="earliest").load().collect()
         found[way] = [bytes(row.value).decode() for row in rows]
@@ -202,7 +202,7 @@ def read_by_spark(secured: SecuredBroker, tmp_path_factory: pytest.TempPathFacto
     folder, topic = tmp_path_factory.mktemp("spark"), "read-by-spark"
     assert sent_and_read(KafkaConnection(secured.bootstrap_servers), topic) == b"value"
     given, answer = folder / "connections.json", folder / "answer.json"
-    connections = {way: secured.connections[way].to_json().decode() for way in WAYS}
+    connections = {way: dataclasses.asdict(secured.connections[way]) for way in WAYS}
     create_private_file(given, json.dumps(connections).encode())
     for_java = {"SPARK_SUBMIT_OPTS": " ".join(secured.connections["OAUTHBEARER"].to_java_options())}
     log = folder / "spark.log"

@@ -332,8 +332,3 @@ def test_java_exchanges_the_clients_credentials_for_tokens() -> None:
 def test_java_may_ask_the_endpoint_of_the_connection_for_tokens_and_no_other() -> None:
     assert TOKENS.to_java_options() == ["-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=https://tokens/token"]
     assert SASL.to_java_options() == SSL.to_java_options() == []
-
-
-@EACH
-def test_reads_back_the_same_with_its_password(connection: KafkaConnection) -> None:
-    assert KafkaConnection.from_json(connection.to_json()) == connection
