@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from airflow_provider.streaming import StatefulJob, ValueState, run
+from airflow_provider.streaming import StatefulJob, ValueState, run, stream
 
 
 def post(account: str, rows: list[dict[str, Any]], state: ValueState) -> Iterator[dict[str, Any]]:
@@ -29,12 +29,10 @@ def post(account: str, rows: list[dict[str, Any]], state: ValueState) -> Iterato
         state.clear()
 
 
+entries = stream("ledger-input", schema="account STRING, seq BIGINT, amount BIGINT")
+posted = entries.group_by("account", trust_partitioning=True).process(post, columns=["seq", "amount"])  # spread by hand
 job = (
-    StatefulJob("ledger")
-    .source("ledger-input", schema="account STRING, seq BIGINT, amount BIGINT")
-    .group_by("account", trust_partitioning=True)  # its records are spread by hand
-    .process(post, columns=["seq", "amount"])
-    .sink("ledger-output")
+    StatefulJob("ledger", posted.sink("ledger-output"))
     .on_error("dead_letter", "ledger-dead-letters")
     .options(allow_faults=True)
 )

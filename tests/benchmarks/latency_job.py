@@ -2,15 +2,15 @@
 
 import sys
 
-from airflow_provider.streaming import StatefulJob, run
+from airflow_provider.streaming import StatefulJob, run, stream
 from airflow_provider.streaming import functions as F
 
-job = (
-    StatefulJob(sys.argv[1])
-    .source("orders", schema="customer STRING, at BIGINT")
+job = StatefulJob(
+    sys.argv[1],
+    stream("orders", schema="customer STRING, at BIGINT", key="customer")
     .group_by("customer")
-    .aggregate(F.max("at").alias("at"), F.count().alias("orders"))
-    .sink("newest")
+    .aggregate(F.max("at").alias("at"), F.count().alias("orders"), name="state")
+    .sink("newest"),
 )
 
 if __name__ == "__main__":

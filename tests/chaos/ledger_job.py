@@ -10,8 +10,9 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from airflow_provider.streaming import StatefulJob, ValueState, run
+from airflow_provider.streaming import StatefulJob, ValueState, run, stream
 from airflow_provider.streaming import functions as F
+from airflow_provider.streaming.language.result import Result
 
 CHANGES: Final = ("version", "key", "operation")
 """Variants that mean something else by the state."""
@@ -44,21 +45,18 @@ def post(account: str, rows: list[dict[str, Any]], state: ValueState) -> Iterato
         state.clear()
 
 
-_read = StatefulJob("ledger").source(
-    "ledger-input",
-    schema="account STRING, seq BIGINT, amount BIGINT, fault STRING, chars BIGINT",
-    max_offsets_per_trigger=20_000,
-)
+_read = stream("ledger-input", schema="account STRING, seq BIGINT, amount BIGINT, fault STRING, chars BIGINT")
 _COLUMNS = ["seq", "amount", "fault", "chars"]
 
 
-def _written(job: StatefulJob) -> StatefulJob:
-    return job.sink("ledger-output").on_error("dead_letter", "ledger-dead-letters")
+def _written(result: Result) -> StatefulJob:
+    job = StatefulJob("ledger", result.sink("ledger-output"))
+    return job.on_error("dead_letter", "ledger-dead-letters").options(max_offsets_per_trigger=20_000)
 
 
 # Its records are spread by hand.
 _by_account = _read.group_by("account", trust_partitioning=True)
-job = _written(_by_account.process(post, columns=_COLUMNS))
+job = _written(_by_account.process(post, columns=_COLUMNS, name="state"))
 
 
 def _broken() -> StatefulJob:
@@ -66,11 +64,15 @@ def _broken() -> StatefulJob:
 
 
 VARIANTS: Final[dict[str, Callable[[], StatefulJob]]] = {
-    "version": lambda: _written(_by_account.process(post, columns=_COLUMNS, version=2)),
-    "key": lambda: _written(_read.group_by("seq", trust_partitioning=True).process(post, columns=_COLUMNS)),
-    "operation": lambda: _written(_by_account.aggregate(F.count().alias("count"), F.sum("amount").alias("sum"))),
+    "version": lambda: _written(_by_account.process(post, columns=_COLUMNS, version=2, name="state")),
+    "key": lambda: _written(
+        _read.group_by("seq", trust_partitioning=True).process(post, columns=_COLUMNS, name="state")
+    ),
+    "operation": lambda: _written(
+        _by_account.aggregate(F.count().alias("count"), F.sum("amount").alias("sum"), name="state")
+    ),
     "broken": _broken,
-    "misspelt": lambda: _written(_read.group_by("acount").process(post, columns=_COLUMNS)),
+    "misspelt": lambda: _written(_read.group_by("acount").process(post, columns=_COLUMNS, name="state")),
 }
 
 if __name__ == "__main__":

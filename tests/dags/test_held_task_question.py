@@ -74,7 +74,7 @@ with DAG("ask_for_three_seconds", default_args=OWNER):
 JOB = """
 from pathlib import Path
 
-from airflow_provider.streaming import StatefulJob, run
+from airflow_provider.streaming import StatefulJob, run, stream
 
 
 def total(account, rows, state):
@@ -87,11 +87,13 @@ def total(account, rows, state):
 
 if __name__ == "__main__":
     run(
-        StatefulJob("orders")
-        .source("orders", schema="account STRING, amount BIGINT")
-        .group_by("account", trust_partitioning=True)
-        .process(total, columns=["amount"])
-        .sink("totals")
+        StatefulJob(
+            "orders",
+            stream("orders", schema="account STRING, amount BIGINT")
+            .group_by("account", trust_partitioning=True)
+            .process(total, columns=["amount"], name="state")
+            .sink("totals"),
+        )
     )
 """
 

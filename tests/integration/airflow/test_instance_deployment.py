@@ -178,9 +178,9 @@ def test_job_that_ends_at_once_fails_with_where_its_log_is(
 
 
 OTHER_ID = """
-from airflow_provider.streaming import StatefulJob, functions as F, run
+from airflow_provider.streaming import StatefulJob, functions as F, run, stream
 another = "another"  # what a job names that is made when it runs cannot be seen before
-run(StatefulJob(another).source("in").group_by("key").aggregate(F.count()))
+run(StatefulJob(another, stream("in").group_by("key").aggregate(F.count()).sink("out")))
 """
 
 
@@ -206,9 +206,9 @@ def test_mistake_in_the_job_file_is_not_tried_again_and_named_in_the_error(
 
 
 MISSING_SINK = """
-from airflow_provider.streaming import StatefulJob, functions as F, run
-job = StatefulJob({id!r}).source("{id}-source").group_by("key").aggregate(F.count().alias("n")).sink("{id}-sink")
-run(job)
+from airflow_provider.streaming import StatefulJob, functions as F, run, stream
+counts = stream("{id}-source").group_by("key").aggregate(F.count().alias("n"), name="state")
+run(StatefulJob({id!r}, counts.sink("{id}-sink")))
 """
 
 

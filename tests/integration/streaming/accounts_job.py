@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from airflow_provider.streaming import StatefulJob, ValueState, run
+from airflow_provider.streaming import StatefulJob, ValueState, run, stream
 
 
 def book(account: str, rows: list[dict[str, Any]], state: ValueState) -> Iterator[dict[str, Any]]:
@@ -26,14 +26,13 @@ def book(account: str, rows: list[dict[str, Any]], state: ValueState) -> Iterato
 
 if __name__ == "__main__":
     application_id = sys.argv[1]
-    job = (
-        StatefulJob(application_id)
-        .source(f"{application_id}-orders", schema="account STRING, amount BIGINT", max_offsets_per_trigger=400)
+    job = StatefulJob(
+        application_id,
+        stream(f"{application_id}-orders", schema="account STRING, amount BIGINT")
         .filter("account IS NOT NULL", name="no_account")
         .with_column("cents", "amount * 100")
         .group_by("account", trust_partitioning=True)  # its records are spread by hand
-        .process(book, columns=["cents"])
-        .sink(f"{application_id}-totals")
-        .options(allow_faults=True)
-    )
+        .process(book, columns=["cents"], name="state")
+        .sink(f"{application_id}-totals"),
+    ).options(max_offsets_per_trigger=400, allow_faults=True)
     run(job)

@@ -2,7 +2,7 @@
 
 import sys
 
-from airflow_provider.streaming import StatefulJob, run
+from airflow_provider.streaming import StatefulJob, run, stream
 from airflow_provider.streaming import functions as F
 
 N, TOTAL, MOST, LAST = (
@@ -20,10 +20,12 @@ VERSIONS = {
 if __name__ == "__main__":
     application_id, version = sys.argv[1:]
     run(
-        StatefulJob(application_id)
-        .source(f"{application_id}-orders", schema="account STRING, amount BIGINT")
-        .with_column("cents", "amount * 100")
-        .group_by("acount" if version == "misspelt" else "account", trust_partitioning=True)
-        .aggregate(*VERSIONS.get(version, VERSIONS["first"]))
-        .sink(f"{application_id}-totals")
+        StatefulJob(
+            application_id,
+            stream(f"{application_id}-orders", schema="account STRING, amount BIGINT")
+            .with_column("cents", "amount * 100")
+            .group_by("acount" if version == "misspelt" else "account", trust_partitioning=True)
+            .aggregate(*VERSIONS.get(version, VERSIONS["first"]), name="state")
+            .sink(f"{application_id}-totals"),
+        )
     )

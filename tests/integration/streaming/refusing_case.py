@@ -22,11 +22,11 @@ from tests.waiting import wait_until
 # Without spark-submit: an instance that refuses does so before it starts a JVM.
 JOB = """
 import sys
-from airflow_provider.streaming import StatefulJob, functions as F, run
+from airflow_provider.streaming import StatefulJob, functions as F, run, stream
 
 app = sys.argv[1]
-job = StatefulJob(app).source(f"{app}-source").group_by("key").aggregate(F.count().alias("n")).sink(f"{app}-sink")
-run(job)
+counts = stream(f"{app}-source").group_by("key").aggregate(F.count().alias("n"), name="state")
+run(StatefulJob(app, counts.sink(f"{app}-sink")))
 """
 
 

@@ -19,7 +19,7 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.source_topic import source_spec
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import MAX_MESSAGE_BYTES, TopicSpec, changelog_spec, control_specs
-from airflow_provider.streaming import StatefulJob
+from airflow_provider.streaming import StatefulJob, stream
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.driver.topic_verification import TopicWatch, verify_topics
 from airflow_provider.streaming.planner.compiled_job import compile_job
@@ -126,12 +126,12 @@ def test_retention_of_deletions_that_is_lowered_under_an_instance_is_found(
 
 
 def job_of(application_id: str) -> StatefulJob:
-    return (
-        StatefulJob(application_id)
-        .source(f"{application_id}-source")
+    return StatefulJob(
+        application_id,
+        stream(f"{application_id}-source")
         .group_by("key")
-        .aggregate(F.count().alias("n"))
-        .sink(f"{application_id}-sink")
+        .aggregate(F.count().alias("n"), name="state")
+        .sink(f"{application_id}-sink"),
     )
 
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_provider.streaming import StatefulJob, session_window, window
+from airflow_provider.streaming import StatefulJob, session_window, stream, window
 from airflow_provider.streaming import functions as F
 from airflow_provider.testing import JobTester
 from tests.integration.testing.kafka_streams_answers import kafka_streams_answers
@@ -42,14 +42,18 @@ def by_us(case: Mapping[str, Any]) -> tuple[Closed, int]:
         windows: Any = window("at", f"{case['size']} milliseconds", f"{case['slide']} milliseconds")
     else:
         windows = session_window("at", f"{gap} milliseconds")
-    job = (
-        StatefulJob("windows")
-        .source(
-            "in", schema="k STRING, v BIGINT, at BIGINT", event_time="at", watermark=f"{case['grace']} milliseconds"
+    job = StatefulJob(
+        "windows",
+        stream(
+            "in",
+            schema="k STRING, v BIGINT, at BIGINT",
+            key="k",
+            event_time="at",
+            watermark=f"{case['grace']} milliseconds",
         )
         .group_by("k", windows)
         .aggregate(F.count().alias("n"), F.sum("v").alias("total"), emit="close")
-        .sink("out")
+        .sink("out"),
     )
     rows = [{"k": key, "v": value, "at": at} for key, value, at in case["rows"]]
     with JobTester(job) as tester:

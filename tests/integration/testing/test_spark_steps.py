@@ -14,22 +14,26 @@ import pyarrow as pa, pyarrow.compute as pc
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession, functions as S
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming import StatefulJob, functions as F
+from airflow_provider.streaming import StatefulJob, functions as F, stream
 from airflow_provider.testing import InputRecord, JobTester, check_batching
 
-plain = StatefulJob("app").source("orders", schema="customer STRING, amount DOUBLE").group_by("customer")
+
+def job_of(rows, *aggregates, key="customer", trust=False):
+    return StatefulJob("app", rows.group_by(key, trust_partitioning=trust).aggregate(*aggregates).sink("out"))
+
+
+plain = stream("orders", schema="customer STRING, amount DOUBLE", key="customer")
 sums = [F.count().alias("orders"), F.sum("amount").alias("spent")]
 filtered = plain.filter("amount IS NOT NULL", name="no_amount").filter("amount < 100", name="too_much")
 stepped = filtered.with_column("day", "to_date(_source.timestamp)").with_column("half", "amount / 2")
-nested = StatefulJob("app").source("orders", schema="who STRUCT<name STRING>, tags ARRAY<STRING>")
+nested = stream("orders", schema="who STRUCT<name STRING>, tags ARRAY<STRING>")
 nested = nested.with_column("name", "who.name").with_column("tag", "get(tags, 0)")
-nested = nested.group_by("name", trust_partitioning=True)  # its records have no keys
 jobs = {
-    "in the worker": plain.aggregate(*sums).sink("out").on_error("dead_letter", "letters"),
-    "in Spark": plain.with_column("x", "1").aggregate(*sums).sink("out").on_error("dead_letter", "letters"),
-    "stepped": stepped.aggregate(*sums, F.max("day").alias("day"), F.sum("half").alias("half")).on_error("skip"),
-    "nested": nested.aggregate(F.last("tag").alias("tag")).sink("out"),
-    "raw": StatefulJob("app").source("orders").group_by("key").aggregate(F.count().alias("n")).sink("out"),
+    "in the worker": job_of(plain, *sums).on_error("dead_letter", "letters"),
+    "in Spark": job_of(plain.with_column("x", "1"), *sums).on_error("dead_letter", "letters"),
+    "stepped": job_of(stepped, *sums, F.max("day").alias("day"), F.sum("half").alias("half")).on_error("skip"),
+    "nested": job_of(nested, F.last("tag").alias("tag"), key="name", trust=True),  # its records have no keys
+    "raw": job_of(stream("orders"), F.count().alias("n"), key="key"),
 }
 orders = [
     {"customer": "ann", "amount": 2.5}, {"customer": "bob", "amount": None}, {"customer": "ann", "amount": 500},
@@ -60,15 +64,15 @@ for name, job in jobs.items():
         }
 with JobTester(jobs["in Spark"], partitions=2) as tester:
     tester.pipe_inputs(orders)
-    doubled = plain.with_column("twice", "amount * 2").aggregate(*sums, F.max("twice").alias("most"))
+    doubled = job_of(plain.with_column("twice", "amount * 2"), *sums, F.max("twice").alias("most"))
     tester.restart(job=doubled.on_error("skip"))
     before = tester.states()
     tester.pipe_input({"customer": "ann", "amount": 6})
     refused = []
     for job in (
-        plain.with_column("amount", "CAST(amount AS BIGINT)").aggregate(*sums),
-        plain.with_column("customer", "CAST(NULL AS INT)").aggregate(*sums),
-        plain.with_column("twice", "amount * to").aggregate(*sums),
+        job_of(plain.with_column("amount", "CAST(amount AS BIGINT)"), *sums),
+        job_of(plain.with_column("customer", "CAST(NULL AS INT)"), *sums, trust=True),
+        job_of(plain.with_column("twice", "amount * to"), *sums),
     ):
         try:
             tester.restart(job=job)
@@ -77,7 +81,7 @@ with JobTester(jobs["in Spark"], partitions=2) as tester:
     results["changed"] = {"before": before, "refused": refused}
 def batching(steps, column):
     # What each step comes to in one micro-batch after another is what the state has.
-    job = steps.aggregate(F.first(column).alias("first"), F.last(column).alias("last")).on_error("skip")
+    job = job_of(steps, F.first(column).alias("first"), F.last(column).alias("last")).on_error("skip")
     spark.sparkContext.setJobGroup(column, column)
     try:
         check_batching(job, [{"customer": "ann", "amount": n} for n in range(8)], seed=1, cuts=2, faults=False)
