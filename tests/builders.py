@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,6 +26,7 @@ from airflow_provider.control.status import (
 )
 from airflow_provider.control.view import ControlView
 from airflow_provider.streaming.job import StatefulJob
+from airflow_provider.streaming.language.result import Result
 from airflow_provider.streaming.planner.stage_topics import changelog_of, partitions_read, source_topics
 from airflow_provider.streaming.planner.topic_facts import TopicFacts
 
@@ -37,17 +39,25 @@ def topic_facts(
     """Topics that are as the job needs them.
 
     Args:
-        job: complete.
+        job: whose they are.
         partitions: of each source.
         delete_retention_ms: of each changelog.
         more: fields of the facts.
     """
-    plans = job.checked().stages
+    plans = job.stages
     return TopicFacts(
         partitions=partitions_read(plans, dict.fromkeys(source_topics(plans), partitions)),
         delete_retention_ms={changelog_of(job.application_id, plan): delete_retention_ms for plan in plans},
         **more,
     )
+
+
+def job_of_result(
+    result: Result, application_id: str = APPLICATION, sink: str | None = "out", store: str = "state"
+) -> StatefulJob:
+    """A job of one result, whose store is named by itself, and not by its sink."""
+    named = dataclasses.replace(result, name=store)
+    return StatefulJob(application_id, named if sink is None else named.sink(sink))
 
 
 def task_id(task: int | TaskId) -> TaskId:

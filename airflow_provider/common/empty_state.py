@@ -8,6 +8,6 @@ __all__ = ["EMPTY_STATE"]
 
 EMPTY_STATE: Final = (
     "another application id, or another store name where the stage keeps a store: name= of its aggregate(), process(), "
-    "drop_duplicates() or join(), or options(store=...) of a job that is built step by step"
+    "drop_duplicates() or join()"
 )
 """To be put behind ``under`` or ``with``; ends without a full stop."""

@@ -32,7 +32,7 @@ def check_kind(where: str, value: object, kinds: type | tuple[type, ...], expect
     """Refuse a value of another type.
 
     Args:
-        where: the method and its argument, such as ``source() got topic=``.
+        where: the method and its argument, such as ``stream() got topic=``.
         value: what was given.
         kinds: what it may be.
         expected: the same in words, with an example.

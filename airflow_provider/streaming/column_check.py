@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming.event_time import MAKE_TIME, EventTime
+from airflow_provider.streaming.event_time import MAKE_TIME
 from airflow_provider.streaming.operations.aggregate import Aggregate, Aggregation
 from airflow_provider.streaming.operations.aggregate_function import Function
 from airflow_provider.streaming.operations.drop_duplicates import DropDuplicates
@@ -19,7 +19,7 @@ __all__ = [
     "RECORD",
     "STRING",
     "Columns",
-    "check_columns",
+    "check_event_time",
     "check_grouping",
     "check_operation",
     "columns_after",
@@ -37,33 +37,6 @@ _WITHOUT_SCHEMA: Final = "key BINARY, value BINARY"
 
 Columns = Mapping[str, SqlType | None]
 """By name, its type; None for one that Spark finds out."""
-
-
-def check_columns(
-    schema: str | None, steps: Sequence[Step], key: str, operation: Operation, event_time: EventTime | None = None
-) -> None:
-    """Compare what a job names with what its source and its steps give.
-
-    A schema that is not understood is left to Spark.
-
-    Args:
-        schema: of the source, in Spark DDL; None for the columns ``key`` and ``value``.
-        steps: of the job.
-        key: the column of ``group_by()``.
-        operation: of the job.
-        event_time: of the source; None where none is read.
-
-    Raises:
-        ConfigurationError: a column does not exist, or has a type that cannot be used there, or a result would have the
-            key's name.
-    """
-    columns = columns_after(schema, steps)
-    if columns is None:
-        return
-    if event_time is not None:
-        check_event_time(columns, event_time.column, "source(event_time=...)")
-    check_grouping(columns, key, "drop_duplicates()" if isinstance(operation, DropDuplicates) else "group_by()")
-    check_operation(columns, key, operation)
 
 
 def columns_after(schema: str | Columns | None, steps: Sequence[Step]) -> Columns | None:
@@ -104,7 +77,7 @@ def written_columns(where: str, schema: str | Columns | None, steps: Sequence[St
     if columns is None:
         raise ConfigurationError(
             f"{where} writes all columns, and their schema {schema!r} is not understood here: name them with select() "
-            "of a stream() first."
+            "first."
         )
     return tuple(name for name in columns if name != RECORD)
 

@@ -27,7 +27,7 @@ _TAKEN: Final = {
     "endingoffsetsbytimestamp": _OF_THE_TASKS,
     "failondataloss": "say on_data_loss() what becomes of input that was deleted",
     "includeheaders": "the job reads no headers",
-    "maxoffsetspertrigger": "set it with source(max_offsets_per_trigger=...)",
+    "maxoffsetspertrigger": "set it with options(max_offsets_per_trigger=...)",
 }
 """By name in lower case, as Spark compares them: why it is the package's, or where it is set instead."""
 

@@ -22,8 +22,7 @@ def run(job: StatefulJob) -> None:
     Where ``STATEFUL_STREAMS_DESCRIBE`` is ``text``, ``mermaid`` or ``json``, print what the job is made of and exit.
 
     Raises:
-        ConfigurationError: the job is not complete, was not started by a launcher, or has snapshots that this host
-            cannot open.
+        ConfigurationError: the job was not started by a launcher, or has snapshots that this host cannot open.
     """
     if asked := os.environ.get(DESCRIBE_VARIABLE):
         print(job.describe(asked))  # type: ignore[arg-type]  # refuses what is none of them
@@ -48,7 +47,6 @@ def run(job: StatefulJob) -> None:
         )
     if job.call_timeout_s is not None:
         settings = dataclasses.replace(settings, call_timeout_s=job.call_timeout_s)
-    job.checked()
     # Only here: where the job is tested or deployed from, the package for the protocol need not be.
     if job.snapshot_settings is not None:
         check_protocol(job.snapshot_settings.url)

@@ -27,7 +27,7 @@ _ELSEWHERE: Final = {"STR": "STRING", "TEXT": "STRING", "DATETIME": "TIMESTAMP",
 _RECORD: Final = "_source"
 
 
-def check_schema(schema: str | None, where: str = "source()") -> None:
+def check_schema(schema: str | None, where: str) -> None:
     """Refuse what Spark would refuse with a page of its own, or only when a row arrives.
 
     A schema that is not understood is left to Spark.

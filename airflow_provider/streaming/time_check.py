@@ -65,7 +65,11 @@ def check_time(
         ConfigurationError: they do not fit together.
     """
     if isinstance(operation, DropDuplicates):
-        _check_duplicates(event_time, window)
+        if event_time is None:
+            raise ConfigurationError(
+                "drop_duplicates() needs an event time, by which it forgets: name it, and say for how long late "
+                "records are waited for, with event_time='at', watermark='10 minutes' where the source is named."
+            )
         return
     if window is None:
         if emit != "update":
@@ -91,17 +95,4 @@ def check_time(
         raise ConfigurationError(
             f"A job with windows cannot have a key or a result named {WINDOW!r}: the output has the window there. "
             "Name a result otherwise with alias(), a key with with_column()."
-        )
-
-
-def _check_duplicates(event_time: EventTime | None, window: Window | SessionWindow | None) -> None:
-    if event_time is None:
-        raise ConfigurationError(
-            "drop_duplicates() needs an event time, by which it forgets: name it, and say for how long late records "
-            "are waited for, with event_time='at', watermark='10 minutes' where the source is named."
-        )
-    if window is not None:
-        raise ConfigurationError(
-            f"drop_duplicates() got {window.text} of group_by(): it has a time of its own. Leave group_by() out, and "
-            "say drop_duplicates(column, within=...)."
         )

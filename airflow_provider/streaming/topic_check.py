@@ -39,25 +39,23 @@ def check_sinks(application_id: str, topics: Sequence[str]) -> None:
 def check_topics(
     application_id: str,
     stages: Sequence[StagePlan],
-    sinks: Sequence[str | None],
+    sinks: Sequence[str],
     dead_letter: str | None,
-    source: str = "stream()",
 ) -> None:
     """Refuse a job that would read what it writes, or write two kinds of records into one topic.
 
     Args:
         application_id: of the job.
         stages: of the job.
-        sinks: the topics that the user names for what comes out; None for none.
+        sinks: the topics that the user names for what comes out.
         dead_letter: where its dead letters go; None for nowhere.
-        source: the method that names what it reads, for the error.
 
     Raises:
         ConfigurationError: two of them are one topic, or one is a topic that the application keeps for itself.
     """
     sources = dict.fromkeys(stage.source_topic for stage in stages if not stage.internal)
     named = [
-        *((source, topic) for topic in sources),
+        *(("stream()", topic) for topic in sources),
         *(("sink()", topic) for topic in sinks),
         ("on_error()", dead_letter),
     ]

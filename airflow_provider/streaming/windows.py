@@ -61,7 +61,7 @@ def window(
     """Windows of one size, as PySpark's ``window``: tumbling, or hopping where a slide is given.
 
     Args:
-        timeColumn: the column that ``source(event_time=...)`` names.
+        timeColumn: the column that ``stream(event_time=...)`` names.
         windowDuration: how long a window is, such as ``"1 hour"``.
         slideDuration: from the start of one to the start of the next, at most `windowDuration`; default the same, so
             that windows do not overlap. A record counts in every window that its time lies in.
@@ -92,7 +92,7 @@ def session_window(timeColumn: str, gapDuration: str) -> SessionWindow:
     """Windows by group that go on while records come, as PySpark's ``session_window``.
 
     Args:
-        timeColumn: the column that ``source(event_time=...)`` names.
+        timeColumn: the column that ``stream(event_time=...)`` names.
         gapDuration: how long a session lasts after its last record, such as ``"5 minutes"``. Two sessions that overlap
             or touch become one.
 

@@ -152,7 +152,7 @@ class JobTester:
             self._process(inputs)
 
     def advance_wall_clock(self, duration: str) -> None:
-        """Let time pass in which nothing comes: for a job with ``source(idle_timeout=...)``.
+        """Let time pass in which nothing comes: for a job with ``stream(idle_timeout=...)``.
 
         Nothing else in a job depends on the clock. What is not committed of that time is forgotten with a restart.
 
@@ -465,9 +465,8 @@ def _rows_of_stages(job: CompiledJob) -> dict[int, SourceRows]:
 def _compiled(job: StatefulJob, partitions: int) -> CompiledJob:
     # Both go on beside the processing, by the clock: they would do something else in every run of a test.
     quiet = dataclasses.replace(job, certify_interval_s=None, snapshot_settings=None)
-    plans = quiet.checked().stages
     facts = TopicFacts(
-        partitions=partitions_read(plans, dict.fromkeys(source_topics(plans), partitions)),
-        delete_retention_ms={changelog_of(job.application_id, plan): _DAY_MS for plan in plans},
+        partitions=partitions_read(job.stages, dict.fromkeys(source_topics(job.stages), partitions)),
+        delete_retention_ms={changelog_of(job.application_id, plan): _DAY_MS for plan in job.stages},
     )
-    return signed(compile_job(quiet, facts, plans))
+    return signed(compile_job(quiet, facts))

@@ -35,21 +35,23 @@ def job() -> StatefulJob:
 
 
 def test_orders_are_lines_that_the_kit_writes_with_the_job_s_key(job: StatefulJob) -> None:
+    (stage,) = job.stages
     for number, line in enumerate(islice(run_file("orders.py")["orders"](), 20), start=1):
         record = parse_line(line, number)
 
         assert record is not None
         assert record.value is not None
         value = json.loads(record.value)
-        assert value[job.key] == record.key
-        assert job.schema is not None
-        assert set(value) == {field.split()[0] for field in job.schema.split(",")}
+        assert value[stage.key] == record.key
+        assert stage.schema is not None
+        assert set(value) == {field.split()[0] for field in stage.schema.split(",")}
 
 
 def test_broker_has_the_topics_of_the_job(job: StatefulJob) -> None:
     topics = dict(re.findall(r"--topic (\S+):(\d+)", TEXT))
 
-    assert set(topics) == {job.source_topic, job.sink_topic}
+    (stage,) = job.stages
+    assert set(topics) == {stage.source_topic, stage.output_topic}
 
 
 def test_deployed_is_the_job_of_the_page(job: StatefulJob) -> None:

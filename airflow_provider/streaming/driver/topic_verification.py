@@ -148,16 +148,13 @@ class TopicWatch:
         return self._admin.ids([spec.name for spec in self._specs])
 
 
-def verify_topics(
-    job: StatefulJob, admin: TopicAdmin, interval_s: float, plans: Sequence[StagePlan] | None = None
-) -> tuple[TopicFacts, TopicWatch]:
+def verify_topics(job: StatefulJob, admin: TopicAdmin, interval_s: float) -> tuple[TopicFacts, TopicWatch]:
     """Refuse to start rather than run lossy.
 
     Args:
-        job: complete.
+        job: whose topics they are.
         admin: of the cluster.
         interval_s: how often the watch is to look again, in seconds.
-        plans: its stages, where they are known already.
 
     Returns:
         What the job's plan depends on, and a watch over the topics, not yet started.
@@ -166,19 +163,16 @@ def verify_topics(
         TopicError: a topic is missing, or is not as the job needs it.
         BrokerUnreachableError: no broker answered.
     """
-    plans = job.checked().stages if plans is None else plans
     try:
-        return _verified(job, plans, admin, interval_s)
+        return _verified(job, admin, interval_s)
     except TopicMissingError:
         # A broker that has just started may not know every topic yet: only what is found twice is true.
         time.sleep(_SECOND_LOOK_S)
-        return _verified(job, plans, admin, interval_s)
+        return _verified(job, admin, interval_s)
 
 
-def _verified(
-    job: StatefulJob, plans: Sequence[StagePlan], admin: TopicAdmin, interval_s: float
-) -> tuple[TopicFacts, TopicWatch]:
-    application_id = job.application_id
+def _verified(job: StatefulJob, admin: TopicAdmin, interval_s: float) -> tuple[TopicFacts, TopicWatch]:
+    application_id, plans = job.application_id, job.stages
     of_sources = {topic: _partitions(application_id, plans, admin, topic) for topic in source_topics(plans)}
     partitions = partitions_read(plans, of_sources)
     sources = [source_spec(topic, number) for topic, number in of_sources.items()]

@@ -33,9 +33,9 @@ from airflow_provider.streaming.windows import SessionWindow, Window
 if TYPE_CHECKING:
     from airflow_provider.streaming.language.stream import Stream
 
-__all__ = ["AGGREGATES", "GroupedStream"]
+__all__ = ["GroupedStream"]
 
-AGGREGATES: Final = (
+_AGGREGATES: Final = (
     'aggregates one by one, such as F.sum("amount").alias("spent"), with "from airflow_provider.streaming import '
     'functions as F", not those of pyspark'
 )
@@ -165,7 +165,7 @@ class GroupedStream:
                 order that ``first`` and ``last`` need is not kept, because the rows go through an internal topic.
         """
         for aggregate in aggregates:
-            check_kind("aggregate() got ", aggregate, Aggregate, AGGREGATES)
+            check_kind("aggregate() got ", aggregate, Aggregate, _AGGREGATES)
         check_kind("aggregate() got combine=", combine, bool, "True or False")
         ordered = [aggregate for aggregate in aggregates if aggregate.function in _BY_ORDER]
         if ordered and self.repartitions:

@@ -367,7 +367,7 @@ def stream(
     check_topic("stream()", topic)
     for what, given in (("schema", schema), ("key", key)):
         check_kind(f"stream() got {what}=", given, (str, type(None)), "one text")
-    check_schema(schema, where="stream()")
+    check_schema(schema, "stream()")
     columns = columns_after(schema, ())
     if key is not None and columns is not None:
         find_column("stream(), as its key,", key, columns)

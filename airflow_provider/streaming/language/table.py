@@ -158,7 +158,7 @@ def table(topic: str, schema: str, key: str, event_time: str | None = None, *, b
     check_topic("table()", topic)
     check_kind("table() got event_time=", event_time, (str, type(None)), "the name of a column")
     check_kind("table() got broadcast=", broadcast, bool, "True or False")
-    check_schema(schema, where="table()")
+    check_schema(schema, "table()")
     columns = columns_after(schema, ())
     if columns is not None:
         find_column("table(), as its key,", key, columns)

@@ -143,7 +143,7 @@ class CompiledJob:
         return CompiledJob(self.application_id, stages)
 
 
-def compile_job(job: StatefulJob, topics: TopicFacts, plans: Sequence[StagePlan] | None = None) -> CompiledJob:
+def compile_job(job: StatefulJob, topics: TopicFacts) -> CompiledJob:
     """What the driver and the workers have to do for a job.
 
     Where Spark decodes the values, it has the types of the columns, too: give them to `CompiledJob.with_types` then.
@@ -151,13 +151,11 @@ def compile_job(job: StatefulJob, topics: TopicFacts, plans: Sequence[StagePlan]
     Args:
         job: as the user wrote it.
         topics: what was found out about its topics.
-        plans: its stages, where they are known already.
 
     Raises:
-        ConfigurationError: a part of the job is missing, or names a column that there is not.
+        ConfigurationError: the operation cannot keep a column's type, or the rows lack a column that it names.
     """
-    plans = job.checked().stages if plans is None else plans
-    compiled = CompiledJob(job.application_id, tuple(_compiled(job, plan, topics) for plan in plans))
+    compiled = CompiledJob(job.application_id, tuple(_compiled(job, plan, topics) for plan in job.stages))
     for stage in compiled.stages:
         decoder = stage.spec.input.decoder
         # What reads an earlier stage is signed with that.

@@ -27,7 +27,7 @@ from airflow_provider.streaming.topic_check import check_sinks
 __all__ = ["plan_stages"]
 
 
-def plan_stages(application_id: str, sinks: Sequence[Sink]) -> tuple[StagePlan, ...]:
+def plan_stages(application_id: str, sinks: Sequence[Sink | Result]) -> tuple[StagePlan, ...]:
     """The stages of a job, each before those that read what it writes.
 
     Every sink has a way of its own from its topics: one stage, or two with an internal topic between them where the
@@ -38,19 +38,19 @@ def plan_stages(application_id: str, sinks: Sequence[Sink]) -> tuple[StagePlan, 
 
     Args:
         application_id: prefixes the internal topics.
-        sinks: at least one.
+        sinks: at least one; a result stands for state that nothing is written of.
 
     Raises:
-        ConfigurationError: two sinks have one topic, two branches have one name, or a sink's topic cannot be the name
-            of a store.
+        ConfigurationError: two sinks have one topic, two branches have one name, a sink's topic cannot be the name of a
+            store, or a result without sink has no name.
     """
-    check_sinks(application_id, [sink.topic for sink in sinks])
+    check_sinks(application_id, [sink.topic for sink in sinks if isinstance(sink, Sink)])
     planner = _Planner(application_id)
     sink_of = dict[int, str]()
     for sink in sinks:
         planner.add_sink(sink)
         for stage in planner.stages[len(sink_of) :]:
-            sink_of[stage.number] = sink.topic
+            sink_of[stage.number] = sink.topic if isinstance(sink, Sink) else stage.name
     _refuse_one_name(planner.stages, sink_of)
     return tuple(planner.stages)
 
@@ -77,9 +77,11 @@ class _Planner:
     stages: list[StagePlan] = dataclasses.field(default_factory=list)
     made: dict[int, int] = dataclasses.field(default_factory=dict)
 
-    def add_sink(self, sink: Sink) -> None:
+    def add_sink(self, sink: Sink | Result) -> None:
         """The stages of one sink, behind the others."""
-        if isinstance(sink.of, Result):
+        if isinstance(sink, Result):
+            self._add_result(sink, None)
+        elif isinstance(sink.of, Result):
             self._add_result(sink.of, sink.topic)
         elif isinstance(sink.of, Table):
             assert sink.of.origin is not None
@@ -113,7 +115,7 @@ class _Planner:
                 )
             )
 
-    def _add_result(self, result: Result, topic: str) -> None:
+    def _add_result(self, result: Result, topic: str | None) -> None:
         grouped, stream = result.grouped, result.grouped.stream
         name = _store_name(result.name, topic, "aggregate(name=...) or process")
         if not grouped.repartitions:
@@ -284,10 +286,15 @@ def _suffix(number: int) -> str:
     return f"-{number + 1}" if number else ""
 
 
-def _store_name(given: str | None, topic: str, method: str) -> str:
+def _store_name(given: str | None, topic: str | None, method: str) -> str:
     """Of the store and the internal topic: the user's, else that of the sink, which no other branch has."""
     if given is not None:
         return given
+    if topic is None:
+        raise ConfigurationError(
+            f"A result without sink() has no name for its store: name that with {method}(name=...), or give the job "
+            "its sink."
+        )
     try:
         return check_name("sink topic", topic)
     except ConfigurationError as error:

@@ -144,7 +144,7 @@ def _error(
         found = "is null" if at is None else f"is {at} ms since 1970, which is no time of the years 1 to 9999"
         reason = (
             f"the event time {found}: {remedy}let the producer fill the column that "
-            "source(event_time=...) names; a BIGINT holds milliseconds"
+            "stream(event_time=...) names; a BIGINT holds milliseconds"
         )
     elif table:
         reason = (

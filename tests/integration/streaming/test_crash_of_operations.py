@@ -107,9 +107,8 @@ class Shop:
         forever = {"retention.ms": "-1"}
         admin.ensure([TopicSpec(name=f"{application_id}-{n}", partitions=1, config=forever) for n in SOURCES])
         create_described_topics(admin, job.description())
-        plans = job.checked().stages
-        facts, _ = verify_topics(job, admin, 60.0, plans)
-        self.job = compile_job(job, facts, plans)
+        facts, _ = verify_topics(job, admin, 60.0)
+        self.job = compile_job(job, facts)
         assert all(stage.signed for stage in self.job.stages)
         self._rows = {stage.number: SourceRows(stage) for stage in self.job.stages}
         self._producer = Producer({"bootstrap.servers": bootstrap_servers, "enable.idempotence": True})

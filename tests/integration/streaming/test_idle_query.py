@@ -24,7 +24,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.streaming import StatefulJob, functions as F
+from airflow_provider.streaming import StatefulJob, functions as F, stream
 from airflow_provider.streaming.driver.input_wait import InputWait
 from airflow_provider.streaming.driver.source_query import SourceQuery
 from airflow_provider.streaming.planner.compiled_job import compile_job
@@ -34,7 +34,7 @@ servers, topic, jars, folder = sys.argv[1:]
 spark = (
     SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").config("spark.jars", jars).getOrCreate()
 )
-job = StatefulJob("app").source(topic).group_by("key").aggregate(F.count())
+job = StatefulJob("app", stream(topic).group_by("key").aggregate(F.count(), name="state"))
 facts = TopicFacts(partitions={topic: 1}, delete_retention_ms={"app-state-changelog": 86_400_000})
 source, connection = compile_job(job, facts).stages[0].source, KafkaConnection(servers)
 batches = []

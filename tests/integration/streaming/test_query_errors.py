@@ -26,15 +26,17 @@ from tests.waiting import wait_until
 
 JOB = """
 import sys
-from airflow_provider.streaming import StatefulJob, functions as F, run
+from airflow_provider.streaming import StatefulJob, functions as F, run, stream
 
 app, expression = sys.argv[1:]
 run(
-    StatefulJob(app)
-    .source(f"{app}-source", schema="customer STRING, amount BIGINT")
-    .with_column("doubled", expression)
-    .group_by("customer")
-    .aggregate(F.max("doubled").alias("n"))
+    StatefulJob(
+        app,
+        stream(f"{app}-source", schema="customer STRING, amount BIGINT", key="customer")
+        .with_column("doubled", expression)
+        .group_by("customer")
+        .aggregate(F.max("doubled").alias("n"), name="state"),
+    )
 )
 """
 DEADLINE_S = 120

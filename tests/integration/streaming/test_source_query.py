@@ -26,7 +26,11 @@ records = [("orders", 3, 10 + i, at, b"key", value) for i, value in enumerate(va
 raw = spark.createDataFrame(
     records, "topic STRING, partition INT, offset LONG, timestamp TIMESTAMP, key BINARY, value BINARY"
 )
-plain = StatefulJob("app").source("orders", schema="customer STRING, amount DOUBLE").group_by("customer")
+def job_of(rows, aggregate, key="customer"):
+    return StatefulJob("app", rows.group_by(key).aggregate(aggregate, name="state"))
+
+
+plain = stream("orders", schema="customer STRING, amount DOUBLE", key="customer")
 stepped = (
     plain.filter("amount IS NOT NULL", name="no_amount")
     .with_column("cents", "CAST(amount * 100 AS BIGINT)")
@@ -37,12 +41,12 @@ for number in range(130):
     many = many.filter(f"amount IS NULL OR amount != {number}", name=f"not_{number}")
 many = many.filter("amount != 1.5", name="last")
 jobs = {
-    "many filters": many.aggregate(F.count()),
-    "in the worker": plain.aggregate(F.sum("amount")),
-    "in the worker, with letters": plain.aggregate(F.sum("amount")).on_error("dead_letter", "letters"),
-    "in Spark": stepped.aggregate(F.sum("cents")),
-    "in Spark, with letters": stepped.aggregate(F.sum("cents")).on_error("dead_letter", "letters"),
-    "raw": StatefulJob("app").source("orders").group_by("key").aggregate(F.count()),
+    "many filters": job_of(many, F.count()),
+    "in the worker": job_of(plain, F.sum("amount")),
+    "in the worker, with letters": job_of(plain, F.sum("amount")).on_error("dead_letter", "letters"),
+    "in Spark": job_of(stepped, F.sum("cents")),
+    "in Spark, with letters": job_of(stepped, F.sum("cents")).on_error("dead_letter", "letters"),
+    "raw": job_of(stream("orders"), F.count(), "key"),
 }
 facts = TopicFacts(partitions={"orders": 4}, delete_retention_ms={"app-state-changelog": 86_400_000})
 plans = {

@@ -82,11 +82,11 @@ def pairs_of(windows: Window, times: list[int]) -> list[list[int]]:
 
 def sessions_of(times: list[int]) -> list[list[int]]:
     """By the tester, with a watermark that closes nothing."""
-    job = (
-        StatefulJob("sessions")
-        .source("times", schema="k STRING, at BIGINT", event_time="at", watermark="40000 weeks")
+    job = StatefulJob(
+        "sessions",
+        stream("times", schema="k STRING, at BIGINT", key="k", event_time="at", watermark="40000 weeks")
         .group_by("k", session_window("at", GAP))
-        .aggregate(F.count().alias("n"))
+        .aggregate(F.count().alias("n"), name="state"),
     )
     with JobTester(job) as tester:
         rows = [{"k": str(number % 3), "at": at} for number, at in enumerate(times)]
@@ -103,16 +103,15 @@ def ms(time: datetime) -> int:
 
 
 def test_event_time_may_be_a_timestamp_that_a_step_makes() -> None:
-    job = (
-        StatefulJob("made")
-        .source("orders", schema="k STRING, day STRING, clock STRING", event_time="at", watermark="1 hour")
+    job = StatefulJob(
+        "made",
+        stream("orders", schema="k STRING, day STRING, clock STRING", key="k", event_time="at", watermark="1 hour")
         .filter("day IS NOT NULL", name="no_day")
         .with_column("at", "to_timestamp(concat_ws(' ', day, clock))")
         .group_by("k", window("at", "1 day"))
         .aggregate(F.count().alias("n"))
-        .on_error("skip")
-        .sink("out")
-    )
+        .sink("out"),
+    ).on_error("skip")
     with JobTester(job) as tester:
         tester.pipe_input({"k": "a", "day": "1969-12-31", "clock": "23:59:59.999999"})
         tester.pipe_input({"k": "a", "day": None, "clock": "01:00:00"})

@@ -16,7 +16,7 @@ import pytest
 SCRIPT = r"""
 import datetime, json, math, random, sys
 from pyspark.sql import SparkSession, functions as S
-from airflow_provider.streaming import StatefulJob, functions as F
+from airflow_provider.streaming import StatefulJob, functions as F, stream
 from airflow_provider.testing import InputRecord, JobTester
 
 seed = int(sys.argv[2])
@@ -55,8 +55,9 @@ def value():
     return text.encode("latin-1")
 
 
-def run(job, values):
-    with JobTester(job.on_error("dead_letter", "letters").sink("out")) as tester:
+def run(result, values):
+    job = StatefulJob("app", result.sink("out")).on_error("dead_letter", "letters")
+    with JobTester(job) as tester:
         for begin in range(0, len(values), 1000):
             tester.pipe_inputs(
                 [InputRecord(v, key=b"x", partition=0, timestamp_ms=1) for v in values[begin : begin + 1000]]
@@ -98,13 +99,14 @@ def by_spark(schema, values, bad, key, aggregates):
 
 
 values = [value() for _ in range(4000)]
-plain = StatefulJob("app").source("in", schema=PLAIN).group_by("k").aggregate(
+aggregates = (
     F.count().alias("n"), F.count("s").alias("ns"), F.sum("i").alias("si"), F.mean("i").alias("mi"),
     F.min("d").alias("ld"), F.max("d").alias("gd"), F.min("s").alias("ls"), F.max("s").alias("gs"),
     F.min("b").alias("lb"), F.max("b").alias("gb"), F.count("f").alias("nf"), F.last("s").alias("last"),
 )
-worker = run(plain, values)
-filtered = run(plain.filter("true", name="none"), values)
+plain = stream("in", schema=PLAIN, key="k")
+worker = run(plain.group_by("k").aggregate(*aggregates), values)
+filtered = run(plain.filter("true", name="none").group_by("k").aggregate(*aggregates), values)
 wanted = by_spark(PLAIN, values, worker["letters"], "k", {
     "n": S.count("*"), "ns": S.count("s"), "si": S.sum("i"), "mi": S.avg("i"), "ld": S.min("d"), "gd": S.max("d"),
     "ls": S.min("s"), "gs": S.max("s"), "lb": S.min("b"), "gb": S.max("b"), "nf": S.count("f"),
@@ -147,7 +149,7 @@ def rich():
 MISREAD = [b'{"k":"a","p":"1,5"}', b'{"k":"a","at":"10:00:00"}', b'{"k":"a","at":1700000000000}']
 records = [rich() for _ in range(1500)]
 columns = ["p", "w", "r", "x", "q", "at", "here", "day"]
-source = StatefulJob("app").source("in", schema=RICH)
+source = stream("in", schema=RICH, key="k")
 results = {
     **{f"sum_{c}": F.sum(c) for c in ("p", "w", "q")}, **{f"mean_{c}": F.mean(c) for c in ("p", "q")},
     **{f"min_{c}": F.min(c) for c in columns}, **{f"max_{c}": F.max(c) for c in columns}, "count_o": F.count("o"),
@@ -167,7 +169,7 @@ def keep(key, rows, state):
 kept = run(source.group_by("k").process(keep, columns=[*columns, "o"]), records)
 keys = {}
 for name in columns:
-    by_key = run(source.group_by(name).aggregate(F.count().alias("n")), records)
+    by_key = run(stream("in", schema=RICH, key=name).group_by(name).aggregate(F.count().alias("n")), records)
     bad = by_key["letters"]
     groups = by_spark(RICH, records, bad, name, {"n": S.count("*")})
     keys[name] = [

@@ -17,7 +17,7 @@ def check(text: str, folder: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        pytest.param("job = StatefulJob('orders').source('o')", id="same-id"),
+        pytest.param("job = StatefulJob('orders', sink)", id="same-id"),
         pytest.param("job = streaming.StatefulJob(application_id='orders')", id="by-keyword"),
         pytest.param("import os\njob = StatefulJob(os.environ['ID'])", id="id-of-the-environment"),
         pytest.param("a, b = StatefulJob('sales'), StatefulJob('orders')", id="one-of-two"),
@@ -31,7 +31,7 @@ def test_job_file_that_may_work_is_not_refused(text: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "text",
     [
-        pytest.param("job = StatefulJob('sales').source('o')", id="literal"),
+        pytest.param("job = StatefulJob('sales', sink)", id="literal"),
         pytest.param("job = streaming.StatefulJob(application_id='sales')", id="by-keyword"),
     ],
 )

@@ -10,13 +10,14 @@ import pytest
 
 from airflow_provider.errors import ConfigurationError, DecodeError, ProcessError
 from airflow_provider.state.position import RESERVED_PREFIX
+from airflow_provider.streaming import stream
 from airflow_provider.streaming.error_policy import ErrorPolicy, OnError
-from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.operations.process import ValueState
 from airflow_provider.streaming.worker.row_validation import validate_rows
 from airflow_provider.testing import Counts, JobTester
+from tests.builders import job_of_result
 
-ORDERS = StatefulJob("orders").source("orders", schema="customer STRING, amount BIGINT").group_by("customer")
+ORDERS = stream("orders", schema="customer STRING, amount BIGINT", key="customer").group_by("customer")
 
 
 def total(key: str, rows: list[dict[str, Any]], state: ValueState) -> list[dict[str, Any]]:
@@ -78,7 +79,7 @@ def order(customer: str, amount: int) -> dict[str, Any]:
 
 
 def test_rows_that_raise_are_left_out_and_the_others_of_their_key_are_not() -> None:
-    with JobTester(ORDERS.process(total, ["amount"]).on_error("dead_letter", "bad")) as tester:
+    with JobTester(job_of_result(ORDERS.process(total, ["amount"])).on_error("dead_letter", "bad")) as tester:
         tester.pipe_input(order("a", 9))
 
         tester.pipe_inputs([order("a", 1), order("a", -2), order("b", 5), order("a", 3)])
@@ -92,7 +93,7 @@ def test_rows_that_raise_are_left_out_and_the_others_of_their_key_are_not() -> N
 
 
 def test_key_of_which_every_row_raises_keeps_its_state() -> None:
-    with JobTester(ORDERS.process(total, ["amount"]).sink("totals").on_error("skip")) as tester:
+    with JobTester(job_of_result(ORDERS.process(total, ["amount"]), sink="totals").on_error("skip")) as tester:
         tester.pipe_input(order("a", 9))
         tester.read_output()
 
@@ -111,7 +112,7 @@ def stuck(key: str, rows: list[dict[str, Any]], state: ValueState) -> None:
 
 
 def test_function_that_does_not_return_counts_as_raised() -> None:
-    job = ORDERS.process(stuck, ["amount"], timeout_s=0.2)
+    job = job_of_result(ORDERS.process(stuck, ["amount"], timeout_s=0.2))
 
     with JobTester(job.on_error("dead_letter", "bad")) as tester:
         tester.pipe_inputs([order("a", 13), order("b", 1)])

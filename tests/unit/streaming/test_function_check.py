@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming import StatefulJob
+from airflow_provider.streaming import stream
+from airflow_provider.streaming.language.result import Result
 
 
 class Counts:
@@ -65,8 +66,8 @@ def with_named(key: object, rows: object, state: object, *, factor: int) -> None
     """Does nothing."""
 
 
-def job(function: Callable[..., Any]) -> StatefulJob:
-    return StatefulJob("app").process(function, columns=["amount"])
+def job(function: Callable[..., Any]) -> Result:
+    return stream("orders", schema="id STRING, amount INT", key="id").group_by("id").process(function, ["amount"])
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ import pytest
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.launch.instance_settings import INSTANCE_FILE_VARIABLE, InstanceSettings
-from airflow_provider.streaming import StatefulJob, run
+from airflow_provider.streaming import StatefulJob, run, stream
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.driver.instance import Instance
 
-JOB = StatefulJob("orders-per-customer").source("orders").group_by("key").aggregate(F.count())
+JOB = StatefulJob("orders-per-customer", stream("orders").group_by("key").aggregate(F.count(), name="state"))
 
 
 @pytest.fixture
@@ -45,13 +45,6 @@ def test_job_that_was_deployed_as_another_application_is_refused(deployed_as: Ca
 
     with pytest.raises(ConfigurationError, match="'orders-per-customer', it was deployed as 'other'"):
         run(JOB)
-
-
-def test_job_that_is_not_complete_is_refused_before_an_instance_is_made(deployed_as: Callable[[str], None]) -> None:
-    deployed_as("orders-per-customer")
-
-    with pytest.raises(ConfigurationError, match=r"call source\(\), group_by\(\), aggregate\(\) on it"):
-        run(StatefulJob("orders-per-customer"))
 
 
 def test_job_whose_snapshots_cannot_be_opened_here_is_refused_before_an_instance_is_made(

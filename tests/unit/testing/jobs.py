@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from airflow_provider.streaming import StatefulJob, ValueState
+from airflow_provider.streaming import StatefulJob, ValueState, stream
 from airflow_provider.streaming import functions as F
+from airflow_provider.streaming.language.result import Result
+from tests.builders import job_of_result
 
 Row = dict[str, object]
 
-ORDERS = StatefulJob("orders").source("orders", schema="customer STRING, amount DOUBLE").group_by("customer")
+SCHEMA = "customer STRING, amount DOUBLE"
+ORDERS = stream("orders", schema=SCHEMA, key="customer").group_by("customer")
+ANYWHERE = stream("orders", schema=SCHEMA).group_by("customer", trust_partitioning=True)
+"""Whose records a test may put into any partition."""
 
-TOTALS = ORDERS.aggregate(F.count().alias("orders"), F.sum("amount").alias("spent")).sink("totals")
+
+def of_orders(result: Result, sink: str | None = "out", store: str = "state") -> StatefulJob:
+    return job_of_result(result, "orders", sink, store)
+
+
+TOTALS = of_orders(ORDERS.aggregate(F.count().alias("orders"), F.sum("amount").alias("spent")), sink="totals")
 
 
 def largest(key: str, rows: list[Row], state: ValueState) -> list[Row]:
@@ -28,10 +38,8 @@ def largest(key: str, rows: list[Row], state: ValueState) -> list[Row]:
     return [{"largest": kept}]
 
 
-LARGEST = ORDERS.process(largest, ["amount"]).sink("largest")
-
-ANYWHERE = LARGEST.group_by("customer", trust_partitioning=True)
-"""Whose records a test may put into any partition."""
+LARGEST = of_orders(ORDERS.process(largest, ["amount"]), sink="largest")
+LARGEST_ANYWHERE = of_orders(ANYWHERE.process(largest, ["amount"]), sink="largest")
 
 
 def order(customer: str | None, amount: float) -> Row:

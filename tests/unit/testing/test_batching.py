@@ -8,7 +8,7 @@ from airflow_provider.errors import ProcessError
 from airflow_provider.streaming import StatefulJob, ValueState, stream
 from airflow_provider.streaming import functions as F
 from airflow_provider.testing import InputRecord, check_batching
-from tests.unit.testing.jobs import LARGEST, ORDERS, TOTALS, Row, order
+from tests.unit.testing.jobs import LARGEST, ORDERS, SCHEMA, TOTALS, Row, of_orders, order
 
 CUSTOMERS = ("ann", "bob", "cara", "dan")
 
@@ -25,9 +25,11 @@ def batches_seen(key: str, rows: list[Row], state: ValueState) -> list[Row]:
 
 
 def test_aggregates_do_not_depend_on_micro_batches() -> None:
-    job = ORDERS.aggregate(F.count().alias("n"), F.sum("amount").alias("sum"), F.avg("amount"), F.last("amount"))
+    job = of_orders(
+        ORDERS.aggregate(F.count().alias("n"), F.sum("amount").alias("sum"), F.avg("amount"), F.last("amount"))
+    )
 
-    check_batching(job.sink("out"), random_orders(1), cuts=5, partitions=2)
+    check_batching(job, random_orders(1), cuts=5, partitions=2)
 
 
 def test_function_that_takes_rows_one_by_one_does_not_depend_on_micro_batches() -> None:
@@ -37,7 +39,7 @@ def test_function_that_takes_rows_one_by_one_does_not_depend_on_micro_batches() 
 
 
 def test_job_that_counts_its_calls_is_found_and_named() -> None:
-    job = ORDERS.process(batches_seen, ["amount"]).sink("out")
+    job = of_orders(ORDERS.process(batches_seen, ["amount"]))
 
     with pytest.raises(AssertionError) as caught:
         check_batching(job, [order("ann", 1.0)] * 5, seed=7)
@@ -49,7 +51,7 @@ def test_job_that_counts_its_calls_is_found_and_named() -> None:
 
 
 def test_all_sinks_and_stores_of_a_job_are_compared() -> None:
-    orders = stream("orders", schema=str(ORDERS.schema), key="customer")
+    orders = stream("orders", schema=SCHEMA, key="customer")
     right = orders.group_by("customer").aggregate(F.count().alias("n"), name="right")
     wrong = orders.group_by("customer").process(batches_seen, ["amount"], name="wrong")
     job = StatefulJob("two", orders.sink("rows"), right.sink("counts"), wrong.sink("calls"))
@@ -64,13 +66,13 @@ def test_all_sinks_and_stores_of_a_job_are_compared() -> None:
 
 
 def test_job_without_a_store_does_not_depend_on_micro_batches() -> None:
-    rows = stream("orders", schema=str(ORDERS.schema), key="customer")
+    rows = stream("orders", schema=SCHEMA, key="customer")
 
     check_batching(StatefulJob("rows", rows.sink("out")), random_orders(4), cuts=3)
 
 
 def test_same_seed_gives_the_same_failure() -> None:
-    job = ORDERS.process(batches_seen, ["amount"]).sink("out")
+    job = of_orders(ORDERS.process(batches_seen, ["amount"]))
 
     texts = []
     for _ in range(2):

@@ -214,11 +214,9 @@ Emitted = Callable[[Literal["update", "close"]], StatefulJob]
 
 @pytest.fixture(params=WINDOWS)
 def windowed(request: pytest.FixtureRequest) -> Emitted:
-    source = StatefulJob("clicks").source(
-        "clicks", schema="user STRING, at BIGINT", event_time="at", watermark="0 seconds"
-    )
-    grouped = source.group_by("user", WINDOWS[request.param])
-    return lambda emit: grouped.aggregate(F.count().alias("n"), emit=emit).sink("out")
+    clicks = stream("clicks", schema="user STRING, at BIGINT", key="user", event_time="at", watermark="0 seconds")
+    grouped = clicks.group_by("user", WINDOWS[request.param])
+    return lambda emit: StatefulJob("clicks", grouped.aggregate(F.count().alias("n"), emit=emit).sink("out"))
 
 
 def click(user: str, at: int) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,10 +10,9 @@ import pytest
 
 from airflow_provider.errors import ConfigurationError, RecordTooLargeError
 from airflow_provider.streaming import StatefulJob, stream, window
-from airflow_provider.streaming import functions as F
-from airflow_provider.streaming.event_time import EventTime
 from airflow_provider.streaming.operations.drop_duplicates import decode_times, encode_times
 from airflow_provider.testing import InputRecord, JobTester, check_batching
+from tests.builders import job_of_result
 
 Row = dict[str, Any]
 
@@ -23,8 +21,8 @@ HOUR = 3_600_000
 
 
 def job_of(within: str = "1 hour", delay: str = "0 seconds") -> StatefulJob:
-    source = StatefulJob("unique").source("events", schema=SCHEMA, event_time="at", watermark=delay)
-    return source.drop_duplicates("id", within=within).sink("out")
+    events = stream("events", schema=SCHEMA, key="id", event_time="at", watermark=delay)
+    return job_of_result(events.drop_duplicates("id", within=within), "unique")
 
 
 def event(at: int, id: str = "a", n: Any = 1) -> Row:
@@ -132,7 +130,7 @@ def test_store_holds_nothing_that_is_over() -> None:
 def test_another_delay_finds_what_was_kept_before() -> None:
     # A store of another delay would have segments of another length.
     job = job_of("1 second", "1 second")
-    patient = dataclasses.replace(job, event_time=EventTime("at", 1_000_000))
+    patient = job_of("1 second", "1000 seconds")
     with JobTester(job) as tester:
         tester.pipe_input(event(7_500))
         tester.restart(job=patient)
@@ -151,8 +149,8 @@ def test_another_time_would_misread_the_state() -> None:
 
 def test_record_that_is_too_large_is_as_if_it_had_not_come() -> None:
     schema = "id STRING, n STRING, at BIGINT"
-    source = StatefulJob("unique").source("events", schema=schema, event_time="at", watermark="0 seconds")
-    job = source.drop_duplicates("id", within="1 hour").sink("out")
+    events = stream("events", schema=schema, key="id", event_time="at", watermark="0 seconds")
+    job = StatefulJob("unique", events.drop_duplicates("id", within="1 hour").sink("out"))
     rows = [event(0, n="x" * 2**20), event(1, n="y"), event(2, n="z" * 2**20), event(2, "b", "b")]
     with JobTester(job) as tester, pytest.raises(RecordTooLargeError, match="its output is"):
         tester.pipe_inputs(rows)
@@ -163,8 +161,8 @@ def test_record_that_is_too_large_is_as_if_it_had_not_come() -> None:
 
 
 def test_counts_of_filters_and_of_duplicates_stand_side_by_side() -> None:
-    source = StatefulJob("unique").source("events", schema=SCHEMA, event_time="at", watermark="0 seconds")
-    job = source.filter("n > 0", name="negative").drop_duplicates("id", within="1 hour").sink("out")
+    events = EVENTS.filter("n > 0", name="negative")
+    job = StatefulJob("unique", events.drop_duplicates("id", within="1 hour").sink("out"))
     with JobTester(job) as tester:
         tester.pipe_inputs([event(0), event(1, n=-1), event(2)])
         assert tester.counts.filtered == {"negative": 1, "duplicates": 1}
@@ -173,7 +171,7 @@ def test_counts_of_filters_and_of_duplicates_stand_side_by_side() -> None:
 EVENTS: Any = stream("events", schema=SCHEMA, key="id", event_time="at", watermark="0 seconds")
 
 
-def test_stream_without_duplicates_is_the_same_job() -> None:
+def test_first_row_of_each_key_comes_out() -> None:
     rows = [event(0), event(1), event(HOUR, n=2), event(5), event(HOUR, "b", 3)]
     with JobTester(StatefulJob("unique", EVENTS.drop_duplicates("id", within="1 hour").sink("out"))) as tester:
         tester.pipe_inputs(rows)
@@ -226,20 +224,13 @@ def test_times_come_back() -> None:
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda: StatefulJob("u").source("e", schema=SCHEMA).drop_duplicates("id", within="1 hour"), "an event time"),
         (lambda: job_of("soon"), r"drop_duplicates\(within=...\) got 'soon'"),
         (lambda: job_of("0 seconds"), "more than 0"),
-        (lambda: job_of().aggregate(F.count()), "has an operation already"),
-        (lambda: job_of().group_by("n"), "got 'n' after 'id'"),
-        (lambda: job_of().group_by("id", window("at", "1 hour")), "a time of its own"),
         (lambda: EVENTS.drop_duplicates("di", within="1 hour"), r"drop_duplicates\(\) names the column 'di'.*'id'"),
         (lambda: EVENTS.drop_duplicates("id", window("at", "1 hour"), within="1 hour"), "give names of columns"),
         (lambda: EVENTS.drop_duplicates("id", within="1 hour").filter("n > 0", name="n"), "no further steps yet"),
         (lambda: stream("e", schema=SCHEMA).drop_duplicates("id", within="1 hour"), "an event time"),
-        (
-            lambda: StatefulJob("u").source("e", watermark="1 hour").drop_duplicates("key", within="1 hour"),
-            "writes all columns",
-        ),
+        (lambda: stream("e", watermark="1 hour").drop_duplicates("key", within="1 hour"), "writes all columns"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(make: Any, why: str) -> None:

@@ -10,10 +10,11 @@ import pytest
 
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError
 from airflow_provider.state.store import Store
-from airflow_provider.streaming import StatefulJob, session_window, stream, window
+from airflow_provider.streaming import StatefulJob, Stream, session_window, stream, window
 from airflow_provider.streaming import functions as F
 from airflow_provider.testing import InputRecord, JobTester
 from airflow_provider.testing.in_memory_clients import InMemoryWriter
+from tests.builders import job_of_result
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE
@@ -21,14 +22,12 @@ SCHEMA = "id STRING, at BIGINT"
 HOURLY = window("at", "1 hour")
 
 
-def source(watermark: str = "10 minutes", idle_timeout: str | None = "5 minutes") -> StatefulJob:
-    return StatefulJob("idle").source(
-        "events", schema=SCHEMA, event_time="at", watermark=watermark, idle_timeout=idle_timeout
-    )
+def source(watermark: str = "10 minutes", idle_timeout: str | None = "5 minutes") -> Stream:
+    return stream("events", schema=SCHEMA, key="id", event_time="at", watermark=watermark, idle_timeout=idle_timeout)
 
 
-def counted(job: StatefulJob, by: Any = HOURLY, emit: Any = "close") -> StatefulJob:
-    return job.group_by("id", by).aggregate(F.count().alias("n"), emit=emit).sink("out")
+def counted(events: Stream, by: Any = HOURLY, emit: Any = "close") -> StatefulJob:
+    return job_of_result(events.group_by("id", by).aggregate(F.count().alias("n"), emit=emit), "idle")
 
 
 def event(at: int, id: str = "a") -> dict[str, Any]:
@@ -130,7 +129,7 @@ def test_sessions_close_and_duplicates_are_forgotten() -> None:
         tester.pipe_inputs([event(0), event(30_000)])
         tester.advance_wall_clock("17 minutes")
         assert closed(tester) == [("a@1970-01-01T00:00:00.000Z", 2)]
-    with JobTester(source("0 seconds").drop_duplicates("id", within="1 minute").sink("out")) as tester:
+    with JobTester(job_of_result(source("0 seconds").drop_duplicates("id", within="1 minute"))) as tester:
         tester.pipe_inputs([event(0), event(1)])
         tester.advance_wall_clock("10 minutes")
         (task,) = tester._active.tasks.values()  # noqa: SLF001
@@ -162,7 +161,7 @@ def test_window_that_closes_in_a_commit_that_fails_closes_once(dies: str, monkey
 
 def test_each_partition_waits_for_itself() -> None:
     job = source().group_by("id", HOURLY, trust_partitioning=True).aggregate(F.count().alias("n"), emit="close")
-    with JobTester(job.sink("out"), partitions=2) as tester:
+    with JobTester(job_of_result(job), partitions=2) as tester:
         tester.pipe_inputs([InputRecord(event(0, id), partition=at) for at, id in enumerate("ab")])
         tester.advance_wall_clock("70 minutes")
         tester.pipe_input(event(1, "b"), partition=1)
@@ -243,8 +242,8 @@ def test_result_does_not_depend_on_where_micro_batches_end_between_two_waits() -
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda: StatefulJob("i").source("e", idle_timeout="5 minutes"), "'5 minutes' without watermark="),
-        (lambda: source(idle_timeout="soon"), r"source\(idle_timeout=...\) got 'soon'"),
+        (lambda: stream("e", idle_timeout="5 minutes"), "'5 minutes' without watermark="),
+        (lambda: source(idle_timeout="soon"), r"stream\(idle_timeout=...\) got 'soon'"),
         (lambda: source(idle_timeout="0 seconds"), "more than 0"),
         (lambda: counted_of("at"), "behind which nobody knows"),
     ],

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 from airflow_provider.errors import ConfigurationError, DecodeError, ProcessError, RecordError, StoreCorruptedError
-from airflow_provider.streaming import StatefulJob, ValueState
+from airflow_provider.streaming import StatefulJob, ValueState, stream
 from airflow_provider.streaming import functions as F
 from airflow_provider.testing import Counts, InputRecord, JobTester, OutputRecord
 from airflow_provider.testing.input_record import value_bytes
 from airflow_provider.testing.partitioner import partition_of
-from tests.unit.testing.jobs import ANYWHERE, LARGEST, ORDERS, TOTALS, Row, order
+from tests.unit.testing.jobs import ANYWHERE, LARGEST, LARGEST_ANYWHERE, ORDERS, TOTALS, Row, of_orders, order
 
 
 @pytest.fixture
@@ -71,7 +71,8 @@ def test_nothing_was_piped_and_nothing_is_there(totals: JobTester) -> None:
 
 def test_every_aggregate_is_shown_as_in_the_output() -> None:
     aggregates = [F.count(), F.avg("amount"), F.min("amount"), F.max("amount"), F.first("note"), F.last("note")]
-    job = ORDERS.source("orders", schema="customer STRING, amount INT, note STRING").aggregate(*aggregates).sink("out")
+    orders = stream("orders", schema="customer STRING, amount INT, note STRING", key="customer")
+    job = of_orders(orders.group_by("customer").aggregate(*aggregates))
 
     with JobTester(job) as tester:
         tester.pipe_inputs([{"customer": "ann", "amount": 1, "note": "a"}, {"customer": "ann", "amount": 4}])
@@ -95,7 +96,7 @@ def test_state_of_a_function_is_its_own_value() -> None:
 
 
 def test_job_without_a_sink_has_no_output() -> None:
-    with JobTester(ORDERS.aggregate(F.count().alias("orders"))) as tester:
+    with JobTester(of_orders(ORDERS.aggregate(F.count().alias("orders")), sink=None)) as tester:
         tester.pipe_input(order("ann", 2.0))
 
         assert tester.read_output() == []
@@ -130,9 +131,7 @@ def test_partition_that_does_not_exist_is_refused(totals: JobTester) -> None:
     assert totals.counts.processed == 0, "nothing of what was refused came into the topic"
 
 
-def test_job_that_is_not_complete_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"call aggregate\(\) on it"):
-        JobTester(ORDERS)
+def test_tester_without_partitions_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="partitions=0"):
         JobTester(TOTALS, partitions=0)
 
@@ -160,7 +159,7 @@ def test_bad_record_raises_what_stops_the_task(value: object, kind: type[RecordE
 
 
 def test_stopped_task_meets_the_same_record_wherever_it_goes_on_and_stops_no_other() -> None:
-    with JobTester(ANYWHERE, partitions=2) as tester:
+    with JobTester(LARGEST_ANYWHERE, partitions=2) as tester:
         with pytest.raises(ProcessError, match="offset 0"):
             tester.pipe_input(order("ann", -1.0), partition=0)
         with pytest.raises(ProcessError, match="offset 0"):
@@ -175,7 +174,7 @@ def test_stopped_task_meets_the_same_record_wherever_it_goes_on_and_stops_no_oth
 
 
 def test_each_stopped_task_raises_its_own_error() -> None:
-    with JobTester(ANYWHERE, partitions=2) as tester:
+    with JobTester(LARGEST_ANYWHERE, partitions=2) as tester:
         bad = [InputRecord(order(customer, -1.0), partition=at) for at, customer in enumerate(("ann", "bob"))]
         with pytest.raises(ProcessError, match=r"orders\[0\] at offset 0, key 'ann'"):
             tester.pipe_inputs(bad)
@@ -190,7 +189,10 @@ def test_function_is_called_once_for_a_bad_record() -> None:
         calls.append(key)
         raise ValueError("no")
 
-    with JobTester(ORDERS.process(fails, ["amount"])) as tester, pytest.raises(ProcessError, match="ValueError"):
+    with (
+        JobTester(of_orders(ORDERS.process(fails, ["amount"]))) as tester,
+        pytest.raises(ProcessError, match="ValueError"),
+    ):
         tester.pipe_input(order("ann", 1.0))
 
     assert calls == ["ann"]
@@ -278,7 +280,7 @@ def test_lost_store_is_the_error_of_its_task_and_is_restored_by_the_next_call(
 
 def test_lost_store_of_one_task_holds_up_no_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    anywhere = TOTALS.group_by("customer", trust_partitioning=True)
+    anywhere = of_orders(ANYWHERE.aggregate(F.count().alias("orders"), F.sum("amount").alias("spent")))
     with JobTester(anywhere, partitions=2) as tester:
         tester.pipe_inputs([InputRecord(order(name, 2.0), partition=at) for at, name in enumerate(("ann", "bob"))])
         tester.restart()
@@ -350,9 +352,9 @@ def test_key_that_is_no_text_says_which_text_it_wants(totals: JobTester, key: An
 
 
 def test_aggregates_have_the_types_that_a_function_gets() -> None:
-    job = (
-        StatefulJob("sales")
-        .source("sales", schema="shop STRING, amount DECIMAL(38, 2), day DATE, at TIMESTAMP, share DOUBLE")
+    job = StatefulJob(
+        "sales",
+        stream("sales", schema="shop STRING, amount DECIMAL(38, 2), day DATE, at TIMESTAMP, share DOUBLE", key="shop")
         .group_by("shop")
         .aggregate(
             F.sum("amount").alias("revenue"),
@@ -360,7 +362,8 @@ def test_aggregates_have_the_types_that_a_function_gets() -> None:
             F.max("at").alias("at"),
             F.max("share"),
             F.min("at"),
-        )
+            name="state",
+        ),
     )
     with JobTester(job) as tester:
         tester.pipe_input(
@@ -401,7 +404,7 @@ def test_function_that_returns_a_dict_is_told_to_return_a_list() -> None:
         return {"spent": 1.0}
 
     with (
-        JobTester(ORDERS.process(wrong, ["amount"]).sink("out")) as tester,
+        JobTester(of_orders(ORDERS.process(wrong, ["amount"]))) as tester,
         pytest.raises(ProcessError, match=r"a dict.*return a list of dicts"),
     ):
         tester.pipe_input(order("ann", 2.0))
@@ -412,7 +415,7 @@ def test_row_that_is_no_dict_is_told_so() -> None:
         return [1.0]
 
     with (
-        JobTester(ORDERS.process(wrong, ["amount"]).sink("out")) as tester,
+        JobTester(of_orders(ORDERS.process(wrong, ["amount"]))) as tester,
         pytest.raises(ProcessError, match=r"a float.*return a list of dicts"),
     ):
         tester.pipe_input(order("ann", 2.0))
@@ -422,7 +425,7 @@ def test_function_cannot_name_another_key_in_its_rows() -> None:
     def renaming(key: str, rows: list[Row], state: ValueState) -> list[Row]:
         return [{"customer": "zzz" if rows[0]["amount"] else key}]
 
-    with JobTester(ORDERS.process(renaming, ["amount"]).sink("out")) as tester:
+    with JobTester(of_orders(ORDERS.process(renaming, ["amount"]))) as tester:
         tester.pipe_input(order("ann", 0.0))
         assert [record.value for record in tester.read_output()] == [{"customer": "ann"}]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from airflow_provider.streaming import StatefulJob, session_window, stream, window
+from airflow_provider.streaming import StatefulJob, Stream, session_window, stream, window
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.windows import SessionWindow, Window
 from airflow_provider.streaming.worker.task import Task
@@ -16,14 +16,16 @@ T0 = 1_700_000_000_000
 MOST_BYTES = 32 << 10
 
 
+def source(watermark: str) -> Stream:
+    return stream("in", schema="k STRING, at BIGINT", key="k", event_time="at", watermark=watermark)
+
+
 def windowed(windows: Window | SessionWindow, watermark: str) -> StatefulJob:
-    source = StatefulJob("w").source("in", schema="k STRING, at BIGINT", event_time="at", watermark=watermark)
-    return source.group_by("k", windows).aggregate(F.count().alias("n")).sink("out")
+    return StatefulJob("w", source(watermark).group_by("k", windows).aggregate(F.count().alias("n")).sink("out"))
 
 
 def once(watermark: str) -> StatefulJob:
-    source = StatefulJob("w").source("in", schema="k STRING, at BIGINT", event_time="at", watermark=watermark)
-    return source.drop_duplicates("k", within="10 seconds").sink("out")
+    return StatefulJob("w", source(watermark).drop_duplicates("k", within="10 seconds").sink("out"))
 
 
 CHANGED: dict[str, Callable[[str], StatefulJob]] = {

@@ -13,7 +13,7 @@ from airflow_provider.kafka.partitioners import by_crc32, by_murmur2
 from airflow_provider.streaming import functions as F
 from airflow_provider.testing import InputRecord, JobTester
 from airflow_provider.testing.partitioner import partition_of
-from tests.unit.testing.jobs import ORDERS, TOTALS, order
+from tests.unit.testing.jobs import ANYWHERE, TOTALS, of_orders, order
 
 ANN = order("ann", 2.0)
 RIGHT = partition_of(b"ann", 3)
@@ -60,7 +60,7 @@ def test_record_among_others_is_left_out_and_the_others_count() -> None:
 
 
 def test_group_whose_partitioning_is_taken_on_trust_gets_a_state_in_each_task() -> None:
-    trusting = ORDERS.group_by("customer", trust_partitioning=True).aggregate(F.count().alias("orders")).sink("totals")
+    trusting = of_orders(ANYWHERE.aggregate(F.count().alias("orders")), sink="totals")
     with JobTester(trusting, partitions=3) as tester:
         tester.pipe_inputs([InputRecord(ANN, key=f"order-{n}", partition=n) for n in range(3)])
 

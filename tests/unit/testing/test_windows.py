@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,11 +11,11 @@ from typing import Any
 import pytest
 
 from airflow_provider.errors import ConfigurationError, ProcessError, RecordError
-from airflow_provider.streaming import StatefulJob, session_window, window
+from airflow_provider.streaming import StatefulJob, session_window, stream, window
 from airflow_provider.streaming import functions as F
-from airflow_provider.streaming.event_time import EventTime
 from airflow_provider.streaming.windows import SessionWindow, Window
 from airflow_provider.testing import JobTester, check_batching
+from tests.builders import job_of_result
 
 Row = dict[str, Any]
 
@@ -34,12 +33,12 @@ CASES = {
 
 
 def job_of(windows: Window | SessionWindow, delay: str, emit: Any = "update", results: Any = None) -> StatefulJob:
-    return (
-        StatefulJob("windows")
-        .source("orders", schema=SCHEMA, event_time="at", watermark=delay)
+    return StatefulJob(
+        "windows",
+        stream("orders", schema=SCHEMA, key="customer", event_time="at", watermark=delay)
         .group_by("customer", windows)
         .aggregate(*(results or (*RESULTS, *FIRST_AND_LAST)), emit=emit)
-        .sink("out")
+        .sink("out"),
     )
 
 
@@ -294,10 +293,9 @@ def test_closed_result_that_its_topic_does_not_take_is_named_and_comes_out_once_
     by: Any, ended_by: Callable[[JobTester], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit = "airflow_provider.streaming.planner.stage_spec.MAX_MESSAGE_BYTES"
-    source = StatefulJob("windows").source(
-        "in", schema="k STRING, at BIGINT, t STRING", event_time="at", watermark="0 seconds", idle_timeout="1 minute"
-    )
-    job = source.group_by("k", by).aggregate(F.max("t").alias("t"), emit="close").sink("out").on_error("skip")
+    schema = "k STRING, at BIGINT, t STRING"
+    source = stream("in", schema=schema, key="k", event_time="at", watermark="0 seconds", idle_timeout="1 minute")
+    job = job_of_result(source.group_by("k", by).aggregate(F.max("t").alias("t"), emit="close")).on_error("skip")
     named = r"^The result 'a@1970-01-01T00:00:00.000Z' is 1\d,\d+ bytes, and 'out' takes 9,900 at the most"
     with JobTester(job) as tester:
         monkeypatch.setattr(limit, 10_000)
@@ -316,10 +314,16 @@ def test_closed_result_that_its_topic_does_not_take_is_named_and_comes_out_once_
 
 
 HOUR = 3_600_000
-HOURLY = StatefulJob("hourly").source("orders", schema=SCHEMA, event_time="at", watermark="0 seconds")
-COUNTED = HOURLY.group_by("customer", window("at", "1 hour")).aggregate(
-    F.count().alias("n"), F.sum("amount").alias("s")
-)
+HOURLY = stream("orders", schema=SCHEMA, key="customer", event_time="at", watermark="0 seconds")
+
+
+def counted(watermark: str) -> StatefulJob:
+    orders = stream("orders", schema=SCHEMA, key="customer", event_time="at", watermark=watermark)
+    grouped = orders.group_by("customer", window("at", "1 hour"))
+    return job_of_result(grouped.aggregate(F.count().alias("n"), F.sum("amount").alias("s")))
+
+
+COUNTED = counted("0 seconds")
 
 
 def order(at: int, customer: str = "a", amount: int | None = 1) -> Row:
@@ -327,7 +331,7 @@ def order(at: int, customer: str = "a", amount: int | None = 1) -> Row:
 
 
 def test_longer_watermark_reopens_no_window() -> None:
-    patient = dataclasses.replace(COUNTED, event_time=EventTime("at", 10 * HOUR))
+    patient = counted("10 hours")
     with JobTester(COUNTED) as tester:
         tester.pipe_inputs([order(0), order(HOUR)])
         tester.restart(job=patient)
@@ -337,8 +341,8 @@ def test_longer_watermark_reopens_no_window() -> None:
 
 
 def test_other_windows_would_misread_the_state() -> None:
-    daily = HOURLY.group_by("customer", window("at", "1 day")).aggregate(
-        F.count().alias("n"), F.sum("amount").alias("s")
+    daily = job_of_result(
+        HOURLY.group_by("customer", window("at", "1 day")).aggregate(F.count().alias("n"), F.sum("amount").alias("s"))
     )
     with JobTester(COUNTED) as tester:
         tester.pipe_input(order(0))
@@ -362,7 +366,7 @@ def test_record_error_moves_no_time() -> None:
     "windows", [window("at", "1 hour"), window("at", "1 hour", "30 minutes"), session_window("at", "1 hour")], ids=str
 )
 def test_value_without_room_in_a_windows_sum_is_an_error_of_its_record(windows: Any) -> None:
-    summed = HOURLY.group_by("customer", windows).aggregate(F.sum("amount").alias("s"))
+    summed = job_of_result(HOURLY.group_by("customer", windows).aggregate(F.sum("amount").alias("s")))
     rows = [order(0, amount=2**62), order(1, amount=2**62), order(2, amount=5)]
     with JobTester(summed) as tester, pytest.raises(ProcessError, match="no room") as caught:
         tester.pipe_inputs(rows)
@@ -374,12 +378,12 @@ def test_value_without_room_in_a_windows_sum_is_an_error_of_its_record(windows: 
 
 
 def test_time_of_the_record_is_taken_where_no_column_is_named() -> None:
-    by_record = (
-        StatefulJob("by-record")
-        .source("orders", schema="customer STRING", watermark="0 seconds")
+    by_record = StatefulJob(
+        "by-record",
+        stream("orders", schema="customer STRING", key="customer", watermark="0 seconds")
         .group_by("customer", window("_source.timestamp", "1 hour"))
         .aggregate(F.count().alias("n"), emit="close")
-        .sink("out")
+        .sink("out"),
     )
     with JobTester(by_record) as tester:
         tester.pipe_input({"customer": "a"}, timestamp_ms=HOUR - 1)
@@ -399,7 +403,7 @@ def test_time_of_the_record_is_taken_where_no_column_is_named() -> None:
     ids=["begins before year 1", "ends after year 9999", "session"],
 )
 def test_bound_outside_of_the_years_that_python_has_is_the_text_of_the_output(windows: Any, at: int) -> None:
-    job = HOURLY.group_by("customer", windows).aggregate(F.count().alias("n")).sink("out")
+    job = job_of_result(HOURLY.group_by("customer", windows).aggregate(F.count().alias("n")))
     with JobTester(job) as tester:
         tester.pipe_input(order(at))
 
@@ -421,14 +425,13 @@ def _text(bound: datetime | str) -> str:
 
 def sums_in_sessions(watermark: str) -> StatefulJob:
     """It leaves out what it has no room for."""
-    return (
-        StatefulJob("app")
-        .source("in", schema="k STRING, at BIGINT, v BIGINT", event_time="at", watermark=watermark)
+    return StatefulJob(
+        "app",
+        stream("in", schema="k STRING, at BIGINT, v BIGINT", key="k", event_time="at", watermark=watermark)
         .group_by("k", session_window("at", "1 hour"))
         .aggregate(F.sum("v").alias("v"))
-        .sink("out")
-        .on_error("skip")
-    )
+        .sink("out"),
+    ).on_error("skip")
 
 
 def test_record_that_fails_changes_nothing_for_those_beside_it() -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from airflow_provider.kafka.names import repartition_topic
 from airflow_provider.streaming import StatefulJob, stream
 from airflow_provider.streaming import functions as F
+from airflow_provider.streaming.operations.aggregate import Aggregate
 from airflow_provider.testing.in_memory_log import Record
 from airflow_provider.testing.source_rows import SourceRecord, SourceRows
 
@@ -18,15 +19,25 @@ WORDS = repartition_topic("words", "counts")
 AGGREGATES = (F.count().alias("count"), F.max("length").alias("length"))
 
 
-def job_of(*, combine: bool, partitions: int | None = None) -> StatefulJob:
+def job_of(
+    *,
+    combine: bool,
+    partitions: int | None = None,
+    by_spark: bool = False,
+    aggregates: Sequence[Aggregate] = AGGREGATES,
+) -> StatefulJob:
     """The job, whose lines are words already.
 
     Args:
         combine: whether partial aggregates are combined before the repartition.
         partitions: of the repartition topic; None for as many as the source has.
+        by_spark: whether a step needs the lines in Spark.
+        aggregates: of each word.
     """
-    words = stream(LINES, schema="word STRING, length INT").group_by("word", partitions=partitions)
-    return StatefulJob("words", words.aggregate(*AGGREGATES, name="counts", combine=combine).sink(COUNTS))
+    lines = stream(LINES, schema="word STRING, length INT")
+    lines = lines.with_column("length", "length(word)") if by_spark else lines
+    words = lines.group_by("word", partitions=partitions)
+    return StatefulJob("words", words.aggregate(*aggregates, name="counts", combine=combine).sink(COUNTS))
 
 
 class LineRows(SourceRows):

@@ -13,6 +13,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import Role, TaskState, TaskStatus
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.launch.instance_settings import InstanceSettings
+from airflow_provider.streaming import stream
 from airflow_provider.streaming.driver.spark_session import ARROW_BATCH_BYTES, MAX_BYTES_PER_BATCH
 from airflow_provider.streaming.driver.store_host import StoreHost
 from airflow_provider.streaming.functions import count
@@ -25,7 +26,7 @@ from tests.builders import task_id, task_status, topic_facts
 T = TypeVar("T")
 
 ACTIVE, STANDBY = Role.ACTIVE, Role.STANDBY
-JOB = StatefulJob("app").source("in").group_by("key").aggregate(count())
+JOB = StatefulJob("app", stream("in").group_by("key").aggregate(count(), name="state"))
 
 
 def compiled(job: StatefulJob = JOB) -> CompiledJob:

@@ -13,14 +13,20 @@ from airflow_provider.common.in_thread import in_thread
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.streaming import StatefulJob, stream
+from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.driver.source_query import LeaveError, SourceQuery, Wait
-from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.kafka_option_check import check_kafka_options
-from tests.unit.streaming.driver.fakes import JOB, compiled
+from tests.unit.streaming.driver.fakes import compiled
 from tests.waiting import wait_until
 
 # Decoded in the worker, so that no expression of Spark's is needed.
-PLAIN = JOB.source("in", schema="key STRING", max_offsets_per_trigger=500)
+UNBOUNDED = StatefulJob(
+    "app",
+    stream("in", schema="key STRING", key="key").group_by("key").aggregate(F.count(), name="state"),
+    max_offsets_per_trigger=None,
+)
+PLAIN = UNBOUNDED.options(max_offsets_per_trigger=500)
 
 
 class FakeStreamingQuery:
@@ -137,7 +143,7 @@ def test_each_task_is_read_from_where_it_stopped_and_a_new_one_from_the_earliest
 def test_micro_batches_have_no_bound_where_the_job_sets_none(tmp_path: Path) -> None:
     stream = FakeStream()
 
-    query_of(stream, tmp_path, JOB.source("in", schema="key STRING", max_offsets_per_trigger=None))
+    query_of(stream, tmp_path, UNBOUNDED)
 
     assert "maxOffsetsPerTrigger" not in stream.asked
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import pickle
 
 import pyarrow as pa
@@ -8,13 +7,21 @@ import pytest
 
 from airflow_provider.changelog.restore_settings import RestoreSettings
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming import StatefulJob
+from airflow_provider.streaming import StatefulJob, Stream, stream
 from airflow_provider.streaming import functions as F
+from airflow_provider.streaming.operations.aggregate import Aggregate
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, compile_job
 from airflow_provider.streaming.planner.row_types import RowTypes
-from tests.builders import topic_facts
+from tests.builders import job_of_result, topic_facts
 
-PLAIN = StatefulJob("app").source("orders", schema="customer STRING, amount DOUBLE").group_by("customer")
+SCHEMA = "customer STRING, amount DOUBLE"
+PLAIN = stream("orders", schema=SCHEMA, key="customer")
+
+
+def job_of(
+    *aggregates: Aggregate, rows: Stream = PLAIN, key: str = "customer", trust_partitioning: bool = False
+) -> StatefulJob:
+    return job_of_result(rows.group_by(key, trust_partitioning=trust_partitioning).aggregate(*aggregates))
 
 
 def compiled(job: StatefulJob, partitions: int = 4) -> CompiledJob:
@@ -22,15 +29,15 @@ def compiled(job: StatefulJob, partitions: int = 4) -> CompiledJob:
 
 
 def test_topics_say_how_many_tasks_and_for_how_long_tombstones_are_kept() -> None:
-    (stage,) = compiled(PLAIN.aggregate(F.count())).stages
+    (stage,) = compiled(job_of(F.count())).stages
 
     assert (stage.num_tasks, stage.spec.store.delete_retention_ms) == (4, 3_600_000)
 
 
 def test_filters_are_named_in_their_order() -> None:
-    job = PLAIN.filter("amount IS NOT NULL", name="no_amount").with_column("cents", "amount * 100")
+    rows = PLAIN.filter("amount IS NOT NULL", name="no_amount").with_column("cents", "amount * 100")
 
-    (stage,) = compiled(job.filter("cents > 0", name="free").aggregate(F.sum("cents"))).stages
+    (stage,) = compiled(job_of(F.sum("cents"), rows=rows.filter("cents > 0", name="free"))).stages
 
     assert stage.spec.input.filters == ("no_amount", "free")
     assert [step.name for step in stage.source.steps] == ["no_amount", "cents", "free"]
@@ -39,13 +46,17 @@ def test_filters_are_named_in_their_order() -> None:
 @pytest.mark.parametrize(
     ("job", "by_worker"),
     [
-        pytest.param(PLAIN.aggregate(F.sum("amount")), True, id="plain-types"),
-        pytest.param(PLAIN.filter("amount > 0", name="free").aggregate(F.count()), False, id="a-step-in-spark"),
-        pytest.param(dataclasses.replace(PLAIN, key="amount").aggregate(F.count()), False, id="a-double-as-key"),
-        pytest.param(PLAIN.aggregate(F.max("_source.offset")), False, id="a-column-beside-the-value"),
-        pytest.param(StatefulJob("a").source("t").group_by("key").aggregate(F.count()), False, id="no-schema"),
+        pytest.param(job_of(F.sum("amount")), True, id="plain-types"),
+        pytest.param(job_of(F.count(), rows=PLAIN.filter("amount > 0", name="free")), False, id="a-step-in-spark"),
         pytest.param(
-            StatefulJob("a").source("t", schema="k STRING, at TIMESTAMP").group_by("k").aggregate(F.count()),
+            job_of(F.count(), key="amount", rows=stream("orders", schema=SCHEMA, key="amount")),
+            False,
+            id="a-double-as-key",
+        ),
+        pytest.param(job_of(F.max("_source.offset")), False, id="a-column-beside-the-value"),
+        pytest.param(job_of(F.count(), key="key", rows=stream("t")), False, id="no-schema"),
+        pytest.param(
+            job_of(F.count(), key="k", rows=stream("t", schema="k STRING, at TIMESTAMP", key="k")),
             False,
             id="a-type-that-only-spark-decodes",
         ),
@@ -60,13 +71,13 @@ def test_driver_and_workers_agree_on_who_decodes(job: StatefulJob, by_worker: bo
 
 @pytest.mark.parametrize(("policy", "topic"), [("fail", None), ("skip", None), ("dead_letter", "bad")])
 def test_records_travel_whole_only_where_they_may_become_dead_letters(policy: str, topic: str | None) -> None:
-    job = PLAIN.aggregate(F.count()).on_error(policy, topic)  # type: ignore[arg-type]
+    job = job_of(F.count()).on_error(policy, topic)  # type: ignore[arg-type]
 
     assert compiled(job).stages[0].source.keeps_records is (topic is not None)
 
 
 def test_restore_settings_reach_the_store() -> None:
-    job = PLAIN.aggregate(F.count()).options(restore=RestoreSettings(memory_bytes=32 << 20))
+    job = job_of(F.count()).options(restore=RestoreSettings(memory_bytes=32 << 20))
 
     spec = compiled(job).specs[0]
 
@@ -75,13 +86,13 @@ def test_restore_settings_reach_the_store() -> None:
 
 
 def test_what_workers_get_can_be_sent_to_them() -> None:
-    spec = compiled(PLAIN.aggregate(F.count()).sink("out")).specs[0]
+    spec = compiled(job_of(F.count())).specs[0]
 
     assert pickle.loads(pickle.dumps(spec)) == spec
 
 
 def test_job_of_plain_types_is_signed_at_once() -> None:
-    signature = compiled(PLAIN.aggregate(F.count().alias("n"), F.avg("amount").alias("mean"))).specs[0].store.signature
+    signature = compiled(job_of(F.count().alias("n"), F.avg("amount").alias("mean"))).specs[0].store.signature
 
     assert signature is not None
     assert (signature.key, signature.key_type, signature.layouts, signature.layout) == (
@@ -97,7 +108,7 @@ def test_job_of_plain_types_is_signed_at_once() -> None:
 
 
 def test_job_that_spark_decodes_is_signed_once_its_types_are_known() -> None:
-    job = compiled(PLAIN.with_column("cents", "amount * 100").aggregate(F.sum("cents").alias("total")))
+    job = compiled(job_of(F.sum("cents").alias("total"), rows=PLAIN.with_column("cents", "amount * 100")))
     assert job.specs[0].store.signature is None
 
     signed = job.with_types(RowTypes(pa.int32(), pa.schema([("cents", pa.int64())])))
@@ -108,7 +119,7 @@ def test_job_that_spark_decodes_is_signed_once_its_types_are_known() -> None:
 
 
 def test_zone_of_the_session_is_no_part_of_a_type() -> None:
-    job = compiled(PLAIN.with_column("at", "now()").aggregate(F.max("at").alias("at")))
+    job = compiled(job_of(F.max("at").alias("at"), rows=PLAIN.with_column("at", "now()")))
     here, there = (
         job.with_types(RowTypes(pa.string(), pa.schema([("at", pa.timestamp("us", tz=zone))]))).specs[0].store.signature
         for zone in ("UTC", "Europe/Berlin")
@@ -118,7 +129,7 @@ def test_zone_of_the_session_is_no_part_of_a_type() -> None:
 
 
 def test_column_that_the_rows_lack_is_named() -> None:
-    job = compiled(PLAIN.with_column("who", "struct(customer)").aggregate(F.max("who.customer")))
+    job = compiled(job_of(F.max("who.customer"), rows=PLAIN.with_column("who", "struct(customer)")))
 
     with pytest.raises(ConfigurationError, match=r"names 'who\.customer', and its rows have 'customer'"):
         job.with_types(RowTypes(pa.string(), pa.schema([("customer", pa.string())])))
@@ -127,17 +138,12 @@ def test_column_that_the_rows_lack_is_named() -> None:
 @pytest.mark.parametrize(
     ("job", "partitions", "checked"),
     [
-        pytest.param(PLAIN, 4, 4, id="several-partitions"),
-        pytest.param(PLAIN, 1, None, id="one-partition"),
-        pytest.param(PLAIN.group_by("customer", trust_partitioning=True), 4, None, id="on-trust"),
+        pytest.param(job_of(F.count()), 4, 4, id="several-partitions"),
+        pytest.param(job_of(F.count()), 1, None, id="one-partition"),
+        pytest.param(job_of(F.count(), trust_partitioning=True), 4, None, id="on-trust"),
     ],
 )
 def test_partitions_of_the_groups_are_checked_where_there_are_several(
     job: StatefulJob, partitions: int, checked: int | None
 ) -> None:
-    assert compiled(job.aggregate(F.count()), partitions).specs[0].input.num_partitions == checked
-
-
-def test_incomplete_job_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"call aggregate\(\) on it"):
-        PLAIN.checked()
+    assert compiled(job, partitions).specs[0].input.num_partitions == checked

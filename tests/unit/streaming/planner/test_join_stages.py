@@ -348,17 +348,17 @@ def test_what_cannot_be_joined_is_refused_where_it_is_written(write: object, why
 def test_types_that_are_seen_to_differ_between_united_streams_are_refused_without_spark() -> None:
     web = stream("web", schema="id STRING, customer STRING, amount DOUBLE")
     both = ORDERS.union(web)
-    summed = StatefulJob("app", both.group_by("customer").aggregate(F.sum("amount").alias("n")).sink("out"))
-    joined = StatefulJob("app", both.join(CUSTOMERS, on="customer").sink("out"))
+    summed = both.group_by("customer").aggregate(F.sum("amount").alias("n")).sink("out")
+    joined = both.join(CUSTOMERS, on="customer").sink("out")
 
-    for job in (summed, joined):
+    for sink in (summed, joined):
         with pytest.raises(
             ConfigurationError, match="'orders' and 'web': the column 'amount' is BIGINT in the first, and"
         ):
-            job.checked()
+            StatefulJob("app", sink)
     cast = both.with_column("amount", "CAST(amount AS DOUBLE)").group_by("customer").aggregate(F.sum("amount"))
-    StatefulJob("app", cast.sink("out")).checked()
-    StatefulJob("app", both.group_by("customer").aggregate(F.count()).sink("out")).checked()
+    StatefulJob("app", cast.sink("out"))
+    StatefulJob("app", both.group_by("customer").aggregate(F.count()).sink("out"))
 
 
 def test_types_that_differ_between_united_streams_are_refused() -> None:
@@ -366,10 +366,10 @@ def test_types_that_differ_between_united_streams_are_refused() -> None:
     user = StatefulJob("app", ORDERS.union(web).group_by("customer").aggregate(F.sum("amount").alias("n")).sink("out"))
 
     with pytest.raises(ConfigurationError, match="the column 'amount' is bigint in the first stream, and double in"):
-        compile_job(user, facts_of(user.stages), user.stages)
+        compile_job(user, facts_of(user.stages))
     side = StatefulJob("app", ORDERS.union(web).join(CUSTOMERS, on="customer").sink("out"))
     with pytest.raises(ConfigurationError, match="the column 'amount' is bigint in the first stream, and double in"):
-        compile_job(side, facts_of(side.stages), side.stages)
+        compile_job(side, facts_of(side.stages))
 
 
 def test_schema_of_joined_rows_is_that_of_both_sides() -> None:

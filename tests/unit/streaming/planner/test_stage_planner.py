@@ -30,19 +30,17 @@ def keep(key: str, rows: list[Row], state: ValueState) -> None:
     state.update(len(rows))
 
 
-def test_chain_is_the_same_as_the_stream_of_its_key() -> None:
-    chain = (
-        StatefulJob("app")
-        .source("orders", schema=SCHEMA)
-        .filter("amount > 0", name="free")
-        .group_by("customer")
-        .aggregate(SPENT)
-        .sink("out")
-    )
-    of_stream = KEYED.filter("amount > 0", name="free").group_by("customer").aggregate(SPENT, name="state").sink("out")
+def test_result_without_sink_is_state_that_nothing_is_written_of() -> None:
+    spent = KEYED.group_by("customer").aggregate(SPENT, name="spent")
 
-    assert StatefulJob("app", of_stream).stages == chain.stages
-    assert len(chain.stages) == 1
+    (stage,) = StatefulJob("app", spent).stages
+
+    assert (stage.name, stage.store, stage.output_topic) == ("spent", "spent", None)
+
+
+def test_result_without_sink_and_without_name_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"has no name for its store: name that with aggregate\(name=...\)"):
+        StatefulJob("app", KEYED.group_by("customer").aggregate(SPENT))
 
 
 def test_group_of_the_records_key_is_taken_from_its_partition_and_checked() -> None:
@@ -186,22 +184,13 @@ def test_dead_letters_get_a_topic_of_their_own() -> None:
 
     with pytest.raises(ConfigurationError, match="name the same topic 'copies'"):
         job.on_error("dead_letter", topic="copies")
-    assert job.on_error("dead_letter", topic="letters").checked().stages == job.stages
+    assert job.on_error("dead_letter", topic="letters").stages == job.stages
 
 
-@pytest.mark.parametrize("method", ["source", "filter", "with_column", "group_by", "aggregate", "sink"])
-def test_job_of_sinks_has_no_steps_of_its_own(method: str) -> None:
-    job = StatefulJob("app", KEYED.sink("copies"))
-    arguments = {"filter": ("true", "n"), "with_column": ("a", "1"), "aggregate": (SPENT,)}.get(method, ("x",))
-
-    with pytest.raises(ConfigurationError, match="call it on a stream"):
-        getattr(job, method)(*arguments)
-
-
-def test_job_of_sinks_has_the_settings_of_every_job() -> None:
+def test_settings_leave_the_sinks_as_they_are() -> None:
     job = StatefulJob("app", KEYED.sink("copies")).certify(None).options(max_offsets_per_trigger=10)
 
-    assert (job.certify_interval_s, job.max_offsets_per_trigger, len(job.checked().sinks)) == (None, 10, 1)
+    assert (job.certify_interval_s, job.max_offsets_per_trigger, len(job.sinks)) == (None, 10, 1)
 
 
 def test_argument_that_no_job_has_is_refused() -> None:
@@ -257,7 +246,7 @@ def many_sinks(draw: st.DrawFn) -> list[Sink]:
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(many_sinks())
 def test_stages_of_any_graph_go_one_way(sinks: list[Sink]) -> None:
-    stages = StatefulJob("app", *sinks).checked().stages
+    stages = StatefulJob("app", *sinks).stages
 
     assert [stage.number for stage in stages] == list(range(len(stages)))
     writers = {stage.output_topic: stage.number for stage in stages}

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming import StatefulJob
 from airflow_provider.streaming import functions as F
-from airflow_provider.streaming.operations.aggregate import Aggregation
 from airflow_provider.streaming.operations.partial_rows import PartialRows
 from airflow_provider.streaming.operations.repartition import Repartition
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, compile_job
 from airflow_provider.streaming.planner.row_types import RowTypes
-from airflow_provider.streaming.planner.stage_plan import StagePlan
 from airflow_provider.streaming.planner.stage_topics import internal_specs, partitions_read
 from airflow_provider.streaming.planner.topic_facts import TopicFacts
-from airflow_provider.streaming.steps import WithColumn
 from tests.unit.testing.word_count import COUNTS, LINES, WORDS, job_of
 
 FACTS = TopicFacts(
@@ -27,17 +24,12 @@ FACTS = TopicFacts(
 )
 
 
-def compiled(*stages: StagePlan, job: StatefulJob | None = None) -> CompiledJob:
-    return compile_job(job or job_of(combine=True), FACTS, stages)
-
-
-def with_a_step(*stages: StagePlan) -> tuple[StagePlan, ...]:
-    """The first stage is one that Spark decodes."""
-    return dataclasses.replace(stages[0], steps=(WithColumn("length", "length(word)"),)), *stages[1:]
+def compiled(**more: Any) -> CompiledJob:
+    return compile_job(job_of(**{"combine": True, **more}), FACTS)
 
 
 def test_each_stage_has_the_tasks_and_the_topics_of_its_own() -> None:
-    job = compiled(*job_of(combine=True).stages)
+    job = compiled()
 
     assert list(map(str, job.tasks)) == ["0_0", "0_1", "1_0", "1_1", "1_2"]
     first, second = job.specs.values()
@@ -50,7 +42,7 @@ def test_each_stage_has_the_tasks_and_the_topics_of_its_own() -> None:
 
 
 def test_parts_are_decoded_and_signed_as_soon_as_the_types_are_known() -> None:
-    job = compiled(*with_a_step(*job_of(combine=True).stages))
+    job = compiled(by_spark=True)
     assert not any(stage.signed for stage in job.stages)
 
     signed = job.with_types(RowTypes(pa.string(), pa.schema([("word", pa.string()), ("length", pa.int32())])), 0)
@@ -63,9 +55,7 @@ def test_parts_are_decoded_and_signed_as_soon_as_the_types_are_known() -> None:
 
 
 def test_combining_changes_what_is_on_the_way_and_nothing_else() -> None:
-    each_row, combined = (
-        compiled(*job_of(combine=combine).stages).specs[1].store.signature for combine in (False, True)
-    )
+    each_row, combined = (compiled(combine=combine).specs[1].store.signature for combine in (False, True))
 
     assert each_row is not None
     assert (each_row.combined, each_row.columns) == (False, {"length": "bigint"})
@@ -73,7 +63,7 @@ def test_combining_changes_what_is_on_the_way_and_nothing_else() -> None:
 
 
 def test_stage_before_an_internal_topic_is_signed_with_all_that_the_one_behind_it_means() -> None:
-    first, second = compiled(*job_of(combine=True).stages).specs.values()
+    first, second = compiled().specs.values()
 
     assert first.store.signature is not None
     assert first.store.signature.writes == {WORDS: second.store.signature}
@@ -88,10 +78,9 @@ def test_stage_before_an_internal_topic_is_signed_with_all_that_the_one_behind_i
     ],
 )
 def test_rows_come_back_with_their_types(kind: pa.DataType, schema: str, by_worker: bool) -> None:
-    first, second = with_a_step(*job_of(combine=False).stages)
-    second = dataclasses.replace(second, operation=Aggregation((F.max("length").alias("length"),)))
+    job = compiled(combine=False, by_spark=True, aggregates=[F.max("length").alias("length")])
 
-    fed = compiled(first, second).with_types(RowTypes(pa.int32(), pa.schema([("length", kind)])), 0).stage(1)
+    fed = job.with_types(RowTypes(pa.int32(), pa.schema([("length", kind)])), 0).stage(1)
 
     assert (fed.source.decoded_by_worker, fed.signed) == (by_worker, by_worker)
     if not by_worker:
@@ -99,16 +88,16 @@ def test_rows_come_back_with_their_types(kind: pa.DataType, schema: str, by_work
 
 
 def test_type_that_would_not_come_back_is_refused() -> None:
-    first, second = with_a_step(*job_of(combine=False).stages)
+    job = compiled(combine=False, by_spark=True)
 
     refused = r"'length' of type list<item: int32> cannot be repartitioned by 'word'"
     with pytest.raises(ConfigurationError, match=refused):
-        compiled(first, second).with_types(RowTypes(pa.string(), pa.schema([("length", pa.list_(pa.int32()))])), 0)
+        job.with_types(RowTypes(pa.string(), pa.schema([("length", pa.list_(pa.int32()))])), 0)
 
 
 def test_task_of_a_stage_that_the_job_does_not_have_is_named() -> None:
     with pytest.raises(ConfigurationError, match="'words' has no stage 2, only 0, 1: the assignment was made for"):
-        compiled(*job_of(combine=True).stages).stage(2)
+        compiled().stage(2)
 
 
 @pytest.mark.parametrize(("partitions", "of_words"), [(None, 4), (6, 6)], ids=["as-the-source", "chosen"])

@@ -8,19 +8,26 @@ from collections.abc import Iterator
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.streaming import StatefulJob, window
+from airflow_provider.streaming import StatefulJob, stream, window
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.worker.idle_time import IdleTime
 from airflow_provider.testing import JobTester
 from tests.unit.streaming.worker.bench import GROUP
 
 TASK = TaskId(0, 0)
-JOB = (
-    StatefulJob("idle")
-    .source("events", schema="id STRING, at BIGINT", event_time="at", watermark="0 seconds", idle_timeout="30 seconds")
+JOB = StatefulJob(
+    "idle",
+    stream(
+        "events",
+        schema="id STRING, at BIGINT",
+        key="id",
+        event_time="at",
+        watermark="0 seconds",
+        idle_timeout="30 seconds",
+    )
     .group_by("id", window("at", "1 minute"))
     .aggregate(F.count().alias("n"), emit="close")
-    .sink("out")
+    .sink("out"),
 )
 
 

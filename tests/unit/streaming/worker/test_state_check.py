@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -16,15 +15,23 @@ from airflow_provider.control.status import Role, TaskState
 from airflow_provider.errors import ConfigurationError, TopicMismatchError
 from airflow_provider.streaming import StatefulJob, stream
 from airflow_provider.streaming import functions as F
+from airflow_provider.streaming.operations.aggregate import Aggregate
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, compile_job
 from airflow_provider.streaming.worker.state_check import continued_signature, refuse_state_of
 from airflow_provider.testing.in_memory_log import InMemoryLog, Record
 from airflow_provider.testing.source_rows import SourceRecord, SourceRows
 from airflow_provider.testing.tested_instance import TestedInstance
-from tests.builders import commit_of, topic_facts
+from tests.builders import commit_of, job_of_result, topic_facts
 
-SOURCE = StatefulJob("app").source("orders", schema="customer STRING, amount DOUBLE").group_by("customer")
 SUM, MAX = F.sum("amount").alias("total"), F.max("amount").alias("total")
+
+
+def job_of(aggregate: Aggregate, topic: str = "orders") -> StatefulJob:
+    orders = stream(topic, schema="customer STRING, amount DOUBLE", key="customer")
+    return job_of_result(orders.group_by("customer").aggregate(aggregate))
+
+
+SUMMED, LARGEST = job_of(SUM), job_of(MAX)
 
 
 class Open(Protocol):
@@ -58,23 +65,29 @@ def process(instance: TestedInstance, job: StatefulJob, offset: int) -> None:
 
 
 def test_standby_says_that_it_could_not_take_over_and_goes_on_following(open_instance: Open) -> None:
-    active, standby = open_instance("i1", SOURCE.aggregate(SUM)), open_instance("i2", SOURCE.aggregate(MAX))
+    active, standby = (
+        open_instance("i1", SUMMED),
+        open_instance("i2", LARGEST),
+    )
     active.become(Role.ACTIVE, 1)
-    process(active, SOURCE.aggregate(SUM), 0)
+    process(active, SUMMED, 0)
     standby.become(Role.STANDBY, 1)
 
     (status,) = standby.process(())
 
     assert (status.state, status.lag_records, status.error_kind) == (TaskState.FOLLOWING, 0, "ConfigurationError")
     assert "sum(amount) of type double became max(amount)" in str(status.error)
-    process(active, SOURCE.aggregate(SUM), 1)
+    process(active, SUMMED, 1)
     assert standby.process(())[0].lag_records == 0
 
 
 def test_promoted_standby_that_would_misread_the_state_fails_without_a_write(open_instance: Open) -> None:
-    active, standby = open_instance("i1", SOURCE.aggregate(SUM)), open_instance("i2", SOURCE.aggregate(MAX))
+    active, standby = (
+        open_instance("i1", SUMMED),
+        open_instance("i2", LARGEST),
+    )
     active.become(Role.ACTIVE, 1)
-    process(active, SOURCE.aggregate(SUM), 0)
+    process(active, SUMMED, 0)
     standby.become(Role.STANDBY, 1)
     standby.become(Role.ACTIVE, 2)
 
@@ -87,9 +100,9 @@ def test_promoted_standby_that_would_misread_the_state_fails_without_a_write(ope
 
 
 def test_commit_says_what_the_state_means(open_instance: Open) -> None:
-    active = open_instance("i1", SOURCE.aggregate(SUM))
+    active = open_instance("i1", SUMMED)
     active.become(Role.ACTIVE, 1)
-    process(active, SOURCE.aggregate(SUM), 0)
+    process(active, SUMMED, 0)
 
     record = active.tasks[TaskId(0, 0)].commit_record
 
@@ -118,7 +131,7 @@ def test_offsets_of_one_source_are_not_taken_for_those_of_another(
     now: tuple[str, str], kind: type[Exception] | None, said: str
 ) -> None:
     topic, topic_id = now
-    job = compiled(dataclasses.replace(SOURCE, source_topic=topic).aggregate(SUM), {topic: topic_id}).specs[0]
+    job = compiled(job_of(SUM, topic), {topic: topic_id}).specs[0]
     last = commit_of(sources={"orders": SourcePosition(5, "id-1")})
     if kind is None:
         assert continued_signature(job, last) == job.store.signature
@@ -128,7 +141,7 @@ def test_offsets_of_one_source_are_not_taken_for_those_of_another(
 
 
 def test_standby_says_that_the_source_was_created_again_and_goes_on_following(open_instance: Open) -> None:
-    job = SOURCE.aggregate(SUM)
+    job = SUMMED
     active = open_instance("i1", job, {"orders": "id-1"})
     active.become(Role.ACTIVE, 1)
     process(active, job, 0)
