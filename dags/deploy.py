@@ -75,7 +75,8 @@ with DAG(
             items={"type": "string"},
             minItems=1,
             title="Stores",
-            description="The names of the job's stores. Leave it unless the job names others.",
+            description="The names of the job's stores, where source topics are named above: a store has the name of "
+            "its sink, unless the job gives it another with name=.",
             section="Application",
         ),
         "instances": Param(
