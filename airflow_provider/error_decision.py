@@ -16,7 +16,7 @@ __all__ = ["class_of", "class_of_kind", "is_permanent", "retry_pause_s", "stops_
 _FIRST_RETRY_S: Final = {ErrorClass.ACCESS: 5.0, ErrorClass.HOST: 30.0}
 """By the class of errors whose cause is outside of the job and its data. A failover answers those of a host before."""
 _LONGEST_RETRY_S: Final = 300.0
-"""Rarely enough that no login is locked for it."""
+"""Rarely enough to cost nothing, and soon enough for a person who has given something back."""
 
 # Code that raises one of these does so wherever it runs. The first that fits decides.
 _BUILTIN: Final[tuple[tuple[type[BaseException], ErrorClass], ...]] = (

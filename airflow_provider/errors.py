@@ -148,9 +148,11 @@ class BrokerUnreachableError(StatefulStreamsError):
 class LoginRefusedError(BrokerUnreachableError):
     """The brokers, or who gives the tokens, refuse the connection's user.
 
-    What runs tries again without end, because a password may be valid again; what starts, ends, because each try
-    brings an account nearer to being locked.
+    A task is tried again, ever less often, because a password may be valid again; the clients that are open try by
+    themselves. What starts, ends: each try brings an account nearer to being locked.
     """
+
+    error_class = ErrorClass.ACCESS
 
 
 class FencedError(StatefulStreamsError):

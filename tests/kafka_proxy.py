@@ -16,6 +16,7 @@ from airflow_provider.kit.broker import EmbeddedBroker
 from tests.brokers import settings_of_broker
 
 PRODUCE: Final = 0
+INIT_PRODUCER_ID: Final = 22
 ADD_PARTITIONS_TO_TXN: Final = 24
 ADD_OFFSETS_TO_TXN: Final = 25
 END_TXN: Final = 26
@@ -103,10 +104,14 @@ class KafkaProxy:
         with self._lock:
             return len(self._held)
 
-    def deliver(self, timeout_s: float = 10.0) -> list[bytes]:
+    def deliver(self, timeout_s: float = 10.0, port: int | None = None) -> list[bytes]:
         """Bring the broker what was kept, late, in the order in which it was sent; each on a connection of its own.
 
         What is kept stays, and can be delivered again.
+
+        Args:
+            timeout_s: for each connection and answer.
+            port: of another broker that gets it instead.
 
         Returns:
             The answers behind their correlation ids; empty where the broker gives none.
@@ -115,7 +120,7 @@ class KafkaProxy:
             frames = tuple(self._held)
         answers = []
         for frame in frames:
-            with socket.create_connection(("127.0.0.1", self.broker_port), timeout_s) as late:
+            with socket.create_connection(("127.0.0.1", port or self.broker_port), timeout_s) as late:
                 late.sendall(frame)
                 answers.append(_frame(late)[8:])
         return answers

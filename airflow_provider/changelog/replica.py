@@ -57,6 +57,7 @@ class Replica:
         self._idle_before_ms = max(0, self._opened_at_ms - self._complete_since_ms)
         self._known_at = time.monotonic()
         self._asked: tuple[int, int] | None = None
+        self._at_end_at: float | None = None
         self.end: int | None = None
         self._last_end: int | None = None
         self._awaited_commit: int | None = None
@@ -190,6 +191,7 @@ class Replica:
         at_end = self._check_commit(batch) and batch.at_end and offset >= (self._last_end or 0)
         self.reached_end = at_end
         if at_end:
+            self._at_end_at = time.monotonic()
             self.meter.complete()
             self.end = batch.next_offset
             self.store.set_bulk_load_mode(self.name, False)
@@ -351,3 +353,17 @@ class Replica:
     def lag_records(self) -> int | None:
         """Offsets up to the end as last seen; None before it was seen."""
         return None if self.end is None else max(0, self.end - self.offset)
+
+    @property
+    def lag_s(self) -> float | None:
+        """For how long it has not held all of the changelog; None where that is not known, as of a new store.
+
+        By the clock of this host alone: the records' timestamps are those of another one, which may be minutes off.
+        """
+        if self.lag_records == 0:
+            return 0.0
+        if self._at_end_at is not None:
+            return time.monotonic() - self._at_end_at
+        if self.lag_records is None or self.position is None:
+            return None
+        return self._idle_before_ms / 1000 + time.monotonic() - self._known_at

@@ -66,7 +66,7 @@ def exit_status_of(status: InstanceStatus | None, incarnation: int) -> ExitStatu
     if status.state is InstanceState.STOPPED:
         restart = any(command.startswith(RESTART) for command in status.last_commands[-1:])
         return ExitStatus.RESTART if restart else ExitStatus.FINE
-    return ExitStatus.PERMANENT if _is_final(status.error_kind) else ExitStatus.ERROR
+    return ExitStatus.PERMANENT if is_permanent(status.error_kind) else ExitStatus.ERROR
 
 
 def pause_before_launch_s(launched_ms: Sequence[int], at_ms: int) -> float:
@@ -86,11 +86,6 @@ def pause_before_launch_s(launched_ms: Sequence[int], at_ms: int) -> float:
             break
         quick, at_ms = quick + 1, before_ms
     return 0.0 if quick < _QUICK_ENDS else min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** (quick - _QUICK_ENDS))
-
-
-def _is_final(error_kind: str | None) -> bool:
-    # A login that is refused may be taken again, but each try brings the account nearer to being locked.
-    return is_permanent(error_kind) or error_kind == LoginRefusedError.__name__
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +176,7 @@ class SupervisedRun:
                 break
             except (TopicMissingError, BrokerUnreachableError) as error:
                 if isinstance(error, LoginRefusedError):
-                    raise
+                    raise  # each try brings the account nearer to being locked
                 if waits_for is not type(error):
                     missing = isinstance(error, TopicMissingError)
                     what = "the application's topics, which the deploy DAG makes" if missing else "the brokers"
@@ -291,7 +286,7 @@ def _ended(child: int) -> bool:
 
 def _exit_status_of_error(error: Exception) -> ExitStatus:
     # The next start waits for topics.
-    lasts = _is_final(type(error).__name__) and not isinstance(error, TopicMissingError)
+    lasts = is_permanent(type(error).__name__) and not isinstance(error, TopicMissingError)
     return ExitStatus.PERMANENT if lasts else ExitStatus.ERROR
 
 

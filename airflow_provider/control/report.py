@@ -8,10 +8,10 @@ from typing import Any
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.history.clock_gap import clock_gap
-from airflow_provider.control.history.record import RtoParts
+from airflow_provider.control.history.record import CLOCKS_AGREE_MS, RtoParts
 from airflow_provider.control.history.task_restore import TaskRestore
 from airflow_provider.control.incident import IncidentRecord, Recovery
-from airflow_provider.control.status import Role, TaskStatus
+from airflow_provider.control.status import InstanceStatus, Role, TaskStatus
 from airflow_provider.control.view import ControlView
 
 __all__ = ["FailoverReport", "known_recovery", "recovery_of", "report"]
@@ -22,7 +22,8 @@ class FailoverReport:
     """One failover, in epoch ms; None where nothing is known.
 
     The failed instance's end is by the broker's clock, the rest by the clocks of the instances and of Airflow:
-    differences are as exact as those clocks agree.
+    differences are as exact as those clocks agree. That of an instance whose clock is known to be ahead of the
+    broker's is set right.
 
     Args:
         incident_id: `Incident.id`.
@@ -132,6 +133,7 @@ def recovery_of(record: IncidentRecord, view: ControlView) -> Recovery:
         view: as of now.
     """
     owners: dict[TaskId, TaskStatus | None] = {}
+    ahead_ms: dict[TaskId, int] = {}
     names: dict[TaskId, str] = {}
     for task_id in record.incident.tasks:
         given = view.assignment.tasks.get(task_id) if view.assignment else None
@@ -140,12 +142,15 @@ def recovery_of(record: IncidentRecord, view: ControlView) -> Recovery:
         answered = given is not None and given.active_since <= record.generation
         owners[task_id] = task if answered and task is not None and task.role is Role.ACTIVE else None
         names[task_id] = status.instance if status else ""
+        ahead_ms[task_id] = _ahead_ms(status, view) if status else 0
     known = [task for task in owners.values() if task is not None]
     idle = tuple(task.task for task in known if _had_no_input(task))
-    committed = [None if task is None else task.first_commit_at_ms for id, task in owners.items() if id not in idle]
+    owned = [None if task is None else _at(task.owned_at_ms, ahead_ms[id]) for id, task in owners.items()]
+    busy = [(id, task) for id, task in owners.items() if id not in idle]
+    committed = [None if task is None else _at(task.first_commit_at_ms, ahead_ms[id]) for id, task in busy]
     return Recovery(
         resumed_offsets={t.task: t.resumed_offset for t in known if t.resumed_offset is not None},
-        owned_at_ms=_last([None if task is None else task.owned_at_ms for task in owners.values()]),
+        owned_at_ms=_last(owned),
         first_commit_at_ms=_last(committed),
         restores=tuple(
             TaskRestore(
@@ -166,6 +171,19 @@ def _had_no_input(task: TaskStatus) -> bool:
     """Whether a task that was owned has nothing to commit; what its source holds has to be known for that."""
     waiting = task.source.lag_records != 0 or task.source.uncommitted_records
     return task.owned_at_ms is not None and task.first_commit_at_ms is None and not waiting
+
+
+def _ahead_ms(status: InstanceStatus, view: ControlView) -> int:
+    """By how much an instance's clock is ahead of the brokers', at the least: its heartbeat was sent before it came.
+
+    One that is behind cannot be told from one whose heartbeat was long on its way.
+    """
+    ahead_ms = status.sent_at_ms - view.heard_at_ms.get(status.instance, status.sent_at_ms)
+    return ahead_ms if ahead_ms > CLOCKS_AGREE_MS else 0
+
+
+def _at(time_ms: int | None, ahead_ms: int) -> int | None:
+    return None if time_ms is None else time_ms - ahead_ms
 
 
 def _last(times: list[int | None]) -> int | None:

@@ -233,7 +233,7 @@ class TaskStatus:
         position: changelog offset up to which the store is applied; None before the store is open.
         end: end of the changelog as last seen; None before it was seen.
         lag_records: changelog offsets between ``position`` and ``end``.
-        lag_s: seconds between the timestamps of those two points; 0 when caught up, None when unknown.
+        lag_s: seconds since it was caught up, by its own host; 0 while it is, None when unknown.
         source_offset: offset of the next input record to process; None before a commit is known.
         resumed_offset: of an active, the ``source_offset`` with which it went on after it was owned: the last commit's;
             None before, and where nothing was committed before.

@@ -255,8 +255,7 @@ class TopicAdmin:
                     f"Topic {spec.name!r} does not exist at {self._connection.bootstrap_servers}. "
                     + (spec.if_missing or _IF_MISSING)
                 )
-            if (why := mismatch(spec, found)) is not None:
-                raise TopicMismatchError(f"Refused to use a topic: {why}")
+            self._check(spec, found)
             verified[spec.name] = found
         return verified
 
@@ -272,10 +271,12 @@ class TopicAdmin:
         """
         created = []
         for spec in specs:
-            if self.describe(spec.name) is None and self._create(spec):
-                created.append(spec.name)
-                self._wait_for(spec.name)
-            self.verify([spec])
+            found = self.describe(spec.name)
+            if found is None:
+                if self._create(spec):
+                    created.append(spec.name)
+                found = self._wait_for(spec.name)
+            self._check(spec, found)
         return tuple(created)
 
     def alter_setting(self, topic: str, name: str, value: str) -> None:
@@ -332,16 +333,21 @@ class TopicAdmin:
             raise self._typed(error, f"Creating topic {spec.name!r}") from error
         return True
 
-    def _wait_for(self, name: str) -> None:
-        # A broker answers "created" before every broker's metadata says so.
+    def _wait_for(self, name: str) -> TopicDescription:
+        """The topic as it is, once a broker says so: of several, each learns of it in its own time."""
         deadline = time.monotonic() + self._timeout_s
-        while self.describe(name) is None:
+        while (found := self.describe(name)) is None:
             if time.monotonic() > deadline:
                 raise BrokerUnreachableError(
                     f"Topic {name!r} was created but is not known to the brokers after {self._timeout_s:g} s: check "
                     "that all of them answer."
                 )
             time.sleep(0.05)
+        return found
+
+    def _check(self, spec: TopicSpec, found: TopicDescription) -> None:
+        if (why := mismatch(spec, found)) is not None:
+            raise TopicMismatchError(f"Refused to use a topic: {why}")
 
     def _typed(self, error: KafkaException, what: str) -> StatefulStreamsError:
         self._admin.poll(0)  # hands over why its connections failed

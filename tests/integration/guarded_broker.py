@@ -96,7 +96,15 @@ class GuardedBroker:
         """The same, for a job that is described."""
         principal = f"User:{(user or self.user).sasl_username}"
         for role in roles:
-            self._add([rule for acl in acls_of(role, job) for rule in _rules(acl, principal)])
+            granted = [(acl, name) for acl in acls_of(role, job) for name in acl.operations]
+            self._add([_rule(acl, principal, name, AclPermissionType.ALLOW) for acl, name in granted])
+
+    def take(self, acl: Acl) -> list[AclBinding]:
+        """Take all of these rights from the user, whatever else grants them."""
+        principal = f"User:{self.user.sasl_username}"
+        rules = [_rule(acl, principal, name, AclPermissionType.DENY) for name in acl.operations]
+        self._add(rules)
+        return rules
 
     def deny(self, kind: ResourceType, name: str, operation: AclOperation) -> AclBinding:
         """Take one right, whatever else grants it."""
@@ -106,7 +114,7 @@ class GuardedBroker:
         return rule
 
     def allow_again(self, denied: AclBinding) -> None:
-        """Take back what `deny` did."""
+        """Take back what `deny` did, or a part of `take`."""
         rule = AclBindingFilter(
             denied.restype,
             denied.name,
@@ -126,11 +134,8 @@ class GuardedBroker:
             done.result(30.0)
 
 
-def _rules(acl: Acl, principal: str) -> list[AclBinding]:
+def _rule(acl: Acl, principal: str, name: str, permission: AclPermissionType) -> AclBinding:
     kind = ResourceType[acl.resource.name]
     pattern = ResourcePatternType.PREFIXED if acl.prefixed else ResourcePatternType.LITERAL
-    operations = [AclOperation[_OPERATION.sub("_", name).upper()] for name in acl.operations]
-    return [
-        AclBinding(kind, acl.name, pattern, principal, "*", operation, AclPermissionType.ALLOW)
-        for operation in operations
-    ]
+    operation = AclOperation[_OPERATION.sub("_", name).upper()]
+    return AclBinding(kind, acl.name, pattern, principal, "*", operation, permission)

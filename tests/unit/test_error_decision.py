@@ -19,6 +19,7 @@ TYPED = [getattr(errors, name) for name in errors.__all__ if name != "ErrorClass
         ("RecordTooLargeError", ErrorClass.RECORD),
         ("ConfigurationError", ErrorClass.JOB),
         ("AccessError", ErrorClass.ACCESS),
+        ("LoginRefusedError", ErrorClass.ACCESS),
         ("TopicMissingError", ErrorClass.JOB),
         ("InputLostError", ErrorClass.JOB),
         ("StepError", ErrorClass.JOB),
@@ -57,7 +58,7 @@ def test_what_every_owner_meets_is_permanent() -> None:
     ]
 
 
-@pytest.mark.parametrize("kind", ["AccessError", "StateError", "OSError", None])
+@pytest.mark.parametrize("kind", ["AccessError", "LoginRefusedError", "StateError", "OSError", None])
 def test_failure_whose_cause_is_outside_is_tried_again_ever_less_often(kind: str | None) -> None:
     pauses = [retry_pause_s(kind, failures) or 0.0 for failures in range(1, 100)]
 

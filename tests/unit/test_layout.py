@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import graphlib
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -200,6 +201,13 @@ def test_only_the_demo_and_the_tests_know_the_kit() -> None:
     ]
 
     assert not offences
+
+
+def test_only_one_module_makes_transactional_producers() -> None:
+    asked = re.compile(r'"transactional\.id":|\.init_transactions\(')
+    found = [path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py") if asked.search(path.read_text())]
+
+    assert found == ["kafka/transactional_producer.py"]
 
 
 def test_only_users_know_the_tester() -> None:

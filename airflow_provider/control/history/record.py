@@ -16,6 +16,7 @@ from airflow_provider.control.history.output_check import OutputCheck
 from airflow_provider.control.history.task_restore import TaskRestore
 
 __all__ = [
+    "CLOCKS_AGREE_MS",
     "HISTORY_FORMAT",
     "HistoryKind",
     "HistoryOutcome",
@@ -31,7 +32,7 @@ __all__ = [
 HISTORY_FORMAT: Final = 1
 """The newest format that this version reads, and the one that it writes."""
 
-_CLOCKS_AGREE_MS: Final = 1_000
+CLOCKS_AGREE_MS: Final = 1_000
 """How far the clocks of hosts that are kept in time may be apart."""
 
 
@@ -88,7 +89,7 @@ class RtoParts:
 
     def __post_init__(self) -> None:
         """Drop a total that no failover can take."""
-        if self.total_ms is not None and self.total_ms < -_CLOCKS_AGREE_MS:
+        if self.total_ms is not None and self.total_ms < -CLOCKS_AGREE_MS:
             object.__setattr__(self, "clocks_differ_ms", -self.total_ms)
             object.__setattr__(self, "total_ms", None)
 

@@ -156,6 +156,8 @@ class GroupedProcess:
                 results = rows_of(self._operation.function(text, given, state))
             names = key_parts(self._key_name, self._operation.by, text) if results else {}
             output = [(key, output_row(with_key(names, row))) for row in results]
+        except MemoryError:
+            raise  # the host's: no record is to blame, and none may be skipped for it
         except Exception as error:
             reason = f"{type(error).__name__} in the job's function: {error}"
             raise FunctionError(self._offsets[rows.start], text, reason) from error

@@ -73,17 +73,19 @@ def rows_by_partition(job: StageSpec, batches: Iterable[pa.RecordBatch]) -> Iter
             rows = _checked(job, raw) if job.input.decoder is None else _decoded(job.input.decoder, job, raw)
             rows = for_join(job.input, raw, rows)
         for next_number, run in _runs(rows):
+            # What is kept of a record keeps the piece that it came in, with all that no column takes.
+            held = max(run.nbytes, raw.nbytes * run.num_rows // rows.num_rows)
             if pieces and next_number != number:
                 yield number, pa.concat_tables(pieces).combine_chunks()
                 pieces, size = [], 0
-            elif pieces and size + run.nbytes > _PART_BYTES:
+            elif pieces and size + held > _PART_BYTES:
                 part, pieces = _whole_records(pieces, run)
                 size = sum(piece.nbytes for piece in pieces)
                 if part is not None:
                     yield number, part
             number = next_number
             pieces.append(run)
-            size += run.nbytes
+            size += held
     if pieces:
         yield number, pa.concat_tables(pieces).combine_chunks()
 

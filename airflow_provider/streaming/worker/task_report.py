@@ -6,7 +6,6 @@ import dataclasses
 
 from airflow_provider.changelog.commit_record import CommitRecord
 from airflow_provider.changelog.replica import Replica
-from airflow_provider.common.clock import now_ms
 from airflow_provider.common.error_text import error_text
 from airflow_provider.control.status import FailureStatus, RestorePhase, RestoreStatus, TaskState, TaskStatus
 from airflow_provider.streaming.planner.stage_spec import StageSpec
@@ -41,9 +40,6 @@ def open_task_status(
     """
     running, meter, position = state is TaskState.RUNNING, replica.meter, replica.position
     lag = 0 if running else replica.lag_records
-    lag_s = 0.0 if lag == 0 else None
-    if lag and position is not None and position.timestamp_ms:
-        lag_s = max(0.0, (now_ms() - position.timestamp_ms) / 1000)
     status = TaskStatus(
         task=plan.task,
         role=plan.role,
@@ -52,7 +48,7 @@ def open_task_status(
         position=None if position is None else position.offset,
         end=position.offset if running and position is not None else replica.end,
         lag_records=lag,
-        lag_s=lag_s,
+        lag_s=0.0 if running else replica.lag_s,
         restore=RestoreStatus(
             phase=None if running or replica.restored else RestorePhase.CHANGELOG,
             records=meter.records,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import signal
 import subprocess
@@ -10,10 +11,13 @@ import sys
 import pytest
 
 from airflow_provider.cli.main import main
+from airflow_provider.common.clock import now_ms
+from airflow_provider.control.metrics.record import metrics_record
+from airflow_provider.control.metrics.topic import MetricsWriter
 from airflow_provider.control.status import InstanceState
 from airflow_provider.control.watcher import Watcher
 from airflow_provider.control.writer import ControlWriter
-from tests.builders import placed
+from tests.builders import active, assigned, instance, placed
 from tests.integration.launch.application import Application
 
 
@@ -87,3 +91,29 @@ def test_status_is_shown_again_until_ctrl_c(application: Application, bootstrap_
 
     assert [look["problems"] for look in looks] == [[], [], []]
     assert watching.returncode == 0
+
+
+def test_records_that_were_left_out_lately_are_a_problem_by_what_is_kept(
+    bootstrap_servers: str, application_id: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    application = Application.create(bootstrap_servers, application_id)
+    application.publish(assigned("a", application_id=application_id))
+    before, now = (
+        dataclasses.replace(instance("a", active(0, late_records=late)), application_id=application_id)
+        for late in (3, 8)
+    )
+    application.write(now)
+    metrics = MetricsWriter(application.connection, application_id)
+    metrics.send(metrics_record(before, {}, now_ms()))
+    metrics.close(30.0)
+    at = (application_id, "--bootstrap-servers", bootstrap_servers)
+    said = "5 records came too late within the last ten minutes and were left out (task 0_0: 5), 8 since the"
+
+    assert main(["status", *at, "--check", "--listen", "0.1"]) == 3
+    assert said in capsys.readouterr().out
+    command = [sys.executable, "-m", "airflow_provider", "status", *at, "--watch", "0.2", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout is not None
+        look = json.loads(watching.stdout.readline())
+        watching.send_signal(signal.SIGINT)
+    assert any(said in problem for problem in look["problems"])

@@ -71,8 +71,12 @@ def test_kill_is_reported_before_its_silence(application: Application, start: St
     killed_at_ms = time.time_ns() // 1_000_000
     os.killpg(os.getpgid(pid), signal.SIGKILL)
 
-    reported(application, InstanceState.ENDED)
+    ended = reported(application, InstanceState.ENDED)
 
+    assert str(ended.error) == (
+        "killed by signal 9 without a clean shutdown: by a person, or by the kernel for want of memory (the kernel's "
+        "log says)"
+    )
     assert application.view().heard_at_ms["a"] - killed_at_ms < Timeouts.instance_s * 1000
 
 

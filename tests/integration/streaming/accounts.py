@@ -40,17 +40,25 @@ from tests.waiting import wait_until
 
 JOB: Final = Path(__file__).parent / "accounts_job.py"
 ROOT: Final = Path(__file__).parents[3]
+CLOCK: Final = ROOT / "tests/chaos/clock"
 
 Order = tuple[int, str | None, int]
 """Partition, account, amount."""
 
 
-def environment() -> dict[str, str]:
-    paths = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+def environment(ahead: Path | None = None) -> dict[str, str]:
+    """Of an instance.
+
+    Args:
+        ahead: holds the seconds by which the clock of its host is ahead; None for one that is right.
+    """
+    own = [str(CLOCK), str(ROOT)] if ahead else [str(ROOT)]
+    paths = [*own, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     return {
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
+        **({"CHAOS_CLOCK": str(ahead)} if ahead else {}),
     }
 
 
@@ -127,6 +135,8 @@ class Accounts:
         self.orders = Orders(bootstrap_servers, f"{application_id}-orders", seed)
         self.job: tuple[str, ...] = (str(JOB), application_id)
         """The file that is submitted and its arguments, behind further options of spark-submit."""
+        self.ahead_s: dict[str, int] = {}
+        """By instance, how far the clock of its host is ahead."""
         self.failed_tasks: set[int] = set()
         """The tasks that a test has failed for good: `settled` does not look at them."""
         plain = [
@@ -158,7 +168,9 @@ class Accounts:
 
     def launch(self, name: str, master: str = "local[2]", ui: bool = False, **more: Any) -> None:
         """Start it, with Spark's UI or without; `more` are further fields of its settings."""
-        incarnation = time.time_ns() // 1_000_000
+        ahead_s, ahead = self.ahead_s.get(name, 0), self.folder / f"clock-{name}"
+        ahead.write_text(str(ahead_s))
+        incarnation = time.time_ns() // 1_000_000 + 1000 * ahead_s
         run_dir, state_dir = self.folder / f"run-{name}-{incarnation}", self.folder / name
         settings = InstanceSettings(
             application_id=self.id,
@@ -178,7 +190,7 @@ class Accounts:
             *self.job,
         ]
         self._incarnations[name] = incarnation
-        self._launched[name] = launch(settings, command, environment())
+        self._launched[name] = launch(settings, command, environment(ahead if ahead_s else None))
 
     def runs(self, name: str) -> bool:
         """Whether the instance that was launched last under this name is up."""

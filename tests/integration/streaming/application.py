@@ -181,6 +181,10 @@ class WorkerProcess:
         return statuses
 
     @property
+    def pid(self) -> int:
+        return int(self._process.pid)
+
+    @property
     def exit_status(self) -> int | None:
         """After it ended: negative for the signal that ended it."""
         self._process.join(10)

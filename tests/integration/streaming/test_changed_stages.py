@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider.control.job_topics import create_job_topics
 from airflow_provider.control.status import InstanceState
 from airflow_provider.errors import ConfigurationError
 from tests.integration.streaming.changing_words import ChangingWords
@@ -22,8 +21,7 @@ def words(bootstrap_servers: str, application_id: str, tmp_path: Path) -> Iterat
 
 
 def create(words: ChangingWords, version: str) -> tuple[str, ...]:
-    """As a deployment does, what a version needs and does not exist."""
-    return create_job_topics(words.connection, words.admin, job_of(words.id, version).description())[1]
+    return words.create(job_of(words.id, version))
 
 
 def test_stages_are_added_and_a_change_that_one_refuses_touches_none(words: ChangingWords) -> None:

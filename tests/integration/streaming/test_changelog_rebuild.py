@@ -30,13 +30,18 @@ def plans(application: Application) -> InstancePlans:
     with closing(Slot(plans.plan(active(0)))) as slot:
         slot.call(plans.plan(active(0)), (), False)
         slot.call(plans.plan(active(0)), record_batches((0, FIRST)), False)
+    lose_changelog(application)
+    return plans
+
+
+def lose_changelog(application: Application) -> None:
+    """Delete it once all of it can be seen, and create it again, empty."""
     application.settle()
     admin = AdminClient({"bootstrap.servers": application.connection.bootstrap_servers})
     admin.delete_topics([application.changelog])[application.changelog].result(30)
     topics = TopicAdmin(application.connection)
     wait_until(lambda: topics.describe(application.changelog) is None, 30, "the changelog to be gone")
     topics.ensure([changelog_spec(application.spec.application_id, "state", 1)])
-    return plans
 
 
 def rebuild(plans: InstancePlans, *more: str) -> int:

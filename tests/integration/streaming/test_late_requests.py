@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from airflow_provider.control.publisher import AssignmentPublisher
+from airflow_provider.control.status import TaskState
 from airflow_provider.errors import BrokerUnreachableError, FencedError
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.kafka.connection import KafkaConnection
@@ -24,11 +25,13 @@ from tests.integration.streaming.application import Application, active, standby
 from tests.integration.streaming.committed import ends_of, newest_by_key, records_of, wait_for_markers
 from tests.integration.streaming.orders import batches_of, expected_outputs, random_orders, record_batches
 from tests.integration.streaming.test_broker_outage import check, process
+from tests.integration.streaming.test_changelog_rebuild import lose_changelog, rebuild
 from tests.integration.streaming.test_ownership import sink_of
 from tests.kafka_proxy import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
     END_TXN,
+    INIT_PRODUCER_ID,
     PRODUCE,
     TXN_OFFSET_COMMIT,
     KafkaProxy,
@@ -36,7 +39,7 @@ from tests.kafka_proxy import (
 )
 from tests.waiting import wait_until
 
-_REFUSED = frozenset({47, 90})
+REFUSED = frozenset({47, 90})
 """INVALID_PRODUCER_EPOCH, PRODUCER_FENCED."""
 
 
@@ -122,7 +125,7 @@ def test_late_end_of_a_transaction_ends_no_other(
     def delivered() -> bool:
         answers = proxy.deliver()
         assert len(answers) == times
-        return error_codes(answers) <= _REFUSED
+        return error_codes(answers) <= REFUSED
 
     wait_until(delivered, 30, "the coordinator, if it has to load, to refuse all of them")
     second.write("the other half")
@@ -138,7 +141,7 @@ def test_late_end_between_two_transactions_ends_neither(topic: str, bootstrap_se
     first.producer.commit()
     second = Client(bootstrap_servers, topic)
 
-    assert error_codes(proxy.deliver()) <= _REFUSED
+    assert error_codes(proxy.deliver()) <= REFUSED
     second.producer.begin()
     second.write("second")
     second.producer.commit()
@@ -214,6 +217,79 @@ def test_task_counts_each_row_once_whenever_the_end_of_its_commit_comes_late(
     check(application, orders)
 
 
+def test_commits_in_a_row_whose_ends_all_come_late_count_each_row_once(
+    application: Application, proxy: KafkaProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = random_orders(seed=79, number=200)
+    answers: list[bytes] = []
+
+    def late(self: FailPoints, name: str) -> None:
+        if name == "commit.offsets":
+            answers.extend(proxy.deliver())  # all that were kept so far
+
+    monkeypatch.setattr(FailPoints, "hit", late)
+    plan = application.instance("i1").plan(active(0))
+    with closing(Slot(plan)) as slot:
+        slot.call(plan, (), False)
+        for number, part in enumerate(batches_of(orders, 40), start=1):
+            proxy.hold(END_TXN)
+            status = the_only(slot.call(plan, record_batches((0, part)), False))
+            assert (status.state, proxy.held) == (TaskState.RUNNING, number)
+    answers += proxy.deliver()
+
+    assert len(answers) == 1 + 2 + 3 + 4 + 5
+    assert error_codes(answers) <= REFUSED
+    check(application, orders)
+
+
+def test_late_request_for_an_epoch_fences_the_owner_which_owns_again(
+    application: Application, proxy: KafkaProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = random_orders(seed=83, number=200)
+    late = LateEnd("commit.offsets", proxy, application)
+    plan = application.instance("i1").plan(active(0))
+    with closing(Slot(plan)) as slot:
+        proxy.hold(INIT_PRODUCER_ID)
+        slot.call(plan, (), False)
+        slot.call(plan, record_batches((0, orders[:40])), False)
+        assert proxy.held == 1
+        monkeypatch.setattr(FailPoints, "hit", lambda self, name: late.hit(name))
+        fenced = the_only(slot.call(plan, record_batches((0, orders[40:80])), False))
+
+        assert late.answers, "it came in the middle of the transaction"
+        assert (fenced.state, fenced.source_offset) == (TaskState.CLOSED, orders[39].offset + 1)
+        process(slot, plan, orders)
+    check(application, orders)
+
+
+def test_late_end_of_a_rebuild_ends_no_transaction_of_the_next_owner(
+    application: Application, proxy: KafkaProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = random_orders(seed=89, number=120)
+    plans = application.instance("i1")
+    with closing(Slot(plans.plan(active(0)))) as slot:
+        slot.call(plans.plan(active(0)), (), False)
+        slot.call(plans.plan(active(0)), record_batches((0, orders[:40])), False)
+    lose_changelog(application)
+    proxy.hold(END_TXN)
+    assert rebuild(plans) == 0
+    assert proxy.held == 1
+
+    again = application.started_again()
+    plan = again.instance("i1").plan(active(0, 2))
+    late = LateEnd("commit.changes", proxy, again)
+    monkeypatch.setattr(FailPoints, "hit", lambda self, name: late.hit(name))
+    with closing(Slot(plan)) as slot:
+        process(slot, plan, orders)
+
+    assert error_codes(late.answers) <= REFUSED
+    assert late.answers
+    again.settle()
+    assert sink_of(again) == expected_outputs(orders)
+    changelog = newest_by_key(records_of(again.connection.bootstrap_servers, again.changelog))
+    assert again.instance("i1").stored() == changelog
+
+
 @pytest.mark.parametrize("state", ["kept", "lost", "standby"])
 def test_transaction_that_an_older_version_let_be_torn_is_undone(
     state: str, application: Application, proxy: KafkaProxy, monkeypatch: pytest.MonkeyPatch
@@ -287,5 +363,5 @@ def test_publisher_publishes_nothing_more_once_its_end_may_come_late(
         with pytest.raises(FencedError, match="may come a second time"):
             publisher.publish(following)
     with AssignmentPublisher(connection, application_id) as publisher:
-        assert error_codes(proxy.deliver()) <= _REFUSED
+        assert error_codes(proxy.deliver()) <= REFUSED
         publisher.publish(following)

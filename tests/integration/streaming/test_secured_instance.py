@@ -1,4 +1,4 @@
-"""A whole instance that logs in by SCRAM through TLS, with an instance's rights alone; and where its secret is."""
+"""An instance that logs in by SCRAM through TLS, with an instance's rights alone: its secret, and its login refused."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from airflow_provider.control.command import CommandKind
 from airflow_provider.control.rights import Role
-from airflow_provider.control.status import InstanceState
+from airflow_provider.control.status import InstanceState, TaskState, TaskStatus
 from tests.integration.guarded_broker import GuardedBroker
-from tests.integration.secured_broker import PASSWORD, SecuredBroker
+from tests.integration.secured_broker import PASSWORD, USER, SecuredBroker
 from tests.integration.streaming.accounts import Accounts
 from tests.secret_scan import arguments_with, environments_with, files_with, holds
 from tests.waiting import wait_until
@@ -73,3 +74,43 @@ def test_instance_behind_tls_scram_and_acls_is_exact_and_shows_its_secret_nowher
     wait_until(lambda: not settings.exists(), 120.0, "the launcher to remove the instance's file")
 
     assert files_with(SECRETS, accounts.folder) == []
+
+
+def set_password(secured: SecuredBroker, password: str) -> None:
+    """The user's, for the next connection that is made."""
+    admin = AdminClient({"bootstrap.servers": secured.bootstrap_servers})  # its futures end with it
+    credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+    changed = UserScramCredentialUpsertion(USER, credential, password.encode())
+    for done in admin.alter_user_scram_credentials([changed]).values():
+        done.result(30.0)
+
+
+def test_task_whose_login_is_refused_runs_again_once_its_password_is_valid_again(
+    accounts: Accounts, secured: SecuredBroker
+) -> None:
+    plain, accounts.connection = accounts.connection, secured.connections["SCRAM-SHA-512"]
+    accounts.launch("i1")
+    accounts.connection = plain
+    accounts.assign("i1", "i1")
+    accounts.orders.write(40, [0, 1])
+    accounts.check(900.0)
+
+    set_password(secured, "another")
+    try:
+        # A connection that stands stays; the worker that Spark starts instead has to make its own.
+        accounts.worker_of("i1", 0).kill()
+        accounts.orders.write(40, [0, 1])
+
+        refused: list[TaskStatus] = []
+
+        def is_refused() -> bool:
+            refused[:] = [task for task in accounts.status("i1").tasks if task.error_kind == "LoginRefusedError"]
+            return bool(refused)
+
+        accounts.wait(is_refused, "a task to be refused", 600.0)
+    finally:
+        set_password(secured, PASSWORD)
+    assert refused[0].state is TaskState.FAILED
+    assert f"The login of {USER!r} by SCRAM-SHA-512 is refused" in str(refused[0].error)
+    accounts.check(900.0)
+    accounts.wait(accounts.settled, "no task to be failed any more", 900.0)

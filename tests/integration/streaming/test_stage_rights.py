@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -10,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+import psutil
 import pytest
 from confluent_kafka import Producer
 
@@ -23,10 +26,11 @@ from airflow_provider.control.described_topics import create_described_topics
 from airflow_provider.control.drills.output_counter import count_outputs, take_cut
 from airflow_provider.control.publisher import AssignmentPublisher
 from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.rights import Role
-from airflow_provider.control.status import InstanceState
+from airflow_provider.control.rights import Role, acls_of
+from airflow_provider.control.status import InstanceState, TaskState
 from airflow_provider.control.topic_repair import find_described_problems
 from airflow_provider.control.writer import write_control
+from airflow_provider.kafka.acl import Acl, Resource
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
 from tests.integration.guarded_broker import LOGIN, GuardedBroker
@@ -83,7 +87,7 @@ class Pages(Accounts):
         assert self._sender.flush(30) == 0
 
     def send_what_cannot_be_read(self) -> None:
-        self._sender.produce(self.visits, b"no JSON", None, 0)
+        self._sender.produce(self.visits, b"no JSON", b"no page", 0)
         assert self._sender.flush(30) == 0
 
     def counted(self) -> bool:
@@ -146,3 +150,58 @@ def test_stages_and_windows_need_no_more_rights_than_the_page_lists(
     for command in ("status", "describe", "history", "metrics"):
         assert main([command, pages.id, "--config", str(config)]) == 0, command
     assert not any(task.error for task in pages.status("i1").tasks)
+
+
+TAKEN_S: Final = 20.0
+"""How long a right is away at the most, where nothing is said of it."""
+
+
+def said_of(pages: Pages, acl: Acl) -> bool:
+    """Whether the instance, or one of its tasks, names what it may not use."""
+    status = pages.status("i1")
+    return any(acl.name in str(error) for error in (status.error, *(task.error for task in status.tasks)))
+
+
+def kill_workers(pages: Pages) -> None:
+    """The next ones know of no failure before, and so do not wait longer after each."""
+    for process in pages.processes("i1"):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if any("pyspark.daemon" in word for word in process.cmdline()) and not process.children():
+                process.kill()
+
+
+def test_rights_that_are_taken_one_after_the_other_and_given_back_cost_no_result_and_need_nobody(
+    pages: Pages, guarded: GuardedBroker
+) -> None:
+    servers, errors = guarded.bootstrap_servers, f"{pages.id}-errors"
+    pages.start()
+    pages.wait_for_state("i1", InstanceState.RUNNING, 900)
+    pages.visit()
+    pages.wait(pages.counted, "the first visits to be counted", 900)
+    launched, unreadable, noticed = pages.status("i1").incarnation, 0, set[str]()
+    for acl in acls_of(Role.INSTANCE, pages.description):
+        rules = guarded.take(acl)
+        pages.visit()
+        pages.send_what_cannot_be_read()
+        unreadable += 1
+        until = time.monotonic() + TAKEN_S
+        while time.monotonic() < until and not said_of(pages, acl):
+            time.sleep(0.2)
+        if said_of(pages, acl):
+            noticed.add(acl.name)
+        for rule in rules:
+            guarded.allow_again(rule)
+
+        pages.wait(pages.counted, f"the visits to be counted after {acl} was given back", 900)
+        pages.wait(
+            lambda: all(task.error is None and task.state is TaskState.RUNNING for task in pages.status("i1").tasks),
+            f"every task to be well after {acl} was given back",
+            900,
+        )
+        kill_workers(pages)
+
+    pages.wait(lambda: pages.status("i1").error is None, "nothing to be refused any more", 900)
+    assert pages.status("i1").incarnation == launched
+    assert len(records_of(servers, errors)) == unreadable
+    used = {acl.name for acl in acls_of(Role.INSTANCE, pages.description) if acl.resource is Resource.TOPIC}
+    assert noticed >= used - {f"{pages.id}-{name}" for name in ("status", "metrics")}

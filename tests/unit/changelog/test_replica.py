@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from random import Random
@@ -172,6 +173,36 @@ def test_small_restore_goes_the_plain_way(replica: Replica, store: Store) -> Non
     replica.apply(batch({b"a": b"1"}, 300))
 
     assert not store.bulk
+
+
+def test_lag_in_seconds_is_since_it_held_all_by_the_clock_of_its_host_alone(
+    replica: Replica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    found = [replica.lag_s]
+    replica.apply(batch({b"a": b"1"}, 5, at_end=True))  # its records were written in 1970
+    found.append(replica.lag_s)
+    now_s += 50.0
+    replica.apply(batch({}, 5, at_end=True))
+    now_s += 2.0
+    replica.set_end(9)
+    found.append(replica.lag_s)
+
+    assert found == [None, 0.0, 2.0]
+
+
+def test_lag_in_seconds_of_a_store_that_lay_there_is_known_before_the_end_is_reached(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(1_700_000_000_000)
+    monkeypatch.setattr(replica_module, "now_ms", lambda: clock.ms)
+    Replica(store, "state", CHANGELOG).apply(batch({b"a": b"1"}, 5, at_end=True))
+    clock.sleep_h(2)
+    again = Replica(store, "state", CHANGELOG)
+    again.set_end(9)
+
+    assert again.lag_s == pytest.approx(7_200, abs=60)
 
 
 @dataclasses.dataclass

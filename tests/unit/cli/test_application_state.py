@@ -28,6 +28,8 @@ from airflow_provider.streaming import StatefulJob, stream
 from airflow_provider.streaming import functions as F
 from tests.builders import APPLICATION, active, assigned, instance, promoted, standby, view_of
 from tests.unit.control.outlook.test_rto_basis import failover
+from tests.unit.control.test_late_outlook import HELD, others
+from tests.unit.control.test_late_outlook import view as held_view
 
 
 def whole() -> ControlView:
@@ -386,6 +388,14 @@ def test_task_that_waits_for_a_table_says_for_which_and_how_far_it_is() -> None:
         "task 0_0: waits on a for 12 s until the table is read: task 1_0 and 2 more tasks are behind in 'customers', "
         "it has read 0 of 8; nothing is lost, look at task 1_0",
     )
+
+
+def test_rows_of_a_held_task_that_will_be_late_are_a_problem() -> None:
+    view = held_view(instance("a", HELD), others())
+
+    assert [
+        line for line in ApplicationState(view).problems if "its rows begin to be late for stage 1 (hourly)" in line
+    ]
 
 
 def test_records_that_are_left_out_now_are_a_problem() -> None:

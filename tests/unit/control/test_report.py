@@ -62,6 +62,21 @@ def test_output_that_a_clock_puts_before_the_failure_is_not_measured_and_names_t
     assert f"  {found.unmeasured}" in str(found).splitlines()
 
 
+def test_output_of_an_owner_whose_clock_is_ahead_is_measured_by_the_brokers_clock() -> None:
+    b = instance(
+        "b",
+        active(0, owned_at_ms=602_100, first_commit_at_ms=602_500, **OWNED),
+        active(1, owned_at_ms=602_200, first_commit_at_ms=603_000, **OWNED),
+        sent_at_ms=604_000,
+    )
+    view = view_of(assigned("b", "b", generation=2), b)
+    view.heard_at_ms["b"] = view.newest_ms = 4_000
+
+    found = report(RECORD, view)
+
+    assert (found.owned_at_ms, found.first_commit_at_ms, found.rto_ms) == (2_200, 3_000, 2_000)
+
+
 COMMITTED = active(0, owned_at_ms=2_100, first_commit_at_ms=2_500)
 
 

@@ -195,6 +195,15 @@ def test_many_large_rows_of_a_task_come_in_parts_and_in_order() -> None:
     assert max(size for _, _, size in found) <= 64 << 20
 
 
+def test_large_records_of_which_no_column_takes_much_come_in_parts_too() -> None:
+    large = b'{"name": "a", "note": "%s"}' % (b"v" * 900_000)
+    pieces = (piece(*((0, offset, large) for offset in range(at, at + 20))) for at in range(0, 200, 20))
+
+    found = [rows.num_rows for _, rows in rows_by_partition(spec(decoder=JsonDecoder.of("name STRING")), pieces)]
+
+    assert (sum(found), len(found) > 2) == (200, True)
+
+
 def test_only_a_few_items_are_taken_ahead() -> None:
     taken: list[int] = []
 

@@ -1,0 +1,108 @@
+"""A cluster of three brokers: they restart one by one under an instance; a transaction's coordinator moves."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.topic_admin import TopicAdmin
+from airflow_provider.kafka.topic_spec import TopicSpec
+from airflow_provider.kit.broker import EmbeddedBroker
+from tests.integration.streaming.accounts import Accounts
+from tests.integration.streaming.test_late_requests import REFUSED, Client, error_codes
+from tests.kafka_proxy import END_TXN, KafkaProxy
+from tests.several_brokers import START_S, STOP_S, several_brokers, wait_until_in_sync
+from tests.waiting import wait_until
+
+NOT_COORDINATOR = 16
+
+
+@pytest.fixture(scope="module")
+def proxies() -> Iterator[Sequence[KafkaProxy]]:
+    with ExitStack() as stack:
+        yield [stack.enter_context(KafkaProxy()) for _ in range(3)]
+
+
+@pytest.fixture(scope="module")
+def brokers(
+    proxies: Sequence[KafkaProxy], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Sequence[EmbeddedBroker]]:
+    """Each behind a proxy of its own."""
+    folder = tmp_path_factory.mktemp("brokers")
+    with several_brokers(folder, [proxy.port for proxy in proxies]) as running:
+        for proxy, broker in zip(proxies, running, strict=True):
+            proxy.broker_port = broker.settings.port
+        yield running
+
+
+@pytest.fixture
+def servers(brokers: Sequence[EmbeddedBroker], proxies: Sequence[KafkaProxy]) -> str:
+    servers = ",".join(f"127.0.0.1:{proxy.port}" for proxy in proxies)
+    wait_until_in_sync(servers, len(brokers))
+    for proxy in proxies:
+        proxy.forget()
+    return servers
+
+
+@pytest.mark.parametrize("committing", [True, False], ids=["commit", "abort"])
+def test_late_end_that_finds_another_coordinator_ends_no_other_transaction(
+    committing: bool,
+    servers: str,
+    brokers: Sequence[EmbeddedBroker],
+    proxies: Sequence[KafkaProxy],
+    application_id: str,
+) -> None:
+    TopicAdmin(KafkaConnection(servers)).ensure([TopicSpec(name=application_id, partitions=1)])
+    first = Client(servers, application_id)
+    first.producer.begin()
+    first.write("first")
+    for proxy in proxies:
+        proxy.hold(END_TXN)
+    (first.producer.commit if committing else first.producer.abort)()
+    (of_coordinator,) = [proxy for proxy in proxies if proxy.held]
+    coordinator = proxies.index(of_coordinator)
+    for proxy in proxies:
+        if proxy is not of_coordinator:
+            proxy.forget()
+    second = Client(servers, application_id)
+    second.producer.begin()
+    second.write("half of the second")
+
+    brokers[coordinator].stop(STOP_S)  # its coordinators move to the others
+
+    def refused_by_all() -> bool:
+        others = (broker for number, broker in enumerate(brokers) if number != coordinator)
+        codes = error_codes([*itertools.chain(*(of_coordinator.deliver(port=b.settings.port) for b in others))])
+        return codes <= REFUSED | {NOT_COORDINATOR} and bool(codes & REFUSED)
+
+    wait_until(refused_by_all, 120, "the new coordinator to refuse it")
+    second.write("the other half")
+    (second.producer.abort if committing else second.producer.commit)()
+    brokers[coordinator].start(START_S)
+    assert second.committed() == (["first"] if committing else ["half of the second", "the other half"])
+
+
+def test_brokers_that_restart_one_by_one_cost_no_result(
+    servers: str, brokers: Sequence[EmbeddedBroker], application_id: str, tmp_path: Path
+) -> None:
+    with closing(Accounts(servers, application_id, tmp_path, num_tasks=2, seed=37)) as accounts:
+        accounts.launch("i1")
+        accounts.wait(lambda: accounts.runs("i1"), "i1 to run", 300.0)
+        accounts.assign("i1", "i1")
+        accounts.orders.write(40, [0, 1])
+        accounts.check(240.0)
+        for broker in reversed(brokers):  # the controller last
+            broker.stop(STOP_S)
+            accounts.orders.write(40, [0, 1])
+            broker.start(START_S)
+            wait_until_in_sync(servers, len(brokers))
+            accounts.orders.write(40, [0, 1])
+
+        accounts.check(240.0)
+        accounts.wait(accounts.settled, "the tasks to be well", 240.0)
+        assert accounts.runs("i1"), "it was never started again"
