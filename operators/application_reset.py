@@ -7,10 +7,10 @@ from typing import Any
 
 from airflow.sdk import Context
 
+from airflow_provider.bases.arguments import parse_flag, parse_names
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.control.application_reset import plan_reset
 from airflow_provider.errors import InstanceError
-from airflow_provider.operators.arguments import parse_flag, parse_names
 from airflow_provider.operators.control import ControlOperator
 from airflow_provider.operators.reset_interlock import is_confirmed, living_instances
 

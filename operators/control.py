@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from airflow.sdk import Context
 
+from airflow_provider.bases.deferrable_control import DeferrableControl
 from airflow_provider.common.clock import now_ms
 from airflow_provider.control.history.note import note_history
 from airflow_provider.control.history.record import HistoryKind, HistoryOutcome
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
-from airflow_provider.operators.deferrable_control import DeferrableControl
 
 if TYPE_CHECKING:
     from airflow_provider.control.history.record import HistoryRecord

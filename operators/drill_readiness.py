@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context
 
+from airflow_provider.bases.arguments import parse_optional
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.control.drills.disk_headroom import disk_problems
 from airflow_provider.control.drills.drill import choose_hit, open_incidents
@@ -14,7 +15,6 @@ from airflow_provider.control.drills.kind import DrillKind, parse_drill_kind
 from airflow_provider.control.unanswered import unanswered_problems
 from airflow_provider.control.watcher import SILENT_AFTER_S, watch_problem
 from airflow_provider.errors import InstanceError
-from airflow_provider.operators.arguments import parse_optional
 from airflow_provider.operators.control import ControlOperator
 from airflow_provider.operators.failover_dag import failover_dag_problem
 

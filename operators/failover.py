@@ -14,6 +14,7 @@ from airflow.sdk import AssetAlias, Context
 
 from airflow_provider.assets import ANSWERS, ANSWERS_ALIAS
 from airflow_provider.assets import answers as answers_asset
+from airflow_provider.bases.arguments import parse_whole
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import from_plain, to_plain
 from airflow_provider.control.assignment import Assignment
@@ -25,7 +26,6 @@ from airflow_provider.control.incident_answer import IncidentFinder, answer_inci
 from airflow_provider.control.incident_event import IncidentEvent
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.operators.arguments import parse_whole
 from airflow_provider.operators.control import ControlOperator
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import Any
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
+from airflow_provider.bases.arguments import parse_if_given, parse_seconds
 from airflow_provider.common.clock import now_ms
 from airflow_provider.control.incident import IncidentRecord
 from airflow_provider.control.incident_resolution import resolve_incident
@@ -15,7 +16,6 @@ from airflow_provider.control.report import FailoverReport, report
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import InstanceError
 from airflow_provider.links.failover_run import FailoverRun, FailoverRunLink
-from airflow_provider.operators.arguments import parse_if_given, parse_seconds
 from airflow_provider.operators.control import ControlOperator
 
 __all__ = ["ReportFailOverOperator"]

@@ -7,11 +7,11 @@ from typing import Any
 
 from airflow.sdk import Context
 
+from airflow_provider.bases.arguments import parse_whole
 from airflow_provider.common.json_codec import from_plain, to_plain
 from airflow_provider.control.failover_answer import FailoverAnswer
 from airflow_provider.control.repair import Repair
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.operators.arguments import parse_whole
 from airflow_provider.operators.control import ControlOperator
 
 __all__ = ["ListRepairsOperator"]

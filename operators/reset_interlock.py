@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from airflow_provider.bases.arguments import parse_optional
 from airflow_provider.common.clock import now_ms
 from airflow_provider.control.liveness import Timeouts, may_be_starting
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import ConfigurationError, TopicMissingError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
-from airflow_provider.operators.arguments import parse_optional
 
 __all__ = ["is_confirmed", "living_instances"]
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from airflow.sdk import Context
 
+from airflow_provider.bases.arguments import parse_if_given, parse_optional, parse_seconds, parse_whole
 from airflow_provider.common.clock import now_ms
 from airflow_provider.control.drills.age import drill_overdue
 from airflow_provider.control.history.record import HistoryRecord
@@ -21,7 +22,6 @@ from airflow_provider.control.slo import Slo, missed_promises
 from airflow_provider.control.view import ControlView
 from airflow_provider.control.watcher import SILENT_AFTER_S, watch_problem
 from airflow_provider.errors import InstanceError, TopicMissingError
-from airflow_provider.operators.arguments import parse_if_given, parse_optional, parse_seconds, parse_whole
 from airflow_provider.operators.control import ControlOperator
 from airflow_provider.operators.failover_dag import failover_dag_problem
 from airflow_provider.operators.first_deployment import skip_before_deployment

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 from airflow.sdk import Context
 
+from airflow_provider.bases.arguments import parse_names, parse_optional
 from airflow_provider.common.clock import now_ms
 from airflow_provider.control.command import CommandKind
 from airflow_provider.control.standby_command import done, standby_commands
 from airflow_provider.control.tasks import parse_tasks
-from airflow_provider.operators.arguments import parse_names, parse_optional
 from airflow_provider.operators.control import ControlOperator
 
 __all__ = ["StandbyCommandOperator"]
