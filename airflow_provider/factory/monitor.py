@@ -31,16 +31,7 @@ def monitor_dag(parts: Parts) -> DAG:
     ) as dag:
         CheckSloOperator(
             task_id="check_slo",
-            max_lag_s=slo.lag_s,
-            max_source_lag_records=slo.source_lag_records,
-            min_disk_free_bytes=slo.disk_free_bytes,
-            max_rto_s=slo.rto_s,
-            max_drill_age_s=slo.drill_age_s,
-            forecast_s=slo.forecast_s,
-            max_replay_rto_s=slo.replay_rto_s,
-            max_changelog_records_per_day=slo.changelog_records_per_day,
-            max_late_per_hour=slo.late_per_hour,
-            max_left_out_per_hour=slo.left_out_per_hour,
+            slo=slo,
             **both,
             **parts.failover_dag,
             **parts.standbys,

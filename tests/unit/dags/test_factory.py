@@ -328,10 +328,10 @@ def test_monitor_looks_whether_the_failover_dag_is_unpaused(made: StreamDags) ->
     assert task.failover_asset == asset_of(made.failover)
 
 
-def test_monitor_checks_what_is_promised_of_records_that_are_left_out(made: StreamDags) -> None:
+def test_monitor_checks_all_that_is_promised(made: StreamDags) -> None:
     task: Any = made.monitor.get_task("check_slo")
 
-    assert (task.max_late_per_hour, task.max_left_out_per_hour) == (100, 0)
+    assert Slo.parse(task.slo) == made.stream.slo
 
 
 @pytest.mark.parametrize(
