@@ -153,7 +153,7 @@ def missed_promises(
     for name in view.assignment.instances:
         if name in view.statuses:
             if view.statuses[name].paused:
-                found.append(f"{name} is paused, so its tasks process nothing: resume it by the pause DAG.")
+                found.append(f"{name} is paused, so its tasks process nothing: resume it by the operate DAG.")
             found += _of_disk(name, view.statuses[name], slo)
     return tuple(found)
 

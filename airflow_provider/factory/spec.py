@@ -13,15 +13,18 @@ from airflow_provider.control.drills.kind import DrillKind
 from airflow_provider.control.placement import Placement, parse_placement
 from airflow_provider.control.slo import Slo
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.factory.schedule_check import check_schedule
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.kafka.names import check_name
 from airflow_provider.launch.run_folder import RUN_DIR
 
-__all__ = ["DRILL_KINDS", "Callbacks", "Drill", "Instance", "Slo", "Stream"]
+__all__ = ["DRILL_KINDS", "Callbacks", "Drill", "Instance", "Slo", "Stream", "check_schedule"]
 
 DRILL_KINDS: Final = tuple(kind.value for kind in DrillKind)
 """What can be rehearsed."""
+
+_PRESETS: Final = frozenset(
+    {"@once", "@continuous", "@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly"}
+)
 
 _MONITOR_MINUTES: Final = 10
 _SPREAD: Final = object()
@@ -267,3 +270,25 @@ class Stream:
     def instance_names(self) -> list[str]:
         """In their order."""
         return [instance.name for instance in self.instances]
+
+
+def check_schedule(what: str, schedule: Any) -> None:
+    """Refuse a text that is no schedule: Airflow would refuse the whole file for it, without saying whose it is.
+
+    Args:
+        what: has it, to begin the message with.
+        schedule: as of every DAG; only a text is looked at.
+
+    Raises:
+        ConfigurationError: it is neither a preset nor a cron expression.
+    """
+    if not isinstance(schedule, str) or schedule in _PRESETS:
+        return
+    # Airflow's own, which it loads when a DAG has such a schedule.
+    from croniter import croniter  # type: ignore[import-untyped]
+
+    if not croniter.is_valid(schedule):
+        raise ConfigurationError(
+            f"{what} {schedule!r}, which is no schedule: give a cron expression of five fields, such as '0 4 * * 1' "
+            f"(Mondays at 4:00 UTC), one of {', '.join(sorted(_PRESETS))}, or None to start it by hand."
+        )

@@ -52,13 +52,16 @@ FORBIDDEN = {
         "rocksdict",
         *(OURS + part for part in ("streaming", "state", "changelog", "operators")),
     },
+    "bases": {OURS + "operators", OURS + "sensors"},
+    "operators": {OURS + "sensors"},
+    "sensors": {OURS + "operators"},
     "jars": {KAFKA, SPARK, AIRFLOW, OURS + "kit", OURS + "streaming"},
 }
 
 # What is imported while a DAG file is parsed, and what that must not load.
 AIRFLOW_SIDE = (
     "assets",
-    "dag_form",
+    "bases",
     "factory",
     "operators",
     "sensors",
@@ -217,7 +220,7 @@ def test_import_in_a_function_is_seen_and_one_for_types_is_not() -> None:
 
 def test_parsing_a_dag_file_loads_nothing_heavy(tmp_path: Path) -> None:
     modules = [module for part in AIRFLOW_SIDE for module in modules_of(part)]
-    dags = [str(path) for path in sorted((ROOT / "dags").rglob("*.py"))]
+    dags = [str(path) for path in sorted((ROOT / "dags").glob("*.py"))]
     script = (
         "import importlib, runpy, sys\n"
         f"for module in {modules!r}: importlib.import_module(module)\n"

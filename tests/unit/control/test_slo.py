@@ -129,7 +129,7 @@ def test_paused_instance_is_named() -> None:
     found = view()
     found.statuses["a"] = dataclasses.replace(found.statuses["a"], paused=True)
 
-    assert missed(found) == ["a is paused, so its tasks process nothing: resume it by the pause DAG."]
+    assert missed(found) == ["a is paused, so its tasks process nothing: resume it by the operate DAG."]
 
 
 def test_silent_instance_is_an_incident_that_nobody_answered() -> None:
