@@ -152,6 +152,39 @@ class Callbacks:
 class Stream:
     """An application and how its DAGs are made; the arguments of `stream_dags`.
 
+    Nothing secret in `conf`, `env_vars` and `application_args`: they are kept in Kafka.
+
+    Args:
+        application_id: the id that the job file names.
+        job: path of the PySpark file on the workers.
+        instances: on which it may run.
+        source_topics: what a job of one stage reads, with `output_topics`, `stores` and, those of windows among them,
+            `windowed_stores`; none where the job file says which topics it needs.
+        num_standby_replicas: standbys of each task.
+        replication_factor: of the topics that are created; None for the cluster's.
+        state_dir: folder on the workers' local disk, in which each instance has one of its own for its stores.
+        run_dir: folder for logs and scratch, in which each launch has one of its own.
+        conf: Spark settings.
+        env_vars: environment of the job.
+        python: the job's own interpreter on the workers; None for Airflow's.
+        application_args: arguments of the job file.
+        kafka_conn_id: connection of the Kafka cluster.
+        instance_kafka_conn_id: that of the instances; None for the same.
+        spark_conn_id: connection of Spark.
+        instance_timeout_s: silence of an instance that counts as its end, for the watcher; None for 5.
+        stall_timeout_s: how long a task may commit nothing although its source has records; None for 120.
+        slo: what is promised, for monitor and drills.
+        drills: what is rehearsed: a DAG for each.
+        monitor_schedule: every ten minutes where nothing is said, each application in a minute of its own; None for by
+            hand.
+        monitor_pool: of the monitor's tasks.
+        callbacks: what is called when something happens.
+        failover_pool: of the failover's one task.
+        ask_on_hold: whether repair asks a person, in Airflow's UI, what to do with tasks that failed for good.
+        default_args: of each DAG.
+        tags: of each DAG, besides its application's and its kind.
+        dag_args: further arguments of each DAG, such as ``access_control``.
+
     Raises:
         ConfigurationError: an argument is not what it has to be.
     """
