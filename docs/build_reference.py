@@ -117,7 +117,8 @@ def _body(kind: Any) -> list[str]:
         else:
             name, _, text = line.strip().partition(": ")
             default = found[name].default if name in found else inspect.Parameter.empty
-            given = "" if default is inspect.Parameter.empty else f" = {_shown(default)}"
+            # What an installation's settings say is no default of the package.
+            given = "" if default is inspect.Parameter.empty or name == "deferrable" else f" = {_shown(default)}"
             plain = section == "Args:" and templates is not None and name in found.keys() - {*templates, *_INHERITED}
             lines.append(f"- `{name}{given}`{' (no template)' if plain else ''}: {text}")
     return [*_without_repetitions(lines), ""]
