@@ -171,7 +171,7 @@ def lives_on(team: Team) -> None:
     assert set(skipped.values()) == {"skipped"}
 
     drill = team.begin("drill_crash")
-    wait_until(lambda: team.view().statuses["a"].state is InstanceState.ENDED, 120.0, "the launcher to report the end")
+    wait_until(lambda: team.view().statuses["a"].state is InstanceState.ENDED, 300.0, "the launcher to report the end")
     team.run("monitor", "failed")
     before = team.running()
     team.run("failover")
