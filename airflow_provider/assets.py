@@ -6,18 +6,9 @@ from typing import Any, Final
 
 from airflow.sdk import Asset, AssetAlias, AssetWatcher
 
-__all__ = ["ANSWERS", "ANSWERS_ALIAS", "answers", "answers_alias", "drills", "incidents", "incidents_name"]
+__all__ = ["answers", "answers_alias", "drills", "incidents", "incidents_name"]
 
 _INCIDENTS: Final = "incidents"
-
-ANSWERS: Final = Asset(name="stateful-streams-answers", uri="stateful-streams://answers")
-"""Gets an event for each application of which a run of the failover DAG answered incidents.
-
-Its extra, ``answers``, is a list of `FailoverAnswer` as plain values.
-"""
-
-ANSWERS_ALIAS: Final = AssetAlias("stateful-streams-answers")
-"""The outlet of the task that answers. By an alias, a run that answered nothing leaves no event."""
 
 
 def incidents(application_id: str, watcher: AssetWatcher) -> Asset:
@@ -37,6 +28,8 @@ def incidents_name(application_id: str) -> str:
 
 def answers(application_id: str) -> Asset:
     """The asset that gets an event when a failover of the application answered incidents: a DAG may be scheduled on it.
+
+    Its extra, ``answers``, is a list of `FailoverAnswer` as plain values.
 
     Args:
         application_id: whose DAGs were made by `stream_dags`.

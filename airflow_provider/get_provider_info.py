@@ -9,12 +9,10 @@ __all__ = ["get_provider_info"]
 _NAME = "Stateful Streams"
 _OPERATORS = (
     "application_reset",
-    "blackout_check",
     "changelog_replay",
     "changelog_topics",
     "drill_readiness",
     "failover",
-    "failover_report",
     "fault_injection",
     "held_task_question",
     "history",
@@ -23,11 +21,9 @@ _OPERATORS = (
     "processing_pause",
     "promotion",
     "recovery_check",
-    "repair_list",
+    "repair",
     "slo_check",
-    "standby_certification",
-    "standby_snapshot",
-    "state_removal",
+    "standby_command",
     "task_assignment",
     "topic_check",
 )

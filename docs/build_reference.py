@@ -1,15 +1,32 @@
-"""Builds the reference of what users import, from the docstrings: `make docs` writes it into docs/api/."""
+"""Builds the reference of what users import, from the docstrings: `make docs` writes it into docs/api/.
+
+What people put into DAG files is a page of its own, docs/operators.md, which is kept: it is written anew with the rest.
+"""
 
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import pkgutil
+import re
 import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).parent / "operators.md"
+
+_HEAD = """# Operators and sensors
+
+What a DAG file may say, one by one; [the Airflow side](airflow.md) says what it is for. This page is made of the
+docstrings, by `make docs`: correct them, not it.
+"""
+# Of every operator of Airflow.
+_INHERITED = {"kwargs", "retries", "retry_delay", "execution_timeout"}
+_ELSEWHERE = re.compile(r"- `kwargs`: see `\w+`\.")
 
 # What a job file, a DAG file or a test of a user may import. A package stands for its modules, too.
 PUBLIC = (
@@ -18,7 +35,8 @@ PUBLIC = (
     "airflow_provider.streaming.operations.process",
     "airflow_provider.testing",
     "airflow_provider.errors",
-    "airflow_provider.dag_form",
+    "airflow_provider.factory",
+    "airflow_provider.assets",
     "airflow_provider.operators",
     "airflow_provider.sensors",
     "airflow_provider.hooks",
@@ -27,7 +45,7 @@ PUBLIC = (
     "airflow_provider.kit",
 )
 # Their modules are internal, and what of them is for users is named by the package.
-_FRONT_DOORS = ("airflow_provider.streaming", "airflow_provider.testing")
+_FRONT_DOORS = ("airflow_provider.factory", "airflow_provider.streaming", "airflow_provider.testing")
 
 
 def modules() -> Iterator[str]:
@@ -49,6 +67,78 @@ def modules() -> Iterator[str]:
                 if found.name != "__main__":
                     importlib.import_module(f"{name}.{found.name}")
                     yield f"{name}.{found.name}"
+
+
+def operators_page() -> str:
+    """The page of what people put into DAG files."""
+    import airflow_provider
+    from airflow_provider import operators, sensors
+    from airflow_provider.bases.deferrable_control import DeferrableControl
+    from airflow_provider.factory.spec import Stream
+    from airflow_provider.sensors.control import ControlSensor
+
+    one_call = ["stream_dags", "Instance", "Drill", "Slo", "Callbacks"]
+    lines = [_HEAD, "## One call an application", ""]
+    for name in one_call:
+        lines += _entry(getattr(airflow_provider, name), Stream if name == "stream_dags" else None)
+    for title, package, base in (("Operators", operators, DeferrableControl), ("Sensors", sensors, ControlSensor)):
+        kinds = [getattr(package, name) for name in package.__all__]
+        lines += [f"## {title}", "", f"From `{package.__name__}`.", "", "| class | what it does |", "|---|---|"]
+        lines += [f"| [`{kind.__name__}`](#{kind.__name__.lower()}) | {_first_line(kind)} |" for kind in kinds]
+        lines += ["", f"### All {title.lower()}", "", *_body(base)]
+        for kind in kinds:
+            lines += _entry(kind, None if "__init__" in vars(kind) else kind.__base__)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _first_line(kind: Any) -> str:
+    return (inspect.getdoc(kind) or "").splitlines()[0]
+
+
+def _entry(kind: Any, fields: Any = None) -> list[str]:
+    """A heading and the docstring; the fields of another class are arguments, too."""
+    lines = [f"### {kind.__name__}", "", *_body(kind)]
+    return lines if fields is None else [*lines, *_body(fields)[2:]]
+
+
+def _body(kind: Any) -> list[str]:
+    """The docstring in Markdown. Its arguments have their defaults, and say where they are no templates."""
+    found = inspect.signature(kind).parameters
+    templates = getattr(kind, "template_fields", None)
+    lines, section = list[str](), ""
+    for line in (inspect.getdoc(kind) or "").splitlines():
+        if line in ("Args:", "Returns:", "Raises:"):
+            section = line
+            lines += [] if section == "Args:" else [f"*{section.removesuffix(':')}*", ""]
+        elif not section or not line:
+            lines.append(line)
+        elif section == "Returns:" or line.startswith("      "):
+            lines.append(("" if section == "Returns:" else "  ") + line.strip())
+        else:
+            name, _, text = line.strip().partition(": ")
+            default = found[name].default if name in found else inspect.Parameter.empty
+            # What an installation's settings say is no default of the package.
+            given = "" if default is inspect.Parameter.empty or name == "deferrable" else f" = {_shown(default)}"
+            plain = section == "Args:" and templates is not None and name in found.keys() - {*templates, *_INHERITED}
+            lines.append(f"- `{name}{given}`{' (no template)' if plain else ''}: {text}")
+    return [*_without_repetitions(lines), ""]
+
+
+def _shown(default: Any) -> str:
+    """A default as a person writes it; one that is made anew each time is empty."""
+    return repr(default) if isinstance(default, (bool, int, float, str, tuple, type(None))) else "..."
+
+
+def _without_repetitions(lines: list[str]) -> Iterator[str]:
+    skipped = False
+    for line in lines:
+        if line.startswith("- `"):
+            text = line.partition(": ")[2]
+            skipped = text == "the application." or _ELSEWHERE.fullmatch(line) is not None
+        elif not line.startswith("  "):
+            skipped = False
+        if not skipped:
+            yield line
 
 
 def build(folder: Path, names: list[str]) -> None:
@@ -74,6 +164,7 @@ def main() -> None:
         # Airflow reads its settings when it is imported: the user's own are not needed for this.
         os.environ.update(AIRFLOW_HOME=home, AIRFLOW__CORE__LOAD_EXAMPLES="False")
         names = list(modules())
+        PAGE.write_text(operators_page(), encoding="utf-8")
         build(target, names)
     print(f"{len(names)} modules: {target / 'index.html'}")
 

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING
 from airflow_provider.common.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from airflow_provider.operators.application_reset import ResetApplicationOperator
-    from airflow_provider.operators.blackout_check import CheckBlackoutOperator
+    from airflow_provider.operators.application_reset import RemoveStateOperator, ResetApplicationOperator
     from airflow_provider.operators.changelog_replay import ReplayChangelogOperator
     from airflow_provider.operators.changelog_topics import CreateChangelogTopicsOperator
-    from airflow_provider.operators.drill_readiness import CheckDrillReadinessOperator
+    from airflow_provider.operators.drill_readiness import CheckBlackoutOperator, CheckDrillReadinessOperator
     from airflow_provider.operators.failover import FailOverOperator
-    from airflow_provider.operators.failover_report import ReportFailOverOperator
     from airflow_provider.operators.fault_injection import InjectFaultOperator
     from airflow_provider.operators.held_task_question import AskAboutHeldTasksOperator
     from airflow_provider.operators.history import HistoryOperator
@@ -25,11 +23,9 @@ if TYPE_CHECKING:
     from airflow_provider.operators.processing_pause import PauseProcessingOperator
     from airflow_provider.operators.promotion import PromoteStandbyOperator
     from airflow_provider.operators.recovery_check import CheckRecoveryOperator
-    from airflow_provider.operators.repair_list import ListRepairsOperator
+    from airflow_provider.operators.repair import ListRepairsOperator, ReportFailOverOperator
     from airflow_provider.operators.slo_check import CheckSloOperator
-    from airflow_provider.operators.standby_certification import CertifyStandbysOperator
-    from airflow_provider.operators.standby_snapshot import SnapshotStandbysOperator
-    from airflow_provider.operators.state_removal import RemoveStateOperator
+    from airflow_provider.operators.standby_command import CertifyStandbysOperator, SnapshotStandbysOperator
     from airflow_provider.operators.task_assignment import AssignTasksOperator
     from airflow_provider.operators.topic_check import CheckTopicsOperator
 
@@ -61,11 +57,11 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "ListRepairsOperator": "repair_list",
+        "ListRepairsOperator": "repair",
         "AskAboutHeldTasksOperator": "held_task_question",
         "AssignTasksOperator": "task_assignment",
-        "CertifyStandbysOperator": "standby_certification",
-        "CheckBlackoutOperator": "blackout_check",
+        "CertifyStandbysOperator": "standby_command",
+        "CheckBlackoutOperator": "drill_readiness",
         "CheckDrillReadinessOperator": "drill_readiness",
         "CheckRecoveryOperator": "recovery_check",
         "CheckSloOperator": "slo_check",
@@ -77,11 +73,11 @@ __getattr__ = lazy_names(
         "InjectFaultOperator": "fault_injection",
         "PauseProcessingOperator": "processing_pause",
         "PromoteStandbyOperator": "promotion",
-        "RemoveStateOperator": "state_removal",
+        "RemoveStateOperator": "application_reset",
         "ReplayChangelogOperator": "changelog_replay",
-        "ReportFailOverOperator": "failover_report",
+        "ReportFailOverOperator": "repair",
         "ResetApplicationOperator": "application_reset",
-        "SnapshotStandbysOperator": "standby_snapshot",
+        "SnapshotStandbysOperator": "standby_command",
         "StopInstanceOperator": "instance_stop",
     },
 )

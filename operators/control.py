@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from airflow.sdk import Context
 
+from airflow_provider.bases.deferrable_control import DeferrableControl
 from airflow_provider.common.clock import now_ms
 from airflow_provider.control.history.note import note_history
 from airflow_provider.control.history.record import HistoryKind, HistoryOutcome
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
-from airflow_provider.operators.deferrable_control import DeferrableControl
 
 if TYPE_CHECKING:
     from airflow_provider.control.history.record import HistoryRecord
@@ -42,22 +42,13 @@ class ControlOperator(DeferrableControl):
         """Over the application's topics and its control plane."""
         return KafkaStreamsHook(self.kafka_conn_id)
 
-    def publish_by(
-        self,
-        act: Callable[[AssignmentPublisher], T],
-        application_id: str | None = None,
-        kafka_conn_id: str | None = None,
-        *,
-        look: bool = True,
-    ) -> T:
+    def publish_by(self, act: Callable[[AssignmentPublisher], T], *, look: bool = True) -> T:
         """Let `act` read and publish; when another publisher takes over, let it read and publish again.
 
         What has outlived its use in the control topics (`airflow_provider.control.retention`) is removed after that.
 
         Args:
             act: called with a publisher that has just read the newest state.
-            application_id: another application than the operator's.
-            kafka_conn_id: another cluster than the operator's.
             look: see `airflow_provider.control.publication.publish_by`.
 
         Raises:
@@ -67,8 +58,7 @@ class ControlOperator(DeferrableControl):
         """
         from airflow_provider.control.publication import publish_by
 
-        connection = KafkaStreamsHook(kafka_conn_id or self.kafka_conn_id).connection
-        return publish_by(connection, application_id or self.application_id, act, look=look)
+        return publish_by(self.hook.connection, self.application_id, act, look=look)
 
     def show_outcome(self, context: Context, line: str) -> None:
         """Have Airflow's lists of task instances say what this one came to, in the column *Map Index*.
@@ -88,26 +78,17 @@ class ControlOperator(DeferrableControl):
         """The id of this task in this run, the same for all tries, as that of an event in the history."""
         return f"{self.dag_id}/{context['run_id']}/{self.task_id}/{context['ti'].map_index}"
 
-    def note_history(
-        self, records: Iterable[HistoryRecord], application_id: str | None = None, kafka_conn_id: str | None = None
-    ) -> bool:
+    def note_history(self, records: Iterable[HistoryRecord]) -> bool:
         """Write into the history what was done; what cannot be written is a warning, soon, and fails nothing.
-
-        Args:
-            records: of one application.
-            application_id: another application than the operator's.
-            kafka_conn_id: another cluster than the operator's.
 
         Returns:
             Whether they are stored.
         """
-        application_id = application_id or self.application_id
 
         def write(application_id: str, *records: HistoryRecord, timeout_s: float) -> None:
-            hook = KafkaStreamsHook(kafka_conn_id or self.kafka_conn_id)
-            hook.write_history(application_id, *records, timeout_s=timeout_s)
+            self.hook.write_history(application_id, *records, timeout_s=timeout_s)
 
-        return note_history(write, application_id, records, warn=self.log.warning)
+        return note_history(write, self.application_id, records, warn=self.log.warning)
 
     def end_history(self, kind: HistoryKind, id: str, reason: str | None = None) -> None:
         """Note in the history how something ended that has a record there; what cannot be written is a warning.

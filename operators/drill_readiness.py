@@ -1,27 +1,38 @@
-"""Checks that a failure of an application would be answered, before a drill makes one."""
+"""What keeps a drill from beginning: its blackout times, or an application that is not ready; and the note of it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import structlog
 from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowSkipException
 
+from airflow_provider.bases.arguments import parse_optional, parse_texts
+from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import to_plain
+from airflow_provider.control.drills.blackout import blackout_at, parse_blackouts
 from airflow_provider.control.drills.disk_headroom import disk_problems
 from airflow_provider.control.drills.drill import choose_hit, open_incidents
 from airflow_provider.control.drills.kind import DrillKind, parse_drill_kind
+from airflow_provider.control.history.builder import skipped_drill_record
+from airflow_provider.control.history.note import note_history
 from airflow_provider.control.unanswered import unanswered_problems
 from airflow_provider.control.watcher import SILENT_AFTER_S, watch_problem
 from airflow_provider.errors import InstanceError
-from airflow_provider.operators.arguments import parse_optional
+from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.operators.control import ControlOperator
 from airflow_provider.operators.failover_dag import failover_dag_problem
 
 if TYPE_CHECKING:
     from airflow_provider.control.view import ControlView
 
-__all__ = ["CheckDrillReadinessOperator"]
+__all__ = ["CheckBlackoutOperator", "CheckDrillReadinessOperator", "SkippedDrillNote", "skipped_drill_id"]
+
+log = structlog.get_logger(__name__)
 
 
 class CheckDrillReadinessOperator(ControlOperator):
@@ -106,3 +117,89 @@ class CheckDrillReadinessOperator(ControlOperator):
         except InstanceError as error:
             return (str(error),)
         return disk_problems(view, kind, hit, healthy)
+
+
+class CheckBlackoutOperator(ControlOperator):
+    """Skips itself, and so what lies behind it, where no drill is to begin now. A drill that has begun goes on.
+
+    The history gets a record of it, once a run: a drill that was skipped, with the reason.
+
+    Args:
+        application_id: the application.
+        blackout: the times in which none begins, such as ``["mon-fri 08:00-18:00 Europe/Vienna", "sat,sun"]`` (see
+            `control.drills.blackout.Blackout.parse`); as text with semicolons between them, too. None for none.
+        kind: of the drill, for that record.
+        kwargs: see `ControlOperator`.
+
+    Raises:
+        ConfigurationError: a time cannot be read, or there is no such kind.
+        AirflowSkipException: it is one of them now; says which.
+    """
+
+    template_fields: Sequence[str] = (*ControlOperator.template_fields, "blackout", "kind")
+
+    def __init__(
+        self,
+        *,
+        application_id: str,
+        blackout: Sequence[str] | str | None = None,
+        kind: str = DrillKind.CRASH.value,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(application_id=application_id, **kwargs)
+        self.blackout = blackout
+        self.kind = kind
+
+    def execute(self, context: Context) -> None:
+        """Look at the clock."""
+        given = parse_optional(self.blackout)
+        blackouts = () if given is None else parse_blackouts(parse_texts("blackout", given))
+        if (why := blackout_at(blackouts, datetime.fromtimestamp(now_ms() / 1000, UTC))) is not None:
+            self._note(context, why)
+            raise AirflowSkipException(f"{self.application_id}: {why}.")
+
+    def _note(self, context: Context, why: str) -> None:
+        record = skipped_drill_record(
+            self.application_id,
+            skipped_drill_id(context),
+            str(context["run_id"]),
+            parse_drill_kind(self.kind),
+            reason=why,
+            at_ms=now_ms(),
+        )
+        self.note_history([record])
+
+
+def skipped_drill_id(context: Mapping[str, Any]) -> str:
+    """The id of the one record that a run has of a drill that did not begin."""
+    return f"{context['ti'].dag_id}/{context['run_id']}/skipped"
+
+
+@dataclass(frozen=True)
+class SkippedDrillNote:
+    """Called by Airflow when a task before a drill's fault has failed for good (``on_failure_callback``).
+
+    Where the run injected its fault, the drill has a record of its own, and nothing is noted.
+
+    Args:
+        kind: of the drill; may be a template.
+    """
+
+    kind: str
+
+    def __call__(self, context: Mapping[str, Any]) -> None:
+        """Note it."""
+        task = context["task"]
+        hook = KafkaStreamsHook(task.kafka_conn_id)
+        faults = hook.read(task.application_id).faults
+        if any(fault.startswith(f"{context['ti'].dag_id}/{context['run_id']}/") for fault in faults):
+            return
+        record = skipped_drill_record(
+            task.application_id,
+            skipped_drill_id(context),
+            str(context["run_id"]),
+            parse_drill_kind(task.render_template(self.kind, context)),
+            reason=f"{task.task_id}: {context.get('exception') or 'failed'}",
+            at_ms=now_ms(),
+        )
+        note_history(hook.write_history, task.application_id, [record], warn=log.warning)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context
 
+from airflow_provider.bases.arguments import parse_flag, parse_if_given, parse_seconds, parse_whole
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.control.drills.fault_injection import inject_fault
 from airflow_provider.control.drills.injected_fault import InjectedFault
@@ -17,7 +18,6 @@ from airflow_provider.control.history.record import HistoryOutcome, HistoryRecor
 from airflow_provider.control.instance_handle import InstanceHandle
 from airflow_provider.errors import InstanceError, StatefulStreamsError
 from airflow_provider.links.instance_log import InstanceLogLink
-from airflow_provider.operators.arguments import parse_flag, parse_if_given, parse_seconds, parse_whole
 from airflow_provider.operators.control import ControlOperator
 
 if TYPE_CHECKING:

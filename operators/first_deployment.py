@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from airflow.sdk.exceptions import AirflowSkipException
 
+from airflow_provider.bases.arguments import parse_optional
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.kafka.names import assignment_topic, metrics_topic, status_topic
-from airflow_provider.operators.arguments import parse_optional
 
 __all__ = ["skip_before_deployment"]
 

@@ -11,6 +11,7 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_provider import __version__
+from airflow_provider.bases.arguments import parse_mapping, parse_whole
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.files import file_end
 from airflow_provider.common.host_name import host_name
@@ -29,7 +30,6 @@ from airflow_provider.kafka.names import check_name
 from airflow_provider.launch.job_file import check_job_file, sha256_of
 from airflow_provider.links.instance_log import InstanceLogLink
 from airflow_provider.links.spark_ui import SparkUiLink
-from airflow_provider.operators.arguments import parse_mapping, parse_whole
 from airflow_provider.operators.control import ControlOperator
 from airflow_provider.operators.instance_restart import RESTARTING, living_of, report_of, restart_id, stop_for_restart
 from airflow_provider.operators.supervised_instance import SupervisedInstance

@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow.sdk import Context
 
+from airflow_provider.bases.arguments import parse_flag
 from airflow_provider.common.json_codec import from_plain
 from airflow_provider.control.command import Command, CommandKind
 from airflow_provider.control.conditions import InstanceEnded
@@ -14,7 +15,6 @@ from airflow_provider.control.hand_over import publish_hand_over
 from airflow_provider.control.instance_handle import InstanceHandle
 from airflow_provider.errors import InstanceError
 from airflow_provider.links.instance_log import InstanceLogLink
-from airflow_provider.operators.arguments import parse_flag
 from airflow_provider.operators.control import ControlOperator
 
 __all__ = ["StopInstanceOperator"]

@@ -8,6 +8,7 @@ from typing import Any
 
 from airflow.sdk import Context, XComArg
 
+from airflow_provider.bases.arguments import parse_if_given, parse_seconds, parse_whole
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import from_plain, to_plain
 from airflow_provider.common.task_id import TaskId
@@ -20,7 +21,6 @@ from airflow_provider.control.history.output_check import OutputCheck
 from airflow_provider.control.history.table import history_table
 from airflow_provider.errors import StatefulStreamsError
 from airflow_provider.links.failover_run import FailoverRun, FailoverRunLink
-from airflow_provider.operators.arguments import parse_if_given, parse_seconds, parse_whole
 from airflow_provider.operators.control import ControlOperator
 
 __all__ = ["CheckRecoveryOperator"]

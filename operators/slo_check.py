@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from airflow.sdk import Context
 
+from airflow_provider.bases.arguments import parse_mapping, parse_optional, parse_whole
 from airflow_provider.common.clock import now_ms
 from airflow_provider.control.drills.age import drill_overdue
 from airflow_provider.control.history.record import HistoryRecord
@@ -21,7 +22,6 @@ from airflow_provider.control.slo import Slo, missed_promises
 from airflow_provider.control.view import ControlView
 from airflow_provider.control.watcher import SILENT_AFTER_S, watch_problem
 from airflow_provider.errors import InstanceError, TopicMissingError
-from airflow_provider.operators.arguments import parse_if_given, parse_optional, parse_seconds, parse_whole
 from airflow_provider.operators.control import ControlOperator
 from airflow_provider.operators.failover_dag import failover_dag_problem
 from airflow_provider.operators.first_deployment import skip_before_deployment
@@ -41,26 +41,14 @@ class CheckSloOperator(ControlOperator):
 
     What a failure of each task's active instance would cost now (see
     `airflow_provider.control.outlook.predicted_rto`) is logged, and is a missed promise where it is beyond
-    `max_rto_s` by what failovers on record took. So is what the application's metrics say of its future (see
+    ``rto_s`` by what failovers on record took. So is what the application's metrics say of its future (see
     `airflow_provider.control.outlook.metrics_forecasts`): it is logged, and a missed promise where one of the three
     limits for it is set. Too few records miss no promise.
 
     Args:
         application_id: the application.
         num_standby_replicas: how many warm standbys a task must have.
-        max_lag_s: seconds that a standby may be behind to count; None sets no limit.
-        max_source_lag_records: records that a task's source may hold unread; None sets no limit.
-        min_disk_free_bytes: bytes that must be free where an instance keeps its stores; None sets no limit.
-        max_rto_s: seconds from a failure to the next output; None sets no limit.
-        max_drill_age_s: seconds since a drill was passed last, by the application's history; None sets no limit.
-        forecast_s: seconds ahead, in which no disk may come to have too little left, and no replay to take too long;
-            None looks at now alone.
-        max_replay_rto_s: seconds from a failure to the next output of a task of which no copy is left; None sets no
-            limit, and forecasts for `max_rto_s`.
-        max_changelog_records_per_day: records that a task's changelog may gain in a day; None sets no limit.
-        max_late_per_hour: records that may be left out within an hour because they came too late, of all tasks
-            together, by the application's metrics; None sets no limit.
-        max_left_out_per_hour: the same of records that could not be processed.
+        slo: what is promised: a `Slo`, or its limits by name; `absence_s` is `CheckTopicsOperator`'s to look at.
         failover_dag_id: the DAG that answers its failures, which must not be paused; None does not ask.
         failover_asset: the name of the asset whose events start that DAG, which must be active; None does not ask.
         deploy_dag_id: the DAG that deploys the application; before its first assignment this task is then skipped, and
@@ -81,16 +69,7 @@ class CheckSloOperator(ControlOperator):
     template_fields: Sequence[str] = (
         *ControlOperator.template_fields,
         "num_standby_replicas",
-        "max_lag_s",
-        "max_source_lag_records",
-        "min_disk_free_bytes",
-        "max_rto_s",
-        "max_drill_age_s",
-        "forecast_s",
-        "max_replay_rto_s",
-        "max_changelog_records_per_day",
-        "max_late_per_hour",
-        "max_left_out_per_hour",
+        "slo",
         "failover_dag_id",
         "failover_asset",
         "deploy_dag_id",
@@ -101,16 +80,7 @@ class CheckSloOperator(ControlOperator):
         *,
         application_id: str,
         num_standby_replicas: int = 1,
-        max_lag_s: float | None = None,
-        max_source_lag_records: int | None = None,
-        min_disk_free_bytes: int | None = None,
-        max_rto_s: float | None = None,
-        max_drill_age_s: float | None = None,
-        forecast_s: float | None = None,
-        max_replay_rto_s: float | None = None,
-        max_changelog_records_per_day: int | None = None,
-        max_late_per_hour: int | None = None,
-        max_left_out_per_hour: int | None = None,
+        slo: Slo | Mapping[str, Any] | str | None = None,
         failover_dag_id: str | None = None,
         failover_asset: str | None = None,
         deploy_dag_id: str | None = None,
@@ -118,15 +88,7 @@ class CheckSloOperator(ControlOperator):
     ) -> None:
         super().__init__(application_id=application_id, **kwargs)
         self.num_standby_replicas = num_standby_replicas
-        self.max_lag_s = max_lag_s
-        self.max_source_lag_records = max_source_lag_records
-        self.min_disk_free_bytes = min_disk_free_bytes
-        self.max_rto_s = max_rto_s
-        self.max_drill_age_s = max_drill_age_s
-        self.forecast_s = forecast_s
-        self.max_replay_rto_s = max_replay_rto_s
-        self.max_changelog_records_per_day = max_changelog_records_per_day
-        self.max_late_per_hour, self.max_left_out_per_hour = max_late_per_hour, max_left_out_per_hour
+        self.slo = slo.limits if isinstance(slo, Slo) else slo
         self.failover_dag_id = failover_dag_id
         self.failover_asset = failover_asset
         self.deploy_dag_id = deploy_dag_id
@@ -134,11 +96,11 @@ class CheckSloOperator(ControlOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Look and compare."""
         skip_before_deployment(self.hook, self.application_id, self.deploy_dag_id)
-        slo = self._slo()
+        given = parse_mapping("slo", self.slo)
+        slo = Slo.parse({name: parse_optional(limit) for name, limit in given.items()})
         view, silent_for_s, unwatched = self._listen()
         standbys = parse_whole("num_standby_replicas", self.num_standby_replicas)
-        drill_age_s = parse_if_given(parse_seconds, "max_drill_age_s", self.max_drill_age_s)
-        history = self._history(drill_age_s)
+        history = self._history(slo.drill_age_s)
         alive = [name for name in view.healthy(self.timeouts) if not silent_for_s.get(name)]
         predicted = predict_rto(view, history, alive, self.timeouts)
         self.log.info("Predicted RTO:%s", "".join(f"\n  {one}" for one in predicted.values()) or " of no task")
@@ -146,7 +108,7 @@ class CheckSloOperator(ControlOperator):
         unanswered = (
             None if dag_id is None else failover_dag_problem(context, dag_id, parse_optional(self.failover_asset))
         )
-        overdue = None if drill_age_s is None else drill_overdue(history, drill_age_s, now_ms())
+        overdue = None if slo.drill_age_s is None else drill_overdue(history, slo.drill_age_s, now_ms())
         missed = [line for line in (unwatched, unanswered, overdue) if line is not None]
         metrics = self._metrics()
         losses = recent_losses(metrics, view.statuses, now_ms(), HOUR_MS)
@@ -166,24 +128,6 @@ class CheckSloOperator(ControlOperator):
         }
         self.log.info("All is as promised: %s", answer)
         return answer
-
-    def _slo(self) -> Slo:
-        records, disk, growth = (
-            self.max_source_lag_records,
-            self.min_disk_free_bytes,
-            self.max_changelog_records_per_day,
-        )
-        return Slo(
-            rto_s=parse_if_given(parse_seconds, "max_rto_s", self.max_rto_s),
-            lag_s=parse_if_given(parse_seconds, "max_lag_s", self.max_lag_s),
-            source_lag_records=parse_if_given(parse_whole, "max_source_lag_records", records, minimum=1),
-            disk_free_bytes=parse_if_given(parse_whole, "min_disk_free_bytes", disk, minimum=1),
-            forecast_s=parse_if_given(parse_seconds, "forecast_s", self.forecast_s),
-            replay_rto_s=parse_if_given(parse_seconds, "max_replay_rto_s", self.max_replay_rto_s),
-            changelog_records_per_day=parse_if_given(parse_whole, "max_changelog_records_per_day", growth, minimum=1),
-            late_per_hour=parse_if_given(parse_whole, "max_late_per_hour", self.max_late_per_hour),
-            left_out_per_hour=parse_if_given(parse_whole, "max_left_out_per_hour", self.max_left_out_per_hour),
-        )
 
     def _metrics(self) -> Sequence[MetricsRecord]:
         try:

@@ -7,14 +7,15 @@ from typing import Any, ClassVar
 
 from airflow.sdk import Context
 
+from airflow_provider.bases.arguments import parse_names, parse_optional
 from airflow_provider.common.clock import now_ms
 from airflow_provider.control.command import CommandKind
 from airflow_provider.control.standby_command import done, standby_commands
 from airflow_provider.control.tasks import parse_tasks
-from airflow_provider.operators.arguments import parse_names, parse_optional
+from airflow_provider.errors import InstanceError
 from airflow_provider.operators.control import ControlOperator
 
-__all__ = ["StandbyCommandOperator"]
+__all__ = ["CertifyStandbysOperator", "SnapshotStandbysOperator", "StandbyCommandOperator"]
 
 
 class StandbyCommandOperator(ControlOperator):
@@ -75,3 +76,57 @@ class StandbyCommandOperator(ControlOperator):
     def checked(self, results: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The results, where none of them is a failure of what was asked for."""
         return results
+
+
+class CertifyStandbysOperator(StandbyCommandOperator):
+    """Has instances compare the stores of their standbys with what their actives held, by its digest, and waits.
+
+    A standby compares what it holds at the end of its changelog with the digest in its active's last commit record,
+    whether a comparison is due or not; the active is not touched. One whose active's digest is not known waits for a
+    commit that has it.
+
+    Args:
+        kwargs: see `StandbyCommandOperator`; as to `timeout_s`, each instance reads one whole store after the other.
+
+    Returns:
+        By instance and task, the changelog offset at which its store held the same as its active's.
+
+    Raises:
+        InstanceError: a store held something else, so it was moved aside and is restored from its changelog; or as for
+            `StandbyCommandOperator`, like all other errors.
+    """
+
+    kind = CommandKind.CERTIFY
+
+    def checked(self, results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The results, where no store held something else."""
+        lines = [
+            f"task {task} on {result['instance']}: {what}"
+            for result in results
+            for task, what in result["diverged"].items()
+        ]
+        if lines:
+            raise InstanceError(
+                f"{len(lines)} standby(s) of {self.application_id!r} did not hold what their actives did. "
+                f"{'; '.join(lines)}. The runbook says what to look at."
+            )
+        return results
+
+
+class SnapshotStandbysOperator(StandbyCommandOperator):
+    """Has instances copy the stores of their standbys to the place that the job's ``snapshots()`` names, and waits.
+
+    They are taken whether they are due or not, but only of a store that is at the end of its changelog and, where its
+    active's digest is known, certified.
+
+    Args:
+        kwargs: see `StandbyCommandOperator`.
+
+    Returns:
+        By instance and task, the changelog offset of its snapshot.
+
+    Raises:
+        InstanceError: one could not send its copy; or as for `StandbyCommandOperator`, like all other errors.
+    """
+
+    kind = CommandKind.SNAPSHOT

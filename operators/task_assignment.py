@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context
 
+from airflow_provider.bases.arguments import parse_flag, parse_if_given, parse_names, parse_whole
 from airflow_provider.control.conditions import StandbysWarm
 from airflow_provider.control.task_placement import TaskPlacement, place_tasks
-from airflow_provider.operators.arguments import parse_flag, parse_if_given, parse_names, parse_whole
 from airflow_provider.operators.control import ControlOperator
 
 if TYPE_CHECKING:

@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import Context
 
-from airflow_provider.control.job_description import TopicKind
-from airflow_provider.errors import ConfigurationError, TopicMismatchError
-from airflow_provider.kafka.topic_findings import TopicFinding, WantedTopics
-from airflow_provider.kafka.topic_spec import TopicSpec
-from airflow_provider.operators.arguments import (
+from airflow_provider.bases.arguments import (
     parse_flag,
     parse_if_given,
     parse_names,
@@ -19,6 +15,10 @@ from airflow_provider.operators.arguments import (
     parse_seconds,
     parse_whole,
 )
+from airflow_provider.control.job_description import TopicKind
+from airflow_provider.errors import ConfigurationError, TopicMismatchError
+from airflow_provider.kafka.topic_findings import TopicFinding, WantedTopics
+from airflow_provider.kafka.topic_spec import TopicSpec
 from airflow_provider.operators.control import ControlOperator
 from airflow_provider.operators.first_deployment import skip_before_deployment
 

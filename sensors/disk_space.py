@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from airflow_provider.bases.arguments import parse_if_given, parse_names, parse_whole
 from airflow_provider.control.conditions import Condition, DiskSpaceFree
-from airflow_provider.operators.arguments import parse_if_given, parse_names, parse_whole
 from airflow_provider.sensors.control import ControlSensor
 
 __all__ = ["DiskSpaceSensor"]

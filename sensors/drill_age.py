@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from airflow_provider.bases.arguments import parse_optional, parse_seconds
 from airflow_provider.control.conditions import Condition, DrillPassedWithin
-from airflow_provider.operators.arguments import parse_optional, parse_seconds
 from airflow_provider.sensors.control import ControlSensor
 
 __all__ = ["DrillAgeSensor"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from airflow_provider.bases.arguments import parse_if_given, parse_seconds, parse_whole
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.conditions import Condition, StandbysWarm
 from airflow_provider.control.tasks import parse_tasks
-from airflow_provider.operators.arguments import parse_if_given, parse_seconds, parse_whole
 from airflow_provider.sensors.control import ControlSensor
 
 __all__ = ["StandbyLagSensor"]

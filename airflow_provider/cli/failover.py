@@ -130,7 +130,7 @@ def find_incidents(reader: ControlReader, timeouts: Timeouts, instance: str | No
 def answer_found(view: ControlView, finder: IncidentFinder, publish: Publish) -> list[FailoverAnswer]:
     """Answer what the finder knows (`answer_incidents`), as values for people and programs."""
     answered = answer_incidents(view, [event.incident for event in finder.events], finder, publish, now_ms)
-    return [FailoverAnswer.of(record, after, "", finder.num_standby_replicas) for record, after in answered]
+    return [FailoverAnswer.of(record, after) for record, after in answered]
 
 
 def unmoved(answer: FailoverAnswer) -> bool:

@@ -169,7 +169,9 @@ def _of_spec(
         return
     yield TopicFinding(
         _missing(job, spec.name, held=held),
-        _if_lost(job, spec.name) if held else "Run the topics DAG with 'Repair', or the deploy DAG: both create it.",
+        _if_lost(job, spec.name)
+        if held
+        else "Run the deploy DAG, or the operate DAG's 'Repair topics': both create it.",
         topic=spec.name,
         create=None if held else spec,
     )

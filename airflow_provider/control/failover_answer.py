@@ -18,7 +18,6 @@ class FailoverAnswer:
 
     Args:
         application_id: the application.
-        kafka_conn_id: Airflow connection of its Kafka cluster.
         instance: what the incident is of.
         incident_id: `Incident.id`.
         kind: what happened.
@@ -30,12 +29,10 @@ class FailoverAnswer:
         failed_at_ms: when the instance sent its last heartbeat, epoch ms by the broker's clock; None when unknown.
         detected_at_ms: when a watcher saw it, epoch ms; None when none did.
         decided_at_ms: when the decision was made, epoch ms.
-        num_standby_replicas: wanted standbys per task.
         took_ms: how long the run took for all of its incidents.
     """
 
     application_id: str
-    kafka_conn_id: str
     instance: str
     incident_id: str
     kind: IncidentKind
@@ -47,7 +44,6 @@ class FailoverAnswer:
     failed_at_ms: int | None
     detected_at_ms: int | None
     decided_at_ms: int
-    num_standby_replicas: int
     took_ms: int = 0
 
     @property
@@ -68,21 +64,11 @@ class FailoverAnswer:
         return f"{self.instance or 'all'} {self.kind.value}: {tasks}{took}"
 
     @classmethod
-    def of(
-        cls, record: IncidentRecord, assignment: Assignment, kafka_conn_id: str, num_standby_replicas: int
-    ) -> FailoverAnswer:
-        """What a record and the assignment that answers its incident say.
-
-        Args:
-            record: of the incident.
-            assignment: the newest one.
-            kafka_conn_id: Airflow connection of the Kafka cluster.
-            num_standby_replicas: wanted standbys per task.
-        """
+    def of(cls, record: IncidentRecord, assignment: Assignment, took_ms: int = 0) -> FailoverAnswer:
+        """What a record and the assignment that answers its incident say."""
         incident = record.incident
         return cls(
             application_id=incident.application_id,
-            kafka_conn_id=kafka_conn_id,
             instance=incident.instance,
             incident_id=incident.id,
             kind=incident.kind,
@@ -94,5 +80,5 @@ class FailoverAnswer:
             failed_at_ms=record.failed_at_ms,
             detected_at_ms=record.detected_at_ms,
             decided_at_ms=record.decided_at_ms,
-            num_standby_replicas=num_standby_replicas,
+            took_ms=took_ms,
         )

@@ -43,7 +43,7 @@ class LateOutlook:
         """One line for people, with what to do."""
         which, held = ", ".join(map(str, self.tasks)), "is held" if len(self.tasks) == 1 else "are held"
         behind, mark = f"stage {self.stage} ({self.name})", _utc(self.watermark_ms)
-        way_out = "Pause the instances until it is well, by the pause DAG, and time stands still."
+        way_out = "Pause the instances until it is well, by the operate DAG, and time stands still."
         if self.stands_ms is None:
             return f"task {which} {held}: rows before {mark} are late for {behind} when it goes on. {way_out}"
         stands = _utc(self.stands_ms)

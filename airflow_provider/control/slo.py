@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any, Self
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.detection import detect
@@ -68,6 +69,33 @@ class Slo:
             if value is not None and not (number and (value > 0 or (value == 0 and name in _FROM_NONE))):
                 raise ConfigurationError(f"Slo has {name}={value!r}: use a number {least}, or leave it out.")
 
+    @classmethod
+    def parse(cls, limits: Mapping[str, Any]) -> Self:
+        """Of limits by name, of which each may be a text, as templates render numbers.
+
+        Raises:
+            ConfigurationError: there is no such limit, or it is no such number.
+        """
+        known = [field.name for field in fields(cls)]
+        if unknown := [name for name in limits if name not in known]:
+            raise ConfigurationError(f"Slo has no limit {unknown[0]!r}: use {', '.join(known)}.")
+        return cls(**{name: _number(value) for name, value in limits.items()})
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """Those that are set, by name."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, str):
+        for kind in (int, float):
+            try:
+                return kind(value)
+            except ValueError:
+                continue
+    return value
+
 
 def missed_promises(
     view: ControlView,
@@ -125,7 +153,7 @@ def missed_promises(
     for name in view.assignment.instances:
         if name in view.statuses:
             if view.statuses[name].paused:
-                found.append(f"{name} is paused, so its tasks process nothing: resume it by the pause DAG.")
+                found.append(f"{name} is paused, so its tasks process nothing: resume it by the operate DAG.")
             found += _of_disk(name, view.statuses[name], slo)
     return tuple(found)
 

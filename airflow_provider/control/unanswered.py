@@ -49,8 +49,8 @@ def unanswered_problem(application_id: str, found: Unanswered, at_ms: int) -> st
     """
     return (
         f"{found.what} was reported {(at_ms - found.reported_at_ms) / 1000:.0f} s ago, and no failover has answered "
-        f"it: is the DAG {application_id}_failover (or stateful_streams_failover) paused or stale, or does its file "
-        'not parse? See "No failover run" in the runbook.'
+        f"it: is the DAG {application_id}_failover paused or stale, or does its file not parse? "
+        'See "No failover run" in the runbook.'
     )
 
 

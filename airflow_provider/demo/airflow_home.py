@@ -10,13 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["WATCHED_VARIABLE", "AirflowHome"]
-
-WATCHED_VARIABLE: Final = "STATEFUL_STREAMS_APPLICATIONS"
-"""As `hooks.watched_application` has it, whose import would load Airflow with the user's own settings."""
+__all__ = ["AirflowHome"]
 
 # The settings of another Airflow on this machine must not reach the demo's.
-_FOREIGN: Final = ("AIRFLOW", "_AIRFLOW", WATCHED_VARIABLE)
+_FOREIGN: Final = ("AIRFLOW", "_AIRFLOW")
 
 
 @dataclass(frozen=True)
@@ -29,7 +26,6 @@ class AirflowHome:
         port: of its API server, on loopback.
         bootstrap_servers: of the Kafka cluster, which becomes the connection ``kafka_streams_default``.
         spark_master: of the connection ``spark_default``.
-        watched: the applications whose failures start the generic failover DAG, as the variable has it; empty for none.
     """
 
     root: Path
@@ -37,7 +33,6 @@ class AirflowHome:
     port: int
     bootstrap_servers: str
     spark_master: str
-    watched: str = ""
 
     @property
     def address(self) -> str:
@@ -63,7 +58,6 @@ class AirflowHome:
             **{f"AIRFLOW_CONN_{name}": json.dumps(value) for name, value in connections.items()},
             **{f"AIRFLOW__{name.upper()}": value for name, value in self._settings().items()},
             "AIRFLOW_HOME": str(self.root),
-            WATCHED_VARIABLE: self.watched,
             "SPARK_LOCAL_IP": "127.0.0.1",
             "NO_PROXY": ",".join(filter(None, ("127.0.0.1", "localhost", kept.get("NO_PROXY")))),
             "no_proxy": ",".join(filter(None, ("127.0.0.1", "localhost", kept.get("no_proxy")))),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -12,45 +12,31 @@ from airflow.sdk import DAG, get_parsing_context
 from airflow.sdk.definitions._internal.contextmanager import DagContext
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.factory.deploy import deploy_dag
-from airflow_provider.factory.drill import drill_dag
-from airflow_provider.factory.failover import failover_dag
-from airflow_provider.factory.monitor import monitor_dag
+from airflow_provider.factory.instances import deploy_dag, scale_dag, upgrade_dag
+from airflow_provider.factory.operate import operate_dag, reset_dag
 from airflow_provider.factory.parts import Parts
-from airflow_provider.factory.pause import pause_dag
-from airflow_provider.factory.repair import repair_dag
-from airflow_provider.factory.reset import reset_dag
-from airflow_provider.factory.scale import scale_dag
+from airflow_provider.factory.promises import drill_dag, monitor_dag
+from airflow_provider.factory.recovery import failover_dag, repair_dag
 from airflow_provider.factory.spec import Stream
-from airflow_provider.factory.standbys import standbys_dag
-from airflow_provider.factory.stop import stop_dag
-from airflow_provider.factory.topics import topics_dag
-from airflow_provider.factory.upgrade import upgrade_dag
 
 __all__ = ["StreamDags", "stream_dags"]
-
 
 _MAKERS: Final[dict[str, Callable[[Parts], DAG]]] = {
     "deploy": deploy_dag,
     "upgrade": upgrade_dag,
     "scale": scale_dag,
-    "stop": stop_dag,
+    "operate": operate_dag,
+    "reset": reset_dag,
     "failover": failover_dag,
     "repair": repair_dag,
     "monitor": monitor_dag,
-    "pause": pause_dag,
-    "standbys": standbys_dag,
-    "topics": topics_dag,
-    "reset": reset_dag,
 }
-"""By what stands behind the application's id in the DAG's."""
 
 
-class StreamDags:
-    """The DAGs of an application, to be given further tasks or dependencies; each is made when it is first asked for.
+class StreamDags(Mapping[str, DAG]):
+    """The DAGs of an application, by what stands behind its id in theirs, such as ``"deploy"`` or ``"drill_crash"``.
 
-    Args:
-        stream: what they are made from.
+    To be given further tasks, dependencies or rights. Each is made when it is first asked for.
     """
 
     def __init__(self, stream: Stream) -> None:
@@ -59,6 +45,17 @@ class StreamDags:
         drills = {f"drill_{drill.kind}": partial(drill_dag, drill=drill) for drill in stream.drills}
         self._makers: dict[str, Callable[[Parts], DAG]] = {**_MAKERS, **drills}
         self._made: dict[str, DAG] = {}
+
+    def __getitem__(self, name: str) -> DAG:
+        if name not in self._made:
+            self._made[name] = self._makers[name](self._parts)
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
 
     def make(self, only: str | None = None) -> None:
         """Make them, so that they register themselves in the DAG file that is being parsed.
@@ -69,86 +66,16 @@ class StreamDags:
         Raises:
             ConfigurationError: a DAG of that id is in the file already; Airflow would keep one of the two.
         """
-        described = {dag.dag_id for dag, _ in DagContext.autoregistered_dags}
-        if twice := sorted(described & {f"{self.stream.application_id}_{name}" for name in self._makers}):
+        ids = {f"{self.stream.application_id}_{name}": name for name in self}
+        if twice := sorted({dag.dag_id for dag, _ in DagContext.autoregistered_dags} & ids.keys()):
             raise ConfigurationError(
                 f"This file has a DAG {twice[0]!r} already: stream_dags() was called twice for "
                 f"{self.stream.application_id!r}, or another DAG has an id that one of the application's needs. Give "
                 "each application an id of its own."
             )
-        for name in self._makers:
-            if only in (None, f"{self.stream.application_id}_{name}"):
-                self._dag(name)
-
-    @property
-    def all(self) -> dict[str, DAG]:
-        """Every one, by what stands behind the application's id in its own."""
-        return {name: self._dag(name) for name in self._makers}
-
-    @property
-    def deploy(self) -> DAG:
-        """``<application>_deploy``."""
-        return self._dag("deploy")
-
-    @property
-    def upgrade(self) -> DAG:
-        """``<application>_upgrade``."""
-        return self._dag("upgrade")
-
-    @property
-    def scale(self) -> DAG:
-        """``<application>_scale``."""
-        return self._dag("scale")
-
-    @property
-    def stop(self) -> DAG:
-        """``<application>_stop``."""
-        return self._dag("stop")
-
-    @property
-    def failover(self) -> DAG:
-        """``<application>_failover``."""
-        return self._dag("failover")
-
-    @property
-    def repair(self) -> DAG:
-        """``<application>_repair``."""
-        return self._dag("repair")
-
-    @property
-    def monitor(self) -> DAG:
-        """``<application>_monitor``."""
-        return self._dag("monitor")
-
-    @property
-    def pause(self) -> DAG:
-        """``<application>_pause``, which resumes too."""
-        return self._dag("pause")
-
-    @property
-    def standbys(self) -> DAG:
-        """``<application>_standbys``."""
-        return self._dag("standbys")
-
-    @property
-    def topics(self) -> DAG:
-        """``<application>_topics``."""
-        return self._dag("topics")
-
-    @property
-    def reset(self) -> DAG:
-        """``<application>_reset``."""
-        return self._dag("reset")
-
-    @property
-    def drills(self) -> dict[str, DAG]:
-        """``<application>_drill_<kind>``, by kind."""
-        return {drill.kind: self._dag(f"drill_{drill.kind}") for drill in self.stream.drills}
-
-    def _dag(self, name: str) -> DAG:
-        if name not in self._made:
-            self._made[name] = self._makers[name](self._parts)
-        return self._made[name]
+        for dag_id, name in ids.items():
+            if only in (None, dag_id):
+                self[name]
 
 
 def stream_dags(application_id: str, **arguments: Any) -> StreamDags:
@@ -160,19 +87,8 @@ def stream_dags(application_id: str, **arguments: Any) -> StreamDags:
 
     Args:
         application_id: the id that the job file names; the DAGs' ids begin with it.
-        arguments: the fields of `Stream`: ``job`` (path of the PySpark file on the worker; a relative one is relative
-            to the calling file's folder) and ``instances`` are needed. Which topics it needs the job file says, unless
-            ``source_topics`` names those of a job of one stage, with ``output_topics``, ``stores`` and those of windows
-            among them, ``windowed_stores``. Besides:
-            ``num_standby_replicas`` (1), ``replication_factor`` (the cluster's), ``state_dir``, ``run_dir``, ``conf``,
-            ``env_vars``, ``python`` (the job's own interpreter on the workers), ``application_args``,
-            ``kafka_conn_id``, ``instance_kafka_conn_id`` (of the instances themselves; else the same),
-            ``spark_conn_id``, ``instance_timeout_s`` and ``stall_timeout_s`` (of the watcher), ``slo``, ``drills``,
-            ``monitor_schedule`` (every ten minutes, each application in a minute of its own; None by hand),
-            ``monitor_pool``, ``callbacks``, ``failover_pool`` (of its one task),
-            ``ask_on_hold`` (whether repair asks a person, in Airflow's UI, what becomes of tasks that failed for good),
-            ``default_args``, ``tags``, and ``dag_args``, further arguments of each DAG, such as ``access_control``.
-            Nothing secret in ``conf``, ``env_vars`` and ``application_args``: they are kept in Kafka.
+        arguments: the fields of `Stream`; ``job`` and ``instances`` are needed. A relative ``job`` is relative to the
+            calling file's folder.
 
     Raises:
         ConfigurationError: an argument is not what it has to be.

@@ -1,16 +1,19 @@
-"""The forms of an application's DAGs: prefilled, so that a run by hand is one click."""
+"""The fields of an application's forms: prefilled, so that a run by hand is one click."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from airflow.sdk import Param, get_current_context
 
-from airflow_provider.dag_form import seconds_field, start_timeout_field, warm_timeout_field
+from airflow_provider.control.liveness import Timeouts
 from airflow_provider.factory.spec import Stream
 
-__all__ = ["chosen_instances", "instance_choice", "instances_choice", "timeouts"]
+__all__ = ["chosen_instances", "instance_field", "instances_field", "lines_field", "seconds_field", "timeouts"]
 
 
-def instances_choice(stream: Stream, description: str) -> Param:
+def instances_field(stream: Stream, description: str) -> Param:
     """``instances``: some of the application's, all of them at first."""
     names = stream.instance_names
     return Param(
@@ -26,23 +29,36 @@ def instances_choice(stream: Stream, description: str) -> Param:
 
 
 def chosen_instances() -> list[str]:
-    """What a run's form says in `instances_choice`."""
+    """What a run's form says in `instances_field`."""
     chosen: list[str] = get_current_context()["params"]["instances"]
     return chosen
 
 
-def instance_choice(stream: Stream, description: str) -> Param:
+def instance_field(stream: Stream, description: str) -> Param:
     """``instance``: one of the application's, or none."""
     return Param(
         None, enum=[None, *stream.instance_names], title="Instance", description=description, section="Instances"
     )
 
 
-def timeouts(recovery: bool = False) -> dict[str, Param]:
-    """``start_timeout_s`` and ``warm_timeout_s``, or those of a drill."""
-    if recovery:
-        return {
-            "ready_timeout_s": seconds_field(60, "Ready within", minimum=1),
-            "recovery_timeout_s": seconds_field(1800, "Recovered within"),
-        }
-    return {"start_timeout_s": start_timeout_field(), "warm_timeout_s": warm_timeout_field()}
+def lines_field(
+    title: str, description: str, lines: Iterable[str] = (), *, section: str, pattern: str | None = None
+) -> Param:
+    """A text a line, or none: a browser sends null where a person has cleared it."""
+    items: dict[str, Any] = {"type": "string"} if pattern is None else {"type": "string", "pattern": pattern}
+    return Param(
+        list(lines), type=["null", "array"], items=items, title=title, description=description, section=section
+    )
+
+
+def seconds_field(default: int, title: str, *, minimum: int = 10) -> Param:
+    """A time limit in seconds."""
+    return Param(default, type="integer", minimum=minimum, title=title, description="Seconds.", section="Limits")
+
+
+def timeouts() -> dict[str, Param]:
+    """How long instances may take to start, and standbys to become warm."""
+    return {
+        "start_timeout_s": seconds_field(int(Timeouts.start_s), "Start within"),
+        "warm_timeout_s": seconds_field(3600, "Warm within"),
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
@@ -10,7 +11,6 @@ from typing import Any, Final
 from airflow.sdk import DAG, Param
 
 from airflow_provider.assets import incidents_name
-from airflow_provider.dag_form import TAG
 from airflow_provider.factory.spec import Instance, Stream
 from airflow_provider.operators.instance_deployment import DeployInstanceOperator
 from airflow_provider.operators.task_assignment import AssignTasksOperator
@@ -46,9 +46,20 @@ class Parts:
 
     @contextmanager
     def dag(
-        self, name: str, description: str, doc: str | None, params: Mapping[str, Param], **more: Any
+        self,
+        name: str,
+        description: str,
+        doc: str | None,
+        params: Mapping[str, Param],
+        *,
+        tag: str | None = None,
+        **more: Any,
     ) -> Iterator[DAG]:
-        """A DAG ``<application>_<name>``, with what the owner gave for all, to be given its tasks within."""
+        """A DAG ``<application>_<name>``, with what the owner gave for all, to be given its tasks within.
+
+        Its description says when to press it, for Airflow's list of DAGs, and its tag which kind of DAG it is: its
+        name where nothing is said.
+        """
         stream = self.stream
         arguments: dict[str, Any] = {
             "schedule": None,
@@ -59,9 +70,9 @@ class Parts:
         }
         dag = DAG(
             f"{stream.application_id}_{name}",
-            description=f"{description} of {stream.application_id}",
-            doc_md=doc,
-            tags=sorted({TAG, stream.application_id, *stream.tags}),
+            description=f"{description}.",
+            doc_md=inspect.cleandoc(doc or ""),
+            tags=sorted({stream.application_id, f"stateful-streams:{tag or name}", *stream.tags}),
             default_args={
                 "retries": 2,
                 "retry_delay": timedelta(seconds=10),
@@ -97,11 +108,6 @@ class Parts:
             **self.queue(instance),
             **more,
         )
-
-    def chosen_or_all(self) -> str:
-        """An operator's ``instances`` from the form: none where all are chosen, because some of them may be stopped."""
-        number = len(self.stream.instances)
-        return f"{{{{ '' if params.instances | length == {number} else params.instances | tojson }}}}"
 
     def state_dir(self, instance: Instance) -> str:
         """Where an instance keeps its stores."""

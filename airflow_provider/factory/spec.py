@@ -13,15 +13,18 @@ from airflow_provider.control.drills.kind import DrillKind
 from airflow_provider.control.placement import Placement, parse_placement
 from airflow_provider.control.slo import Slo
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.factory.schedule_check import check_schedule
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.kafka.names import check_name
 from airflow_provider.launch.run_folder import RUN_DIR
 
-__all__ = ["DRILL_KINDS", "Callbacks", "Drill", "Instance", "Slo", "Stream"]
+__all__ = ["DRILL_KINDS", "Callbacks", "Drill", "Instance", "Slo", "Stream", "check_schedule"]
 
 DRILL_KINDS: Final = tuple(kind.value for kind in DrillKind)
 """What can be rehearsed."""
+
+_PRESETS: Final = frozenset(
+    {"@once", "@continuous", "@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly"}
+)
 
 _MONITOR_MINUTES: Final = 10
 _SPREAD: Final = object()
@@ -149,6 +152,39 @@ class Callbacks:
 class Stream:
     """An application and how its DAGs are made; the arguments of `stream_dags`.
 
+    Nothing secret in `conf`, `env_vars` and `application_args`: they are kept in Kafka.
+
+    Args:
+        application_id: the id that the job file names.
+        job: path of the PySpark file on the workers.
+        instances: on which it may run.
+        source_topics: what a job of one stage reads, with `output_topics`, `stores` and, those of windows among them,
+            `windowed_stores`; none where the job file says which topics it needs.
+        num_standby_replicas: standbys of each task.
+        replication_factor: of the topics that are created; None for the cluster's.
+        state_dir: folder on the workers' local disk, in which each instance has one of its own for its stores.
+        run_dir: folder for logs and scratch, in which each launch has one of its own.
+        conf: Spark settings.
+        env_vars: environment of the job.
+        python: the job's own interpreter on the workers; None for Airflow's.
+        application_args: arguments of the job file.
+        kafka_conn_id: connection of the Kafka cluster.
+        instance_kafka_conn_id: that of the instances; None for the same.
+        spark_conn_id: connection of Spark.
+        instance_timeout_s: silence of an instance that counts as its end, for the watcher; None for 5.
+        stall_timeout_s: how long a task may commit nothing although its source has records; None for 120.
+        slo: what is promised, for monitor and drills.
+        drills: what is rehearsed: a DAG for each.
+        monitor_schedule: every ten minutes where nothing is said, each application in a minute of its own; None for by
+            hand.
+        monitor_pool: of the monitor's tasks.
+        callbacks: what is called when something happens.
+        failover_pool: of the failover's one task.
+        ask_on_hold: whether repair asks a person, in Airflow's UI, what to do with tasks that failed for good.
+        default_args: of each DAG.
+        tags: of each DAG, besides its application's and its kind.
+        dag_args: further arguments of each DAG, such as ``access_control``.
+
     Raises:
         ConfigurationError: an argument is not what it has to be.
     """
@@ -267,3 +303,25 @@ class Stream:
     def instance_names(self) -> list[str]:
         """In their order."""
         return [instance.name for instance in self.instances]
+
+
+def check_schedule(what: str, schedule: Any) -> None:
+    """Refuse a text that is no schedule: Airflow would refuse the whole file for it, without saying whose it is.
+
+    Args:
+        what: has it, to begin the message with.
+        schedule: as of every DAG; only a text is looked at.
+
+    Raises:
+        ConfigurationError: it is neither a preset nor a cron expression.
+    """
+    if not isinstance(schedule, str) or schedule in _PRESETS:
+        return
+    # Airflow's own, which it loads when a DAG has such a schedule.
+    from croniter import croniter  # type: ignore[import-untyped]
+
+    if not croniter.is_valid(schedule):
+        raise ConfigurationError(
+            f"{what} {schedule!r}, which is no schedule: give a cron expression of five fields, such as '0 4 * * 1' "
+            f"(Mondays at 4:00 UTC), one of {', '.join(sorted(_PRESETS))}, or None to start it by hand."
+        )

@@ -10,9 +10,7 @@ from tests.acceptance.airflow_parts import QUEUES
 
 __all__ = ["DagFile"]
 
-_DAGS = (
-    "deploy", "upgrade", "scale", "stop", "failover", "repair", "monitor", "pause", "standbys", "topics", "reset",
-)  # fmt: skip
+_DAGS = ("deploy", "upgrade", "scale", "operate", "reset", "failover", "repair", "monitor")
 
 _TEXT = """\
 from airflow_provider import Drill, Instance, Slo, stream_dags

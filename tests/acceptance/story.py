@@ -172,7 +172,7 @@ class Story:
         for application in deployed:
             application.load.stop()
             application.wait_until_processed()
-            application.run("stop", instances=list(application.file.instances))
+            application.run("operate", action="stop")
         wrong = []
         for application in deployed:
             verdict = application.judge()

@@ -56,11 +56,11 @@ def main() -> None:
 
     def serialize() -> None:
         for dags in applications:
-            for dag in dags.all.values():
+            for dag in dags.values():
                 DagSerialization.to_dict(dag)
 
     one = application(0)
-    one_sizes = [len(dag.tasks) for dag in one.all.values()]
+    one_sizes = [len(dag.tasks) for dag in one.values()]
 
     def bare() -> None:
         for number in range(options.applications):

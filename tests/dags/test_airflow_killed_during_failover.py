@@ -28,7 +28,21 @@ from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 ID = "survivor"
-DEPLOY, FAILOVER, REPAIR = "stateful_streams_deploy", "stateful_streams_failover", "stateful_streams_repair"
+DEPLOY, FAILOVER, REPAIR = f"{ID}_deploy", f"{ID}_failover", f"{ID}_repair"
+FILE = """
+from airflow_provider import Instance, stream_dags
+
+stream_dags(
+    "survivor",
+    job={job!r},
+    source_topics=["survivor-source"],
+    instances=[Instance("a"), Instance("b")],
+    state_dir={state_dir!r},
+    run_dir={run_dir!r},
+    conf={{"spark.jars": "none.jar"}},
+    monitor_schedule=None,
+)
+"""
 
 JOB = """
 import runpy, sys, time
@@ -103,7 +117,7 @@ def whole(stage: Stage) -> bool:
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     folder = tmp_path_factory.mktemp("stage")
     port, *_ = free_ports(1)
-    gate, job = folder / "gate", folder / "job.py"
+    gate, job, dags = folder / "gate", folder / "job.py", folder / "dags"
     job.write_text(
         JOB.format(gate=str(gate), fake=str(ROOT / "tests" / "integration" / "airflow" / "fake_instance.py"))
     )
@@ -115,27 +129,21 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
         connection = KafkaConnection(broker.bootstrap_servers)
         TopicAdmin(connection).ensure([TopicSpec(name=f"{ID}-source", partitions=2)])
-        home = Home(folder / "airflow", ROOT / "dags", port, broker.bootstrap_servers, "local[1]", ID)
+        dags.mkdir()
+        text = FILE.format(job=str(job), state_dir=str(folder / "state"), run_dir=str(run_dir))
+        (dags / "survivor_dags.py").write_text(text)
+        home = Home(folder / "airflow", dags, port, broker.bootstrap_servers, "local[1]")
         with running(home, folder / "logs", [DEPLOY, FAILOVER, REPAIR]) as (service, client):
-            conf = {
-                "application_id": ID,
-                "application": str(job),
-                "source_topics": [f"{ID}-source"],
-                "instances": ["a", "b"],
-                "state_dir": str(folder / "state"),
-                "run_dir": str(run_dir),
-                "conf": {"spark.jars": "none.jar"},
-            }
-            client.trigger(DEPLOY, "deploy", conf)
+            client.trigger(DEPLOY, "deploy", {})
             assert end_of_run(client, DEPLOY, "deploy", 600) == "success"
             yield Stage(service, client, broker, connection, gate)
 
 
-def wait_for_deferred(stage: Stage, runs_before: set[str]) -> str:
+def wait_for_deferred(stage: Stage, instance: str, runs_before: set[str]) -> str:
     """The run that waits, without a worker, until the replacement is up."""
 
     def look() -> str | None:
-        waiting = {run for run, state in stage.states(REPAIR, "deploy_replacement").items() if state == "deferred"}
+        waiting = {run for run, state in stage.states(REPAIR, f"replace_{instance}").items() if state == "deferred"}
         return next(iter(waiting - runs_before), None)
 
     run = wait_until(look, 240, "the repair to wait for the replacement", poll_s=0.3)
@@ -148,7 +156,7 @@ def test_run_goes_on_after_a_component_was_killed(stage: Stage, component: str, 
     before = set(stage.states(REPAIR, "list_repairs"))
     stage.gate.touch()
     stage.kill_instance(instance)
-    wait_for_deferred(stage, before)
+    wait_for_deferred(stage, instance, before)
     assert stage.actives() == {other}
 
     stage.service.kill(component)
@@ -166,7 +174,7 @@ def test_killed_worker_and_a_second_run_come_to_one_answer(stage: Stage) -> None
     tenant.leader.signal_group(signal.SIGSTOP)
     try:
         os.killpg(os.getpgid(pid), signal.SIGKILL)
-        stage.client.trigger(FAILOVER, "by-hand", {"application_id": ID})
+        stage.client.trigger(FAILOVER, "by-hand", {})
         wait_until(
             lambda: stage.states(FAILOVER, "fail_over").get("by-hand") == "running", 180, "the task to run", poll_s=0.2
         )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
+import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ import pytest
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import InstanceState
 from airflow_provider.control.view import ControlView
-from airflow_provider.control.writer import ControlWriter
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
@@ -25,9 +24,21 @@ from tests.builders import placed
 from tests.spark_submit_stub import spark_submit_stub
 from tests.waiting import wait_until
 
-ROOT = Path(__file__).parents[2]
-STEPS = ("deploy_replacement", "assign_standbys", "wait_until_warm", "report", "balance")
-FAKE_INSTANCE = ROOT / "tests" / "integration" / "airflow" / "fake_instance.py"
+FAKE_INSTANCE = Path(__file__).parents[1] / "integration" / "airflow" / "fake_instance.py"
+FILE = """
+from airflow_provider import Instance, stream_dags
+
+for application_id, instances in (("dag", "ab"), ("two", "abc")):
+    stream_dags(
+        application_id,
+        job={job!r},
+        source_topics=["dag-source"],
+        instances=[Instance(name, python={pythons}.get(name)) for name in instances],
+        state_dir={state_dir!r},
+        run_dir={run_dir!r},
+        conf={{"spark.jars": "none.jar"}},
+    )
+"""
 
 
 @pytest.fixture(scope="module")
@@ -43,38 +54,40 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaConnectio
         yield KafkaConnection(broker.bootstrap_servers)
 
 
+Run = Callable[..., dict[str, str]]
+
+
 @pytest.fixture
-def conf(
+def run(
     cluster: KafkaConnection, metadata_database: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[dict[str, Any]]:
-    """What a person fills into the form; with a spark-submit that runs the job file without Spark."""
-    monkeypatch.setenv(DEFAULT_CONNECTION, airflow_connection(cluster))
-    TopicAdmin(cluster).ensure([TopicSpec(name="dag-source", partitions=2)])
-    with spark_submit_stub(tmp_path, monkeypatch) as run_dir:
-        yield {
-            "application_id": "dag",
-            "application": str(FAKE_INSTANCE),
-            "source_topics": ["dag-source"],
-            "stores": ["totals"],
-            "instances": ["a", "b"],
-            "state_dir": str(tmp_path / "state"),
-            "run_dir": str(run_dir),
-            "conf": {"spark.jars": "none.jar"},
-            "start_timeout_s": 60,
-            "warm_timeout_s": 60,
-        }
-
-
-def run(name: str, conf: dict[str, Any], expected: str = "success") -> dict[str, str]:
-    """Run a DAG in this process; the state of each of its tasks."""
+) -> Iterator[Run]:
+    """Runs a DAG in this process, with a spark-submit that runs the job file without Spark; each task's state."""
     from airflow.dag_processing.dagbag import DagBag
 
-    bag = DagBag(dag_folder=str(ROOT / "dags" / f"{name}.py"))
-    (dag,) = bag.dags.values()
-    done = dag.test(run_conf=conf)
-    states = {f"{ti.task_id}[{ti.map_index}]": str(ti.state) for ti in done.get_task_instances()}
-    assert done.state == expected, states
-    return states
+    monkeypatch.setenv(DEFAULT_CONNECTION, airflow_connection(cluster))
+    TopicAdmin(cluster).ensure([TopicSpec(name="dag-source", partitions=2)])
+    job, file = tmp_path / "job.py", tmp_path / "dags" / "dags.py"
+    file.parent.mkdir()
+    local = "airflow.dag_processing.bundles.local.LocalDagBundle"
+    bundles = [{"name": "team", "classpath": local, "kwargs": {"path": str(file.parent)}}]
+    monkeypatch.setenv("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST", json.dumps(bundles))
+    job.write_text(FAKE_INSTANCE.read_text())
+    with spark_submit_stub(tmp_path, monkeypatch) as run_dir:
+
+        def run(
+            dag_id: str, expected: str = "success", pythons: Mapping[str, str] | None = None, **conf: Any
+        ) -> dict[str, str]:
+            state_dir = str(tmp_path / "state")
+            file.write_text(FILE.format(job=str(job), state_dir=state_dir, run_dir=str(run_dir), pythons=pythons or {}))
+            bag = DagBag(dag_folder=str(file))
+            assert not bag.import_errors
+            timeouts = {name: 60 for name in bag.dags[dag_id].params if name.endswith("_timeout_s")}
+            done = bag.dags[dag_id].test(run_conf={**timeouts, **conf})
+            states = {ti.task_id: str(ti.state) for ti in done.get_task_instances()}
+            assert done.state == expected, states
+            return states
+
+        yield run
 
 
 def read(cluster: KafkaConnection, application_id: str = "dag") -> ControlView:
@@ -82,8 +95,8 @@ def read(cluster: KafkaConnection, application_id: str = "dag") -> ControlView:
         return reader.read_to_end()
 
 
-def test_application_is_deployed_and_fails_over(cluster: KafkaConnection, conf: dict[str, Any]) -> None:
-    run("deploy", conf)
+def test_application_is_deployed_and_fails_over(cluster: KafkaConnection, run: Run) -> None:
+    run("dag_deploy")
 
     view = read(cluster)
     assert view.assignment is not None
@@ -92,8 +105,8 @@ def test_application_is_deployed_and_fails_over(cluster: KafkaConnection, conf: 
 
     os.killpg(os.getpgid(view.statuses["a"].process.pid), signal.SIGKILL)
     wait_until(lambda: read(cluster).statuses["a"].state is InstanceState.ENDED, 10.0, "the launcher to tell the end")
-    run("failover", {"application_id": "dag"})
-    states = run("repair", {"application_id": "dag", "start_timeout_s": 60, "warm_timeout_s": 60})
+    run("dag_failover")
+    states = run("dag_repair")
 
     after = read(cluster)
     assert after.assignment is not None
@@ -102,51 +115,46 @@ def test_application_is_deployed_and_fails_over(cluster: KafkaConnection, conf: 
     assert after.statuses["a"].incarnation > view.statuses["a"].incarnation
     (record,) = after.incidents.values()
     assert record.resolved_at_ms is not None
+    assert states.pop("replace_b") == "skipped"
     assert set(states.values()) == {"success"}
 
-    states = run("failover", {"application_id": "dag"})
+    states = run("dag_failover")
 
-    assert states["fail_over[-1]"] == "success"
+    assert states["fail_over"] == "success"
     assert read(cluster).assignment == after.assignment
 
-    run("failover", {"application_id": "dag", "instance": "b"})
-    states = run("repair", {"application_id": "dag", "warm_timeout_s": 60})
+    run("dag_failover", instance="b")
+    states = run("dag_repair")
 
     moved = read(cluster)
     assert moved.assignment is not None
     assert placed(moved.assignment) == ["a b", "a b"]
     assert moved.statuses["b"].incarnation == after.statuses["b"].incarnation
-    assert states["deploy_replacement[0]"] == "skipped"
-    assert states["balance[0]"] == "skipped"
-    assert states["report[0]"] == "success"
+    assert (states["replace_a"], states["replace_b"]) == ("skipped", "skipped")
+    assert states["report"] == "success"
 
 
-def test_instance_that_cannot_be_replaced_costs_the_others_nothing(
-    cluster: KafkaConnection, conf: dict[str, Any]
-) -> None:
-    run("deploy", {**conf, "application_id": "two", "stores": ["state"], "instances": ["a", "b", "c"]})
+def test_instance_that_cannot_be_replaced_costs_the_others_nothing(cluster: KafkaConnection, run: Run) -> None:
+    run("two_deploy")
     view = read(cluster, "two")
     for name in ("a", "b"):
         os.killpg(os.getpgid(view.statuses[name].process.pid), signal.SIGKILL)
-    # Its job file is gone from the host.
-    broken = dataclasses.replace(view.deployments["b"], application="/nowhere/job.py")
-    ControlWriter(cluster, "two").write(broken)
     ended = InstanceState.ENDED
     wait_until(
         lambda: [read(cluster, "two").statuses[name].state for name in ("a", "b")] == [ended, ended],
         20.0,
         "the launchers to tell the ends",
     )
-    run("failover", {"application_id": "two"})
+    run("two_failover")
 
-    states = run("repair", {"application_id": "two", "start_timeout_s": 60, "warm_timeout_s": 60}, "failed")
+    # Its interpreter is gone from the host.
+    states = run("two_repair", "failed", pythons={"b": "/nowhere/python"})
 
     after = read(cluster, "two")
     assert after.assignment is not None
     assert all(task.active and task.standbys for task in after.assignment.tasks.values())
     assert after.statuses["a"].state is InstanceState.RUNNING
     assert all(record.resolved_at_ms for record in after.incidents.values())
-    by_task = {name: sorted(s for key, s in states.items() if key.startswith(f"{name}[")) for name in STEPS}
-    assert by_task.pop("deploy_replacement") == ["failed", "success"]
-    assert by_task.pop("balance") == ["success", "upstream_failed"]
-    assert set(map(tuple, by_task.values())) == {("success", "success")}
+    assert (states["replace_a"], states["replace_b"]) == ("success", "failed")
+    assert {states[name] for name in ("assign_standbys", "wait_until_warm", "report")} == {"success"}
+    assert states["balance"] == "upstream_failed"

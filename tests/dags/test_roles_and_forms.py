@@ -155,7 +155,9 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
             service.stop(10.0)
 
 
-@pytest.mark.parametrize("name", ["deploy", "drill_crash", "upgrade", "scale", "stop", "reset", "failover", "repair"])
+@pytest.mark.parametrize(
+    "name", ["deploy", "drill_crash", "upgrade", "scale", "operate", "reset", "failover", "repair"]
+)
 def test_viewer_starts_nothing(stage: Stage, name: str) -> None:
     viewer = stage.as_role("viewer")
     before = viewer.runs(f"{ID}_{name}")
@@ -170,7 +172,8 @@ def test_viewer_starts_nothing(stage: Stage, name: str) -> None:
     ("name", "form"),
     [
         pytest.param("scale", {"instances": ["z"]}, id="scale-to-an-unknown-instance"),
-        pytest.param("stop", {"instances": []}, id="stop-none"),
+        pytest.param("operate", {"action": "stop", "instances": []}, id="stop-none"),
+        pytest.param("operate", {"action": "delete"}, id="unknown-action"),
         pytest.param("upgrade", {"dry_run": "perhaps"}, id="no-flag"),
         pytest.param("drill_crash", {"instance": "z"}, id="drill-of-an-unknown-instance"),
         pytest.param("deploy", {"start_timeout_s": 0}, id="no-time"),
@@ -207,15 +210,15 @@ def test_user_and_operator_lead_an_application_through_its_life(stage: Stage) ->
     assert drills == [HistoryOutcome.PASSED]
     stage.run("user", "monitor")
 
-    stage.run("user", "standbys", tasks=None)
+    stage.run("user", "operate", action="certify_standbys", tasks=None)
 
     dry = stage.run("user", "upgrade", dry_run=True)
     assert {task["state"] for name, task in dry.items() if name.startswith("upgrade_")} == {"success"}
     stage.run("op", "upgrade")
-    stage.run("op", "stop", instances=["b"])
+    stage.run("op", "operate", action="stop", instances=["b"])
     assert stage.running() == ["a"]
     stage.run("op", "reset", "failed", confirm=ID)
-    stage.run("op", "stop")
+    stage.run("op", "operate", action="stop")
     stage.run("op", "reset", "failed", confirm="another")
     listed = stage.run("user", "reset")
     assert listed["delete_topics"]["state"] == "skipped"

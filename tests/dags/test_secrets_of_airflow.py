@@ -23,7 +23,7 @@ from tests.integration.guarded_broker import GuardedBroker
 from tests.secret_scan import arguments_with, files_with, holds
 from tests.spark_submit_stub import spark_submit_stub
 
-DEPLOY, STOP = "orders_deploy", "orders_stop"
+DEPLOY, OPERATE = "orders_deploy", "orders_operate"
 FAKE_INSTANCE = Path(__file__).parents[1] / "integration" / "airflow" / "fake_instance.py"
 FILE = """
 from airflow_provider import Instance, stream_dags
@@ -114,7 +114,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
         guarded.grant("orders", Role.AIRFLOW, source="orders", sink="totals")
         guarded.grant("orders", Role.INSTANCE, source="orders", sink="totals", user=guarded.another)
         home = Home(airflow, dags, port, guarded.bootstrap_servers, "local[1]")
-        with running(home, logs, [DEPLOY, STOP]):
+        with running(home, logs, [DEPLOY, OPERATE]):
             client = Asker(home.address, patience_s=180.0)
             client.keep("kafka_of_airflow", described(guarded.user))
             client.keep("kafka_of_orders", described(guarded.another))
@@ -141,9 +141,9 @@ def test_passwords_are_in_no_answer_of_airflow_and_in_no_file_but_the_instances_
     found = [file for file in files_with(stage.passwords, stage.folder) if kafka not in file.parents]
     assert found == [settings]
 
-    stage.client.trigger(STOP, "stop", {"instances": ["a"]})
-    assert end_of_run(stage.client, STOP, "stop", 900) == "success"
+    stage.client.trigger(OPERATE, "stop", {"action": "stop", "instances": ["a"]})
+    assert end_of_run(stage.client, OPERATE, "stop", 900) == "success"
 
-    answers = stage.client.answers(STOP, "stop")
+    answers = stage.client.answers(OPERATE, "stop")
     assert [path for path, answer in answers.items() if holds(answer, stage.passwords)] == []
     assert [file for file in files_with(stage.passwords, stage.folder) if kafka not in file.parents] == []

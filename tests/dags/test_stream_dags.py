@@ -171,7 +171,7 @@ def lives_on(team: Team) -> None:
     assert set(skipped.values()) == {"skipped"}
 
     drill = team.begin("drill_crash")
-    wait_until(lambda: team.view().statuses["a"].state is InstanceState.ENDED, 120.0, "the launcher to report the end")
+    wait_until(lambda: team.view().statuses["a"].state is InstanceState.ENDED, 300.0, "the launcher to report the end")
     team.run("monitor", "failed")
     before = team.running()
     team.run("failover")
@@ -219,31 +219,32 @@ def lives_on(team: Team) -> None:
     assert set(team.running()) == {"b", "c"}
     assert sorted(team.places()) == ["b c", "c b"]
 
-    assert team.run("standbys")["snapshot"] == "skipped"
+    assert team.run("operate", action="certify_standbys")["snapshot_standbys"] == "skipped"
     standby_of = [place.split()[1] for place in team.places()]
     assert [team.certified(name) for name in standby_of] == [["0_0"], ["0_1"]]
     of_c = f"0_{standby_of.index('c')}"
-    assert team.run("standbys", action="snapshot", instances=["c"], tasks=[of_c])["snapshot"] == "success"
+    states = team.run("operate", action="snapshot_standbys", instances=["c"], tasks=[of_c])
+    assert states["snapshot_standbys"] == "success"
 
-    team.run("pause", instances=["c"])
+    team.run("operate", action="pause", instances=["c"])
     assert [team.view().statuses[name].paused for name in ("b", "c")] == [False, True]
     team.run("monitor", "failed")
-    team.run("pause", action="resume")
+    team.run("operate", action="resume")
     assert not team.view().statuses["c"].paused
 
-    team.run("stop", instances=["b"])
+    team.run("operate", action="stop", instances=["b"])
     assert [place.split()[0] for place in team.places()] == ["c", "c"]
     # It deletes nothing that lives.
     team.run("reset", "failed", confirm="orders")
-    team.run("stop", instances=["a", "b", "c"])
+    team.run("operate", action="stop")
     assert team.running() == {}
 
     # As a person deletes a setting: found, named, repaired.
-    team.run("topics")
+    team.run("operate")
     team.admin.alter_setting("orders-state-changelog", "cleanup.policy", "delete")
-    team.run("topics", "failed")
-    team.run("topics", repair=True)
-    team.run("topics")
+    team.run("operate", "failed")
+    team.run("operate", action="repair_topics")
+    team.run("operate")
 
     states = team.run("reset")
     assert states["delete_topics"] == "skipped"

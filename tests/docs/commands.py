@@ -6,7 +6,6 @@ import functools
 import importlib.util
 import json
 import re
-import runpy
 import shlex
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow.cli import cli_parser
+from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
 
 from airflow_provider.factory.dags import StreamDags
@@ -230,9 +230,9 @@ def _check_airflow(arguments: Sequence[str]) -> None:
 @functools.cache
 def our_dags() -> dict[str, DAG]:
     """The repository's DAGs, and those of the DAG files that the pages have, by their ids."""
-    found: list[DAG] = [runpy.run_path(str(file))["dag"] for file in sorted((ROOT / "dags").glob("*.py"))]
+    found: list[DAG] = list(DagBag(str(ROOT / "dags")).dags.values())
     for fence in (one for page in (ROOT / "docs").glob("*.md") for one in fences_of(page) if one.way == "dag"):
         values: dict[str, Any] = {"__name__": "page"}
         exec(compile(fence.text, str(fence.page), "exec"), values)
-        found += [dag for made in values.values() if isinstance(made, StreamDags) for dag in made.all.values()]
+        found += [dag for made in values.values() if isinstance(made, StreamDags) for dag in made.values()]
     return {dag.dag_id: dag for dag in found}

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import operator
+from typing import Any
+
+import msgspec
+
+from airflow_provider.common import json_codec
 from airflow_provider.control.conditions.all_of import AllOf
 from airflow_provider.control.conditions.certificate import StandbysCompared
 from airflow_provider.control.conditions.changelog import ChangelogGrowthWithin
@@ -20,12 +27,12 @@ from airflow_provider.control.conditions.instance import (
 from airflow_provider.control.conditions.pause import ProcessingPaused
 from airflow_provider.control.conditions.predicted_rto import PredictedRtoWithin
 from airflow_provider.control.conditions.replay import TasksReplayed
-from airflow_provider.control.conditions.serialization import from_plain
 from airflow_provider.control.conditions.snapshot import SnapshotsTaken
 from airflow_provider.control.conditions.source import SourceLagWithin
 from airflow_provider.control.conditions.standby import StandbysWarm
 from airflow_provider.control.conditions.task import TaskInState, TasksRunning
 from airflow_provider.control.conditions.wait_result import WaitResult
+from airflow_provider.errors import ConfigurationError
 
 __all__ = [
     "AllOf",
@@ -56,3 +63,20 @@ __all__ = [
     "WaitResult",
     "from_plain",
 ]
+
+
+def from_plain(plain: dict[str, Any]) -> Condition:
+    """A condition of what `airflow_provider.common.json_codec.to_plain` made of it, such as in the triggerer.
+
+    Raises:
+        ConfigurationError: the values are not those of a condition.
+    """
+    any_condition: Any = functools.reduce(operator.or_, Condition.__subclasses__())
+    try:
+        condition: Condition = json_codec.from_plain(plain, any_condition)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(
+            f"{plain.get('kind')!r} with these arguments is no condition to wait for ({error}): clear the task that "
+            "waits, so that it says again what it waits for."
+        ) from error
+    return condition

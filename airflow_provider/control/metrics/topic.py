@@ -125,5 +125,5 @@ def read_metrics(
 def _missing(topic: str) -> TopicMissingError:
     return TopicMissingError(
         f"Metrics topic {topic!r} does not exist: correct the application id if it is misspelt, or create it with "
-        "'stateful-streams topics repair' or the application's topics DAG."
+        "'stateful-streams topics repair' or 'Repair topics' of its operate DAG."
     )

@@ -13,7 +13,7 @@ import pytest
 from airflow.sdk.definitions.asset import AssetUniqueKey
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
-from airflow_provider.assets import ANSWERS, ANSWERS_ALIAS
+from airflow_provider.assets import answers, answers_alias
 from airflow_provider.common.json_codec import from_plain, to_plain
 from airflow_provider.control.detection import detect
 from airflow_provider.control.failover_answer import FailoverAnswer
@@ -24,12 +24,10 @@ from airflow_provider.control.status import InstanceStatus, TaskState, TaskStatu
 from airflow_provider.errors import (
     AssignmentError,
     BrokerUnreachableError,
-    ConfigurationError,
 )
 from airflow_provider.kit.ports import free_ports
 from airflow_provider.operators.failover import FailOverOperator
-from airflow_provider.operators.failover_report import ReportFailOverOperator
-from airflow_provider.operators.repair_list import ListRepairsOperator
+from airflow_provider.operators.repair import ListRepairsOperator, ReportFailOverOperator
 from airflow_provider.sensors.instance_state import InstanceStateSensor
 from airflow_provider.triggers.incident import IncidentTrigger
 from tests.builders import active, assigned, instance, placed, standby
@@ -37,11 +35,15 @@ from tests.integration.airflow.running import caused_by, context, incident_of, k
 from tests.integration.launch.application import Application
 
 
+def fail_over(application: Application, given: Any = None) -> Any:
+    return run(FailOverOperator(task_id="fail_over", application_id=application.id), given)
+
+
 def test_warm_standby_takes_over_and_the_record_says_why(application: Application, pair: list[dict[str, Any]]) -> None:
     kill(pair[0])
     given = caused_by(incident_of(application.id))
 
-    (answer,) = run(FailOverOperator(task_id="fail_over"), given)
+    (answer,) = fail_over(application, given)
 
     view = application.view()
     assert view.assignment is not None
@@ -59,10 +61,10 @@ def test_second_run_finds_it_answered_and_a_retry_knows_its_own(
 ) -> None:
     kill(pair[0])
     payload = incident_of(application.id)
-    first = run(FailOverOperator(task_id="fail_over"), caused_by(payload))
+    first = fail_over(application, caused_by(payload))
 
-    assert run(FailOverOperator(task_id="fail_over"), caused_by(payload, run_id="other")) == []
-    (retried,) = run(FailOverOperator(task_id="fail_over"), caused_by(payload))
+    assert fail_over(application, caused_by(payload, run_id="other")) == []
+    (retried,) = fail_over(application, caused_by(payload))
     assert retried["generation"] == first[0]["generation"]
 
 
@@ -72,7 +74,7 @@ def test_two_runs_at_once_publish_one_answer(application: Application, pair: lis
     answers: list[Any] = []
 
     def answer(run_id: str) -> None:
-        answers.extend(run(FailOverOperator(task_id="fail_over"), caused_by(payload, run_id=run_id)))
+        answers.extend(fail_over(application, caused_by(payload, run_id=run_id)))
 
     threads = [threading.Thread(target=answer, args=(f"run-{number}",)) for number in range(3)]
     for thread in threads:
@@ -101,7 +103,7 @@ def test_fenced_run_reads_again(
 
     monkeypatch.setattr(AssignmentPublisher, "publish", interrupted)
 
-    (answer,) = run(FailOverOperator(task_id="fail_over"), caused_by(payload))
+    (answer,) = fail_over(application, caused_by(payload))
 
     assert answer["generation"] == 2
 
@@ -123,7 +125,7 @@ def test_two_deaths_are_answered_together(application: Application, pair: list[d
                 return
 
     asyncio.run(asyncio.wait_for(both(), 20.0))
-    answers = run(FailOverOperator(task_id="fail_over"), caused_by(*payloads))
+    answers = fail_over(application, caused_by(*payloads))
 
     view = application.view()
     assert view.assignment is not None
@@ -135,7 +137,7 @@ def test_run_by_hand_answers_what_is_wrong(application: Application, pair: list[
     kill(pair[1])
     run(InstanceStateSensor(task_id="gone", application_id=application.id, instance="b", states="ended"))
 
-    (answer,) = run(FailOverOperator(task_id="fail_over", application_id=application.id))
+    (answer,) = fail_over(application)
 
     assert (answer["instance"], answer["kind"]) == ("b", "instance_ended")
 
@@ -150,45 +152,46 @@ def test_run_by_hand_moves_everything_off_a_healthy_instance(
 
 
 def test_run_by_hand_with_nothing_wrong_does_nothing(application: Application, pair: list[dict[str, Any]]) -> None:
-    assert run(FailOverOperator(task_id="fail_over", application_id=application.id)) == []
+    assert fail_over(application) == []
 
 
-def test_run_that_names_nothing_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="names no application"):
-        FailOverOperator(task_id="fail_over").execute(context())
-
-
-def test_application_whose_brokers_are_away_keeps_no_other_from_being_answered(
-    application: Application, pair: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+def test_answers_go_to_the_applications_own_repair_and_other_applications_events_are_left(
+    application: Application, pair: list[dict[str, Any]]
 ) -> None:
+    kill(pair[0])
+    payload = incident_of(application.id)
+    alias = answers_alias(application.id)
+    events = caused_by({**payload, "application_id": "other"}, payload, payload)
+    events["outlet_events"] = outlet_events = OutletEventAccessors()
+
+    (answer,) = run(FailOverOperator(task_id="fail_over", application_id=application.id, outlets=[alias]), events)
+
+    assert answer["application_id"] == application.id
+    (event,) = outlet_events[alias].asset_alias_events
+    assert event.dest_asset_key == AssetUniqueKey.from_asset(answers(application.id))
+    assert event.extra == {"answers": [answer]}
+
+
+def test_failover_whose_brokers_are_away_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     (port,) = free_ports(1)
     away = {"conn_type": "kafkastreams", "extra": {"bootstrap_servers": f"127.0.0.1:{port}"}}
     monkeypatch.setenv("AIRFLOW_CONN_AWAY", json.dumps(away))
-    kill(pair[0])
-    payload = incident_of(application.id)
-    other = {**payload, "application_id": "other", "kafka_conn_id": "away"}
-    events = caused_by(other, payload)
-    events["outlet_events"] = outlet_events = OutletEventAccessors()
 
-    (answer,) = run(FailOverOperator(task_id="fail_over", outlets=[ANSWERS_ALIAS]), events)
-
-    assert answer["application_id"] == application.id
-    (event,) = outlet_events[ANSWERS_ALIAS].asset_alias_events
-    assert event.dest_asset_key == AssetUniqueKey.from_asset(ANSWERS)
-    assert event.extra == {"answers": [answer]}
     with pytest.raises(BrokerUnreachableError):
-        run(FailOverOperator(task_id="fail_over"), caused_by(other))
+        run(FailOverOperator(task_id="fail_over", application_id="app", kafka_conn_id="away"))
 
 
 def test_what_was_answered_is_to_be_repaired_until_it_is_resolved(
     application: Application, pair: list[dict[str, Any]]
 ) -> None:
     kill(pair[0])
-    (answer,) = run(FailOverOperator(task_id="fail_over"), caused_by(incident_of(application.id)))
+    (answer,) = run(
+        FailOverOperator(task_id="fail_over", application_id=application.id), caused_by(incident_of(application.id))
+    )
     event = SimpleNamespace(extra={"answers": [answer]})
     started = context(triggering_asset_events={"answers": [event, event]})
 
-    (repair,) = run(ListRepairsOperator(task_id="list"), started)
+    (repair,) = run(ListRepairsOperator(task_id="list", application_id=application.id), started)
     by_hand = run(ListRepairsOperator(task_id="list", application_id=application.id))
 
     assert by_hand == [repair]
@@ -196,15 +199,13 @@ def test_what_was_answered_is_to_be_repaired_until_it_is_resolved(
     report = ReportFailOverOperator(task_id="r", application_id=application.id, incident_id=answer["incident_id"])
     run(report)
     assert run(ListRepairsOperator(task_id="list", application_id=application.id)) == []
-    with pytest.raises(ConfigurationError, match="give 'application_id'"):
-        run(ListRepairsOperator(task_id="list"))
 
 
 def test_run_by_hand_gives_tasks_without_an_active_to_one_that_runs(application: Application) -> None:
     application.publish(assigned("-", "b", application_id=application.id))
     application.write(status_in(application, "b", active(1)))
 
-    (answer,) = run(FailOverOperator(task_id="fail_over", application_id=application.id))
+    (answer,) = fail_over(application)
 
     assert (answer["kind"], answer["moved"]) == ("tasks_unowned", {"0_0": "b"})
     assert not from_plain(answer, FailoverAnswer).replace
@@ -216,12 +217,12 @@ def test_lost_assignment_is_made_up_for_above_the_highest_commit(application: Ap
     application.write(status_in(application, "a", closed), status_in(application, "b", active(1)))
 
     payload = incident_of(application.id)
-    (answer,) = run(FailOverOperator(task_id="fail_over"), caused_by(payload))
+    (answer,) = fail_over(application, caused_by(payload))
 
     assignment = application.view().assignment
     assert assignment is not None
     assert (answer["kind"], assignment.generation, placed(assignment)) == ("generation_lost", 58, ["a b", "b a"])
-    assert run(FailOverOperator(task_id="fail_over", application_id=application.id)) == []
+    assert fail_over(application) == []
 
 
 def test_assignment_topic_that_holds_none_fails_the_run_with_what_to_do(application: Application) -> None:
@@ -232,7 +233,7 @@ def test_assignment_topic_that_holds_none_fails_the_run_with_what_to_do(applicat
 
     for given in (caused_by(payload), None):
         with pytest.raises(AssignmentError, match=r"generation 57 was carried out.*AssignTasksOperator"):
-            run(FailOverOperator(task_id="fail_over", application_id=application.id), given)
+            fail_over(application, given)
 
 
 def test_instance_that_sent_a_heartbeat_since_it_was_found_silent_is_left_alone(application: Application) -> None:
@@ -254,7 +255,7 @@ def test_instance_that_sent_a_heartbeat_since_it_was_found_silent_is_left_alone(
     )
     application.write(status_in(application, "a", active(0)))
 
-    assert run(FailOverOperator(task_id="fail_over"), caused_by(to_plain(event))) == []
+    assert fail_over(application, caused_by(to_plain(event))) == []
     assert application.view().assignment == assigned("a b", application_id=application.id)
 
 

@@ -51,7 +51,7 @@ def keep(
 
 def check(application: Application, **limits: Any) -> dict[str, Any]:
     """What the monitor's task returns."""
-    operator = CheckSloOperator(task_id="check_slo", application_id=application.id, **limits)
+    operator = CheckSloOperator(task_id="check_slo", application_id=application.id, slo=limits)
     with watched(application.id):
         found: dict[str, Any] = run(operator)
     return found
@@ -74,7 +74,7 @@ def test_monitor_is_red_for_a_disk_that_is_full_soon_and_says_what_helps(
 def test_monitor_that_is_green_returns_what_is_ahead(application: Application, pair: list[dict[str, Any]]) -> None:
     keep(application, "a")
 
-    forecasts = check(application, forecast_s=3_600, max_rto_s=60)["forecasts"]
+    forecasts = check(application, forecast_s=3_600, rto_s=60)["forecasts"]
 
     assert forecasts["disks"]["a"]["outlook"] == "ahead"
     assert forecasts["growths"]["0_0"]["records_per_day"] == pytest.approx(144_000, rel=0.01)
@@ -85,7 +85,7 @@ def test_growth_beyond_what_is_promised_is_red(application: Application, pair: l
     keep(application, "a")
 
     with pytest.raises(InstanceError, match=r"task 0_0 grows by 14\d,\d{3} records a day, 100 are promised"):
-        check(application, max_changelog_records_per_day="100")
+        check(application, changelog_records_per_day="100")
 
 
 def test_records_left_out_within_the_hour_beyond_what_is_promised_are_red(
@@ -94,9 +94,9 @@ def test_records_left_out_within_the_hour_beyond_what_is_promised_are_red(
     make_pair(application, deploy, env_vars={"LATE": "7", "LEFT_OUT": "3"})
     keep(application, "a", counted={"late_records": 2, "left_out_records": 3})
 
-    assert check(application, max_late_per_hour="5", max_left_out_per_hour=0)
+    assert check(application, late_per_hour="5", left_out_per_hour=0)
     with pytest.raises(InstanceError, match=r"5 records came too late .*, 4 are allowed \(task 0_0: 5\)"):
-        check(application, max_late_per_hour=4)
+        check(application, late_per_hour=4)
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["few-records", "no-topic"])
@@ -106,7 +106,7 @@ def test_monitor_invents_nothing(there: bool, application: Application, pair: li
     else:
         TopicAdmin(application.connection).delete([metrics_topic(application.id)])
 
-    found = check(application, forecast_s=1e9, max_replay_rto_s=1, max_changelog_records_per_day=1)
+    found = check(application, forecast_s=1e9, replay_rto_s=1, changelog_records_per_day=1)
 
     outlooks = {name: disk["outlook"] for name, disk in found["forecasts"]["disks"].items()}
     assert outlooks == ({"a": "not_enough_records"} if there else {})

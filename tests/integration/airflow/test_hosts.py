@@ -23,7 +23,7 @@ from airflow_provider.kafka.topic_spec import TopicSpec, control_specs
 from airflow_provider.kit.broker import EmbeddedBroker
 from airflow_provider.operators.changelog_topics import CreateChangelogTopicsOperator
 from airflow_provider.operators.failover import FailOverOperator
-from airflow_provider.operators.failover_report import ReportFailOverOperator
+from airflow_provider.operators.repair import ReportFailOverOperator
 from airflow_provider.operators.task_assignment import AssignTasksOperator
 from airflow_provider.sensors.standby_lag import StandbyLagSensor
 from tests.airflow_connection import DEFAULT_CONNECTION, airflow_connection

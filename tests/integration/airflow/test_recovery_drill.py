@@ -11,11 +11,11 @@ import pytest
 from airflow_provider.control.incident import IncidentKind
 from airflow_provider.errors import InstanceError, StateError
 from airflow_provider.operators.failover import FailOverOperator
-from airflow_provider.operators.failover_report import ReportFailOverOperator
 from airflow_provider.operators.fault_injection import InjectFaultOperator
 from airflow_provider.operators.history import HistoryOperator
 from airflow_provider.operators.instance_deployment import DeployInstanceOperator
 from airflow_provider.operators.recovery_check import CheckRecoveryOperator
+from airflow_provider.operators.repair import ReportFailOverOperator
 from airflow_provider.operators.task_assignment import AssignTasksOperator
 from airflow_provider.sensors.fault_end import FaultEndSensor
 from airflow_provider.sensors.standby_lag import StandbyLagSensor
@@ -25,10 +25,16 @@ from tests.integration.control.writing import Writing
 from tests.integration.launch.application import Application
 
 
+def fail_over(application: Application, given: Any = None) -> Any:
+    return run(FailOverOperator(task_id="fail_over", application_id=application.id), given)
+
+
 def recover(application: Application, kind: str = "crash") -> dict[str, Any]:
     """A drill up to its check: the fault, the failover and the repair."""
     fault: dict[str, Any] = run(InjectFaultOperator(task_id="fault", application_id=application.id, kind=kind))
-    (answer,) = run(FailOverOperator(task_id="fail_over"), caused_by(incident_of(application.id)))
+    (answer,) = run(
+        FailOverOperator(task_id="fail_over", application_id=application.id), caused_by(incident_of(application.id))
+    )
     if IncidentKind(answer["kind"]).needs_replacement:
         run(DeployInstanceOperator(task_id="again", application_id=application.id, instance=answer["instance"]))
     run(AssignTasksOperator(task_id="assign", application_id=application.id))
@@ -174,7 +180,7 @@ def test_answer_that_is_not_repaired_yet_is_open_in_the_history(
     application: Application, pair: list[dict[str, Any]]
 ) -> None:
     run(InjectFaultOperator(task_id="fault", application_id=application.id))
-    run(FailOverOperator(task_id="fail_over"), caused_by(incident_of(application.id)))
+    fail_over(application, caused_by(incident_of(application.id)))
 
     records = run(HistoryOperator(task_id="history", application_id=application.id))
 

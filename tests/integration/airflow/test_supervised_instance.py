@@ -14,8 +14,8 @@ import pytest
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.control.status import InstanceState
 from airflow_provider.errors import ConfigurationError, DeadlineError
+from airflow_provider.operators.application_reset import RemoveStateOperator
 from airflow_provider.operators.instance_deployment import DeployInstanceOperator
-from airflow_provider.operators.state_removal import RemoveStateOperator
 from tests.integration.airflow.running import context, run
 from tests.integration.launch.application import FAKE_INSTANCE, Application
 from tests.plain_supervisor import PlainSupervisor

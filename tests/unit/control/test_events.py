@@ -16,7 +16,6 @@ from airflow_provider.control.incident import Incident, IncidentKind, IncidentRe
 from airflow_provider.control.incident_event import IncidentEvent
 from airflow_provider.control.instance_handle import InstanceHandle
 from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.repair import Repair
 from tests.builders import APPLICATION, assigned, instance, promoted
 
 INCIDENT = Incident(
@@ -36,7 +35,7 @@ RECORD = IncidentRecord(
     plan=(promoted(0, "b"),),
     failed_at_ms=0,
 )
-ANSWER = FailoverAnswer.of(RECORD, assigned("b", "-", generation=2), "kafka", 1)
+ANSWER = FailoverAnswer.of(RECORD, assigned("b", "-", generation=2))
 EVENT = IncidentEvent(
     incident=INCIDENT, application_id=APPLICATION, kafka_conn_id="kafka", detected_at_ms=1, silent={"a": 3}
 )
@@ -44,7 +43,6 @@ VALUES = [
     EVENT,
     ANSWER,
     InstanceHandle.of(instance("a", pid=3, host="h", log_file="/l")),
-    Repair.of(ANSWER),
     InjectedFault(
         id="dag/run/fault/-1",
         instance="a",

@@ -57,4 +57,4 @@ def test_line_tells_one_answer_from_another(kind: IncidentKind, instance: str, a
         failed_at_ms=1_000,
     )
 
-    assert FailoverAnswer.of(record, after, "kafka", 1).line() == line
+    assert FailoverAnswer.of(record, after).line() == line

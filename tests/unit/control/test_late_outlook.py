@@ -56,7 +56,7 @@ def test_held_task_says_by_when_its_rows_begin_to_be_late() -> None:
     assert line == (
         "task 0_0 is held at event time 1970-01-01T00:55:00+00:00: its rows begin to be late for stage 1 (hourly) when "
         "that has got 300 s of event time further, its watermark stands at 1970-01-01T00:50:00+00:00. Pause the "
-        "instances until it is well, by the pause DAG, and time stands still."
+        "instances until it is well, by the operate DAG, and time stands still."
     )
 
 

@@ -129,7 +129,7 @@ def test_paused_instance_is_named() -> None:
     found = view()
     found.statuses["a"] = dataclasses.replace(found.statuses["a"], paused=True)
 
-    assert missed(found) == ["a is paused, so its tasks process nothing: resume it by the pause DAG."]
+    assert missed(found) == ["a is paused, so its tasks process nothing: resume it by the operate DAG."]
 
 
 def test_silent_instance_is_an_incident_that_nobody_answered() -> None:
@@ -204,3 +204,21 @@ def test_records_that_may_be_left_out_or_of_which_nothing_is_promised_are_no_lin
 def test_number_of_records_below_none_is_refused(limits: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="use a number of 0 or more"):
         Slo(**limits)
+
+
+def test_limits_are_told_and_read_again_by_their_names_also_as_texts() -> None:
+    slo = Slo(rto_s=1.5, source_lag_records=1_000, late_per_hour=0)
+
+    assert slo.limits == {"rto_s": 1.5, "source_lag_records": 1_000, "late_per_hour": 0}
+    assert Slo.parse(slo.limits) == Slo.parse({name: str(limit) for name, limit in slo.limits.items()}) == slo
+    assert Slo.parse({"rto_s": None}) == Slo()
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [({"rto": 10}, "has no limit 'rto': use rto_s, lag_s"), ({"rto_s": "soon"}, "rto_s='soon': use a number above 0")],
+    ids=["unknown", "no-number"],
+)
+def test_limit_that_is_not_one_is_refused_by_its_name(limits: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        Slo.parse(limits)

@@ -3,10 +3,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from airflow_provider.demo.airflow_home import WATCHED_VARIABLE, AirflowHome
-from airflow_provider.hooks.watched_application import APPLICATIONS_VARIABLE
+from airflow_provider.demo.airflow_home import AirflowHome
 
-HOME = AirflowHome(Path("/demo/airflow"), Path("/repository/dags"), 28_080, "127.0.0.1:29092", "local[2]", "flights")
+HOME = AirflowHome(Path("/demo/airflow"), Path("/repository/dags"), 28_080, "127.0.0.1:29092", "local[2]")
 
 
 def test_connections_are_named_in_the_environment() -> None:
@@ -33,7 +32,6 @@ def test_another_airflow_does_not_reach_it() -> None:
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_CMD": "steal",
         "AIRFLOW_CONN_OTHER": "x",
         "AIRFLOW_HOME": "/home/user/airflow",
-        APPLICATIONS_VARIABLE: "other",
         "PATH": "/bin",
     }
 
@@ -42,13 +40,8 @@ def test_another_airflow_does_not_reach_it() -> None:
     assert environment["PATH"] == "/bin"
     assert environment["AIRFLOW_HOME"] == "/demo/airflow"
     assert environment["AIRFLOW__CORE__EXECUTOR"] == "LocalExecutor"
-    assert environment[APPLICATIONS_VARIABLE] == "flights"
     assert "AIRFLOW_CONN_OTHER" not in environment
     assert "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_CMD" not in environment
-
-
-def test_the_watcher_reads_the_same_variable() -> None:
-    assert WATCHED_VARIABLE == APPLICATIONS_VARIABLE
 
 
 def test_secrets_are_new_each_time() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.links.failover_run import FailoverRun, FailoverRunLink
-from airflow_provider.operators.failover_report import ReportFailOverOperator
+from airflow_provider.operators.repair import ReportFailOverOperator
 
 NO_KEY: Any = None
 

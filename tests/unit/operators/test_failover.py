@@ -85,7 +85,10 @@ def test_task_that_is_held_for_want_of_an_instance_moves_once_there_is_one() -> 
     assert decision.startswith("task 0_0: promote on b")
     assert placed_in(view) == ["b a"]
     (record,) = view.incidents.values()
-    assert (record.answered_by, record.answered_by_dag) == ("second", FailOver(task_id="fail_over").dag_id)
+    assert (record.answered_by, record.answered_by_dag) == (
+        "second",
+        FailOver(task_id="fail_over", application_id=APPLICATION).dag_id,
+    )
 
 
 def test_task_that_is_held_is_not_answered_again_while_nothing_has_changed() -> None:
@@ -135,8 +138,8 @@ def test_stall_behind_an_open_transaction_is_another_incident_than_one_after_its
 class Noting(FailOver):
     """Its brokers take no history."""
 
-    def note_history(self, records: Iterable[HistoryRecord], *place: str | None) -> bool:
-        self.noted = [(record.id, record.outcome, place) for record in records]
+    def note_history(self, records: Iterable[HistoryRecord]) -> bool:
+        self.noted = [(record.id, record.outcome) for record in records]
         raise RuntimeError("an error that nobody foresaw")
 
 
@@ -148,7 +151,7 @@ def test_answer_is_noted_and_nothing_that_goes_wrong_there_fails_the_failover() 
     (answer,) = operator.execute({"run_id": "first", "triggering_asset_events": {}})
 
     assert answer["moved"] == {"0_0": "b"}
-    assert operator.noted == [(answer["incident_id"], HistoryOutcome.OPEN, (APPLICATION, "kafka_streams_default"))]
+    assert operator.noted == [(answer["incident_id"], HistoryOutcome.OPEN)]
 
 
 def test_history_that_cannot_be_written_is_a_warning(capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,8 +21,8 @@ from airflow_provider.control.view import ControlView
 from airflow_provider.errors import BrokerUnreachableError, DeadlineError, InstanceError, StateError
 from airflow_provider.links.failover_run import FailoverRun
 from airflow_provider.operators.control import ControlOperator
-from airflow_provider.operators.failover_report import ReportFailOverOperator
 from airflow_provider.operators.recovery_check import CheckRecoveryOperator
+from airflow_provider.operators.repair import ReportFailOverOperator
 from tests.builders import APPLICATION, active, assigned, ended, instance, promoted, standby, view_of
 
 TASK = TaskId(0, 0)

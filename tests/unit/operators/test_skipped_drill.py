@@ -10,9 +10,8 @@ from airflow_provider.control.drills.kind import DrillKind
 from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import InstanceError
-from airflow_provider.operators import skipped_drill
-from airflow_provider.operators.drill_readiness import CheckDrillReadinessOperator
-from airflow_provider.operators.skipped_drill import SkippedDrillNote
+from airflow_provider.operators import drill_readiness
+from airflow_provider.operators.drill_readiness import CheckDrillReadinessOperator, SkippedDrillNote
 from tests.unit.operators.test_history_of_failovers import FAULT
 
 
@@ -33,7 +32,7 @@ class Hook:
 @pytest.fixture
 def hook(monkeypatch: pytest.MonkeyPatch) -> Hook:
     made = Hook(ControlView("orders"))
-    monkeypatch.setattr(skipped_drill, "KafkaStreamsHook", lambda _: made)
+    monkeypatch.setattr(drill_readiness, "KafkaStreamsHook", lambda _: made)
     return made
 
 

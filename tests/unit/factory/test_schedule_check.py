@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.factory.schedule_check import check_schedule
+from airflow_provider.factory.spec import check_schedule
 
 
 @pytest.mark.parametrize("schedule", ["0 4 * * 1", "*/10 * * * *", "@weekly", "@quarterly", None, timedelta(hours=1)])

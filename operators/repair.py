@@ -1,4 +1,4 @@
-"""Reports failovers and marks their incidents resolved."""
+"""What is to be repaired after failovers, and the report once it is."""
 
 from __future__ import annotations
 
@@ -8,17 +8,73 @@ from typing import Any
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
+from airflow_provider.bases.arguments import parse_if_given, parse_seconds
 from airflow_provider.common.clock import now_ms
+from airflow_provider.common.json_codec import from_plain
+from airflow_provider.control.failover_answer import FailoverAnswer
 from airflow_provider.control.incident import IncidentRecord
 from airflow_provider.control.incident_resolution import resolve_incident
 from airflow_provider.control.report import FailoverReport, report
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import InstanceError
 from airflow_provider.links.failover_run import FailoverRun, FailoverRunLink
-from airflow_provider.operators.arguments import parse_if_given, parse_seconds
 from airflow_provider.operators.control import ControlOperator
 
-__all__ = ["ReportFailOverOperator"]
+__all__ = ["ListRepairsOperator", "ReportFailOverOperator"]
+
+
+class ListRepairsOperator(ControlOperator):
+    """Lists a repair for each incident that was answered and is not resolved.
+
+    The incidents are those of the failover runs whose events started this run. A run that was started by hand takes
+    every unresolved one.
+
+    Args:
+        application_id: the application.
+        instance: for a run that was started by hand: only this instance.
+        kwargs: see `ControlOperator`.
+
+    Returns:
+        For each incident a mapping: ``incident_id``, its ``instance``, and whether that is gone, to ``replace`` it.
+
+    Raises:
+        TopicMissingError: the application has no control topics.
+        BrokerUnreachableError: no broker answered.
+    """
+
+    template_fields: Sequence[str] = (*ControlOperator.template_fields, "instance")
+
+    def __init__(self, *, application_id: str, instance: str | None = None, **kwargs: Any) -> None:
+        super().__init__(application_id=application_id, **kwargs)
+        self.instance = instance
+
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        """Look into the events, or into the assignment topic."""
+        answers = [
+            from_plain(plain, FailoverAnswer)
+            for events in context["triggering_asset_events"].values()
+            for event in events
+            for plain in event.extra.get("answers", ())
+        ] or self._unresolved()
+        repairs = {
+            answer.incident_id: {
+                "incident_id": answer.incident_id,
+                "instance": answer.instance,
+                "replace": answer.replace,
+            }
+            for answer in answers
+        }
+        for repair in repairs.values():
+            self.log.info("To repair: %s (%s)", repair["instance"], repair["incident_id"])
+        return list(repairs.values())
+
+    def _unresolved(self) -> list[FailoverAnswer]:
+        view = self.hook.read(self.application_id)
+        return [
+            FailoverAnswer.of(record, view.assignment)
+            for record in view.unresolved_incidents
+            if view.assignment is not None and (not self.instance or record.incident.instance == self.instance)
+        ]
 
 
 class ReportFailOverOperator(ControlOperator):

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
+from airflow_provider.bases import triggerer
+from airflow_provider.bases.triggerer import missing_triggerer
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.operators import triggerer
-from airflow_provider.operators.triggerer import missing_triggerer
 from airflow_provider.sensors.standby_lag import StandbyLagSensor
 
 SEEN = "2026-01-02T03:04:05+00:00"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.operators.reset_interlock import is_confirmed
+from airflow_provider.operators.application_reset import is_confirmed
 
 
 @pytest.mark.parametrize("typed", [None, "", " ", "None"], ids=repr)

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.errors import ConfigurationError
-from airflow_provider.operators.arguments import (
+from airflow_provider.bases.arguments import (
     parse_if_given,
     parse_mapping,
     parse_names,
@@ -13,6 +12,7 @@ from airflow_provider.operators.arguments import (
     parse_seconds,
     parse_whole,
 )
+from airflow_provider.errors import ConfigurationError
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,9 @@ from airflow_provider import Callbacks, Drill, Instance, Slo, StreamDags, stream
 from airflow_provider.assets import answers, drills
 from airflow_provider.control.drills.kind import DrillKind
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.operators.skipped_drill import SkippedDrillNote
-from tests.unit.dags.read_fields import read_fields
+from airflow_provider.factory import form, operate
+from airflow_provider.operators.drill_readiness import SkippedDrillNote
+from tests.unit.factory.read_fields import read_fields
 
 FILE = """
 from airflow.sdk import DAG
@@ -29,7 +30,7 @@ from airflow_provider import Drill, Instance, stream_dags
 arguments = {"job": "jobs/orders.py", "source_topics": ["orders"], "instances": [Instance("a"), Instance("b")]}
 orders = stream_dags("orders", drills=[Drill("crash")], **arguments)
 payments = stream_dags("payments", **arguments)
-with payments.stop:
+with payments["operate"]:
     EmptyOperator(task_id="tell")
 with DAG("another"):
     EmptyOperator(task_id="nothing")
@@ -42,7 +43,7 @@ ARGUMENTS: dict[str, Any] = {
 
 
 def all_dags(made: StreamDags) -> list[DAG]:
-    return list(made.all.values())
+    return list(made.values())
 
 
 @pytest.fixture
@@ -65,7 +66,8 @@ def test_every_dag_is_named_after_the_application_and_can_be_stored(made: Stream
         assert dag.dag_id.startswith("orders_")
         assert dag.doc_md
         assert dag.description
-        assert {"stateful-streams", "orders", "team:payments"} <= set(dag.tags)
+        assert dag.description.endswith(".")
+        assert len(dag.description) <= 120
         assert dag.render_template_as_native_obj is False, "a name such as 3.10 would become a number"
         DagSerialization.from_dict(DagSerialization.to_dict(dag))
 
@@ -104,14 +106,14 @@ def test_every_field_of_every_form_is_read_by_a_task(made: StreamDags) -> None:
     [
         ("scale", "instances", []),
         ("scale", "instances", ["z"]),
-        ("stop", "instances", ["z"]),
-        ("standbys", "tasks", ["3"]),
-        ("standbys", "action", "copy"),
+        ("operate", "instances", ["z"]),
+        ("operate", "tasks", ["3"]),
+        ("operate", "action", "copy"),
         ("failover", "instance", "z"),
     ],
 )
 def test_form_refuses_unknown_instances(made: StreamDags, dag: str, field: str, value: Any) -> None:
-    params = getattr(made, dag).params
+    params = made[dag].params
 
     with pytest.raises(ValueError, match="Invalid input for param"):
         params[field] = value
@@ -136,8 +138,8 @@ def test_file_that_is_parsed_for_one_task_makes_only_the_dag_of_that(
 
     assert not bag.import_errors
     # What the file itself asks for is made too.
-    assert set(bag.dags) == made | {"another", "payments_stop"}
-    assert bag.dags["payments_stop"].has_task("tell")
+    assert set(bag.dags) == made | {"another", "payments_operate"}
+    assert bag.dags["payments_operate"].has_task("tell")
 
 
 def test_file_that_is_parsed_for_all_makes_every_dag(tmp_path: Path) -> None:
@@ -151,13 +153,10 @@ def test_file_that_is_parsed_for_all_makes_every_dag(tmp_path: Path) -> None:
         "orders_deploy",
         "orders_upgrade",
         "orders_scale",
-        "orders_stop",
+        "orders_operate",
         "orders_failover",
         "orders_repair",
         "orders_monitor",
-        "orders_pause",
-        "orders_standbys",
-        "orders_topics",
         "orders_reset",
         "orders_drill_crash",
     }
@@ -185,7 +184,7 @@ def test_dag_that_is_asked_for_within_another_one_is_the_same(
     late = stream_dags("orders", **ARGUMENTS)
 
     with DAG("another") as another, TaskGroup("group"):
-        assert late.repair.task_ids == made.repair.task_ids
+        assert late["repair"].task_ids == made["repair"].task_ids
 
     assert another.task_ids == []
 
@@ -198,7 +197,7 @@ def test_runs_form_is_its_dags_and_no_operator_carries_a_copy(made: StreamDags) 
 
 
 def test_instance_is_deployed_replaced_and_upgraded_on_its_own_queue(made: StreamDags) -> None:
-    for dag, task in ((made.deploy, "deploy_b"), (made.repair, "replace_b"), (made.upgrade, "upgrade_b")):
+    for dag, task in ((made["deploy"], "deploy_b"), (made["repair"], "replace_b"), (made["upgrade"], "upgrade_b")):
         found: Any = dag.get_task(task)
         assert found.queue == "streams-2"
         assert found.state_dir == "/mnt/fast/b"
@@ -206,7 +205,7 @@ def test_instance_is_deployed_replaced_and_upgraded_on_its_own_queue(made: Strea
 
 def test_monitors_of_many_applications_do_not_begin_in_the_same_minute() -> None:
     def schedule(application_id: str) -> str:
-        return str(stream_dags(application_id, **ARGUMENTS).monitor.schedule)
+        return str(stream_dags(application_id, **ARGUMENTS)["monitor"].schedule)
 
     minutes = [schedule(f"application-{number}") for number in range(50)]
 
@@ -216,16 +215,16 @@ def test_monitors_of_many_applications_do_not_begin_in_the_same_minute() -> None
 
 
 def test_monitor_has_its_own_pool_and_schedule_where_they_are_named() -> None:
-    monitor = stream_dags("orders", **ARGUMENTS, monitor_pool="monitors", monitor_schedule="@hourly").monitor
+    monitor = stream_dags("orders", **ARGUMENTS, monitor_pool="monitors", monitor_schedule="@hourly")["monitor"]
 
     assert {task.pool for task in monitor.tasks} == {"monitors"}
-    assert stream_dags("orders", **ARGUMENTS, monitor_schedule=None).monitor.schedule is None
+    assert stream_dags("orders", **ARGUMENTS, monitor_schedule=None)["monitor"].schedule is None
 
 
 def test_relative_job_lies_beside_the_dag_file(made: StreamDags) -> None:
-    deploy: Any = made.deploy.get_task("deploy_a")
+    deploy: Any = made["deploy"].get_task("deploy_a")
 
-    assert deploy.application == __file__.replace("test_factory.py", "jobs/orders.py")
+    assert deploy.application == __file__.replace("test_dags.py", "jobs/orders.py")
 
 
 def test_owners_arguments_reach_every_task(made: StreamDags) -> None:
@@ -236,12 +235,12 @@ def test_owners_arguments_reach_every_task(made: StreamDags) -> None:
 
 
 def test_failover_is_one_task_in_its_own_pool_that_nothing_waits_behind(made: StreamDags) -> None:
-    (task,) = made.failover.tasks
+    (task,) = made["failover"].tasks
 
     assert (task.pool, task.priority_weight) == ("urgent", 1000)
-    assert made.failover.max_active_runs > 8
-    assert made.failover.is_paused_upon_creation is False
-    condition: Any = made.failover.timetable.asset_condition
+    assert made["failover"].max_active_runs > 8
+    assert made["failover"].is_paused_upon_creation is False
+    condition: Any = made["failover"].timetable.asset_condition
     (watcher,) = condition.watchers
     assert watcher.trigger.application_id == "orders"
     assert task.on_success_callback == [print]
@@ -250,14 +249,14 @@ def test_failover_is_one_task_in_its_own_pool_that_nothing_waits_behind(made: St
 def test_repair_is_started_by_the_failover_of_its_application_alone(made: StreamDags) -> None:
     other = stream_dags("payments", **ARGUMENTS)
 
-    assert made.repair.timetable.asset_condition == answers("orders")
-    assert other.repair.timetable.asset_condition == answers("payments")
-    (mine,), (theirs,) = made.failover.get_task("fail_over").outlets, other.failover.get_task("fail_over").outlets
+    assert made["repair"].timetable.asset_condition == answers("orders")
+    assert other["repair"].timetable.asset_condition == answers("payments")
+    (mine,), (theirs,) = made["failover"].get_task("fail_over").outlets, other["failover"].get_task("fail_over").outlets
     assert mine.name != theirs.name
 
 
 def test_repair_assigns_standbys_whatever_became_of_the_replacements_and_is_red_then(made: StreamDags) -> None:
-    assign, last = made.repair.get_task("assign_standbys"), made.repair.get_task("balance")
+    assign, last = made["repair"].get_task("assign_standbys"), made["repair"].get_task("balance")
 
     assert assign.trigger_rule == "all_done"
     assert {"replace_a", "replace_b"} <= assign.upstream_task_ids
@@ -267,9 +266,9 @@ def test_repair_assigns_standbys_whatever_became_of_the_replacements_and_is_red_
 
 
 def test_repair_asks_about_held_tasks_where_that_is_wanted_and_nothing_else_waits_for_it(made: StreamDags) -> None:
-    assert not [name for name in made.repair.task_ids if "held" in name]
+    assert not [name for name in made["repair"].task_ids if "held" in name]
 
-    asking = stream_dags("orders", **ARGUMENTS, ask_on_hold=True, callbacks=Callbacks(on_hold=print)).repair
+    asking = stream_dags("orders", **ARGUMENTS, ask_on_hold=True, callbacks=Callbacks(on_hold=print))["repair"]
 
     ask: Any = asking.get_task("ask_about_held_tasks")
     replay = asking.get_task("replay_held_tasks")
@@ -288,13 +287,13 @@ def test_owner_bounds_the_work_of_the_question_and_the_time_for_its_answer_apart
         ({"execution_timeout": hour}, (hour, None)),
         ({"execution_timeout": hour, "response_timeout": days}, (hour, days)),
     ):
-        asking = stream_dags("orders", **{**ARGUMENTS, "default_args": default_args}, ask_on_hold=True).repair
+        asking = stream_dags("orders", **{**ARGUMENTS, "default_args": default_args}, ask_on_hold=True)["repair"]
         ask: Any = asking.get_task("ask_about_held_tasks")
         assert (ask.execution_timeout, ask.response_timeout) == expected
 
 
 def test_repair_replaces_what_is_gone_and_still_named(made: StreamDags) -> None:
-    task: Any = made.repair.get_task("choose")
+    task: Any = made["repair"].get_task("choose")
     repairs = [
         {"instance": "a", "replace": True},
         {"instance": "b", "replace": False},
@@ -306,7 +305,7 @@ def test_repair_replaces_what_is_gone_and_still_named(made: StreamDags) -> None:
 
 def test_drill_that_does_not_begin_is_noted_beside_the_callbacks_of_the_default_arguments() -> None:
     made = stream_dags("orders", **ARGUMENTS, drills=[Drill("hang")], default_args={"on_failure_callback": print})
-    (dag,) = made.drills.values()
+    dag = made["drill_hang"]
 
     for name in ("be_ready", "check_watch", "inject_fault"):
         assert dag.get_task(name).on_failure_callback == [print, SkippedDrillNote("hang")]
@@ -322,34 +321,92 @@ def asset_of(failover: Any) -> str:
 
 
 def test_monitor_looks_whether_the_failover_dag_is_unpaused(made: StreamDags) -> None:
-    task: Any = made.monitor.get_task("check_slo")
+    task: Any = made["monitor"].get_task("check_slo")
 
-    assert task.failover_dag_id == made.failover.dag_id
-    assert task.failover_asset == asset_of(made.failover)
+    assert task.failover_dag_id == made["failover"].dag_id
+    assert task.failover_asset == asset_of(made["failover"])
 
 
-def test_monitor_checks_what_is_promised_of_records_that_are_left_out(made: StreamDags) -> None:
-    task: Any = made.monitor.get_task("check_slo")
+def test_monitor_checks_all_that_is_promised(made: StreamDags) -> None:
+    task: Any = made["monitor"].get_task("check_slo")
 
-    assert (task.max_late_per_hour, task.max_left_out_per_hour) == (100, 0)
+    assert Slo.parse(task.slo) == made.stream.slo
 
 
 @pytest.mark.parametrize(
-    ("chosen", "rendered"),
+    ("action", "instances", "tasks"),
     [
-        pytest.param(["a", "b"], "", id="all: those that live"),
-        pytest.param(["b"], '["b"]', id="some: those by name"),
+        ("check_topics", ["a", "b"], ["check_topics"]),
+        ("repair_topics", ["a", "b"], ["check_topics"]),
+        ("pause", ["a", "b"], ["pause"]),
+        ("resume", ["a", "b"], ["pause"]),
+        ("stop", ["b"], ["stop_b"]),
+        ("certify_standbys", ["a"], ["certify_standbys"]),
+        ("snapshot_standbys", ["a"], ["snapshot_standbys"]),
     ],
 )
-def test_pause_asks_those_that_live_unless_some_are_named(made: StreamDags, chosen: list[str], rendered: str) -> None:
-    task: Any = made.pause.get_task("pause_or_resume")
+def test_operate_does_what_its_form_says(
+    action: str, instances: list[str], tasks: list[str], made: StreamDags, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dag = made["operate"]
+    choose: Any = dag.get_task("choose")
+    given = {"action": action, "instances": instances}
+    for module in (operate, form):
+        monkeypatch.setattr(module, "get_current_context", lambda: {"params": given})
 
-    assert task.render_template(task.instances, {"params": {"instances": chosen}}) == rendered
+    assert choose.python_callable() == tasks
+    assert set(tasks) <= choose.downstream_task_ids
+
+
+def test_every_action_of_operate_is_explained_and_the_one_that_is_chosen_already_only_looks(made: StreamDags) -> None:
+    action = made["operate"].params.get_param("action")
+
+    assert action.schema["enum"] == list(action.schema["values_display"])
+    assert action.value == "check_topics"
+    check: Any = made["operate"].get_task("check_topics")
+    assert check.render_template(check.repair, {"params": {"action": action.value}}) == "False"
+    assert check.render_template(check.repair, {"params": {"action": "repair_topics"}}) == "True"
+
+
+def test_pause_waits_for_no_other_run_of_operate(made: StreamDags) -> None:
+    assert made["operate"].max_active_runs > 1
+
+
+@pytest.mark.parametrize(
+    ("chosen", "rendered", "hands_over"),
+    [
+        pytest.param(["a", "b"], "", "False", id="all: those that live"),
+        pytest.param(["b"], '["b"]', "True", id="some: those by name"),
+    ],
+)
+def test_operate_asks_those_that_live_unless_some_are_named(
+    made: StreamDags, chosen: list[str], rendered: str, hands_over: str
+) -> None:
+    pause: Any = made["operate"].get_task("pause")
+    stop: Any = made["operate"].get_task("stop_b")
+    context: Any = {"params": {"instances": chosen}}
+
+    assert pause.render_template(pause.instances, context) == rendered
+    assert stop.render_template(stop.hand_over, context) == hands_over
+
+
+def test_list_of_dags_can_be_searched_by_application_and_by_kind(made: StreamDags) -> None:
+    assert set(made["failover"].tags) == {"orders", "stateful-streams:failover", "team:payments"}
+    assert set(made["drill_crash"].tags) == {"orders", "stateful-streams:drill", "team:payments"}
+
+
+def test_reset_can_be_given_to_fewer_people_than_the_rest(made: StreamDags) -> None:
+    made["reset"].access_control = {"Admin": {"DAGs": {"can_edit"}}}
+
+    stored = DagSerialization.from_dict(DagSerialization.to_dict(made["reset"]))
+
+    assert stored.access_control == {"Admin": {"DAGs": {"can_edit"}}}
+    assert made["operate"].access_control == {"Op": {"DAGs": {"can_read"}}}
 
 
 def test_reset_lists_before_a_person_confirms_and_deletes_the_truth_last(made: StreamDags) -> None:
     tasks: list[Any] = [
-        made.reset.get_task(f"{name}") for name in ("list_what_goes", "remove_state_b", "delete_topics")
+        made["reset"].get_task(f"{name}") for name in ("list_what_goes", "remove_state_b", "delete_topics")
     ]
     listed, removed, deleted = tasks
 
@@ -362,7 +419,7 @@ def test_reset_lists_before_a_person_confirms_and_deletes_the_truth_last(made: S
 
 
 def test_upgrade_touches_one_instance_at_a_time(made: StreamDags) -> None:
-    dag = made.upgrade
+    dag = made["upgrade"]
 
     assert dag.get_task("upgrade_b").upstream_task_ids == {"wait_until_warm_a"}
     assert dag.get_task("wait_until_warm_a").upstream_task_ids == {"assign_standbys_a"}
@@ -370,14 +427,14 @@ def test_upgrade_touches_one_instance_at_a_time(made: StreamDags) -> None:
 
 
 def test_drill_is_scheduled_and_tells_when_it_was_passed(made: StreamDags) -> None:
-    dag = made.drills["crash"]
+    dag = made["drill_crash"]
     check: Any = dag.get_task("check_recovery")
 
     assert str(dag.schedule) == "@weekly"
     assert dag.params["blackout"] == ["mon,tue,wed,thu,fri 08:00-18:00 Europe/Vienna", "sun UTC"]
     watched: Any = dag.get_task("check_watch")
-    assert watched.failover_dag_id == made.failover.dag_id
-    assert watched.failover_asset == asset_of(made.failover)
+    assert watched.failover_dag_id == made["failover"].dag_id
+    assert watched.failover_asset == asset_of(made["failover"])
     assert dag.get_task("inject_fault").upstream_task_ids == {"check_watch"}
     fault: Any = dag.get_task("inject_fault")
     assert watched.instance == fault.instance
@@ -391,10 +448,10 @@ def test_drill_is_scheduled_and_tells_when_it_was_passed(made: StreamDags) -> No
 
 
 def test_drill_gives_every_task_its_standbys_again_whatever_became_of_it_and_stays_red(made: StreamDags) -> None:
-    again = made.drills["crash"].get_task("restore_redundancy")
+    again = made["drill_crash"].get_task("restore_redundancy")
 
     assert again.is_teardown
-    assert made.drills["crash"].get_task("inject_fault").is_setup
+    assert made["drill_crash"].get_task("inject_fault").is_setup
     assert again.upstream_task_ids == {"check_recovery", "inject_fault"}
     assert not again.on_failure_fail_dagrun
 
@@ -404,22 +461,22 @@ def test_topics_are_those_of_the_job_file_where_none_are_named() -> None:
     where = [Instance("a", queue="h1", env_vars={"B": "2"}), Instance("b", queue="h2")]
     dags = stream_dags("orders", **given | {"instances": where, "env_vars": {"A": "1"}, "application_args": ["x"]})
 
-    created: Any = dags.deploy.get_task("create_topics")
-    checked: Any = dags.topics.get_task("check_topics")
+    created: Any = dags["deploy"].get_task("create_topics")
+    checked: Any = dags["operate"].get_task("check_topics")
     assert created.application.endswith("/jobs/orders.py")
     assert (created.queue, created.env_vars, created.application_args) == ("h1", {"A": "1", "B": "2"}, ["x"])
     assert (list(created.source_topics), list(checked.source_topics)) == ([], [])
 
 
 def test_topics_that_are_named_are_those_of_a_job_of_one_stage() -> None:
-    created: Any = stream_dags("orders", **ARGUMENTS).deploy.get_task("create_topics")
+    created: Any = stream_dags("orders", **ARGUMENTS)["deploy"].get_task("create_topics")
 
     assert (created.application, created.source_topics) == (None, ["orders"])
 
 
 @pytest.mark.parametrize("kind", DrillKind)
 def test_each_kind_of_drill_has_a_dag(kind: DrillKind) -> None:
-    dag = stream_dags("orders", **ARGUMENTS | {"drills": [Drill(kind.value)]}).drills[kind.value]
+    dag = stream_dags("orders", **ARGUMENTS | {"drills": [Drill(kind.value)]})[f"drill_{kind.value}"]
 
     assert dag.dag_id == f"orders_drill_{kind.value}"
     fault: Any = dag.get_task("inject_fault")
@@ -516,4 +573,4 @@ class TestPlacement:
     def test_folders_of_supervised_instances_are_not_compared_with_a_workers(self) -> None:
         instances = [Instance("a", state_dir="/data"), Instance("b", placement="supervised", state_dir="/data")]
 
-        assert stream_dags("orders", **{**ARGUMENTS, "instances": instances}).deploy.task_ids
+        assert stream_dags("orders", **{**ARGUMENTS, "instances": instances})["deploy"].task_ids

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.operators import deadline
-from airflow_provider.operators.deadline import deadline_ms
+from airflow_provider.bases import deadline
+from airflow_provider.bases.deadline import deadline_ms
 
 
 class FakeStore:

@@ -13,6 +13,9 @@ from airflow.sdk import BaseOperator, Context
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_provider.bases.arguments import parse_if_given, parse_seconds
+from airflow_provider.bases.deadline import deadline_ms
+from airflow_provider.bases.triggerer import missing_triggerer
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.control.conditions import Condition, Outcome, WaitResult
@@ -21,9 +24,6 @@ from airflow_provider.control.liveness import Timeouts
 from airflow_provider.errors import ConfigurationError, TopicMissingError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.links.failover_run import FailoverRun
-from airflow_provider.operators.arguments import parse_if_given, parse_seconds
-from airflow_provider.operators.deadline import deadline_ms
-from airflow_provider.operators.triggerer import missing_triggerer
 from airflow_provider.triggers.control import ControlTrigger, result_of
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""What operators and sensors have in common: arguments that came through a template, and a wait that survives."""
