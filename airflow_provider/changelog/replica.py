@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from airflow_provider.changelog.batch import ChangelogBatch, uncommitted_since
 from airflow_provider.changelog.commit_record import expired_before_ms, holds_all_of, newest_commit
@@ -13,6 +13,7 @@ from airflow_provider.changelog.resume_point import slept_too_long
 from airflow_provider.common.clock import now_ms
 from airflow_provider.errors import StoreDivergedError, StoreOutdatedError, TopicMismatchError
 from airflow_provider.kafka.topic_spec import DELETE_RETENTION_MS
+from airflow_provider.state.digest_scan import DigestScan
 from airflow_provider.state.position import ChangelogPosition, Position
 from airflow_provider.state.store import Store
 from airflow_provider.state.time_segments import time_prefix
@@ -91,6 +92,26 @@ class Replica:
         """Up to where the changelog is applied; None while the store is empty."""
         position = self.store.position
         return None if position is None else position.changelogs.get(self.changelog)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The stored values of keys, in their order; None where there is none.
+
+        Raises:
+            StoreCorruptedError: a block cannot be read.
+        """
+        return self.store.get_many(self.name, keys)
+
+    def items(self) -> Iterator[tuple[bytes, bytes]]:
+        """Every key and stored value, in the order of the keys' bytes."""
+        return self.store.items(self.name)
+
+    def range(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The stored pairs from key `begin` (included) to `end` (excluded), in the order of the keys' bytes."""
+        return self.store.range(self.name, begin, end)
+
+    def scan(self) -> DigestScan:
+        """Begin to compute the digest of what the store holds now."""
+        return self.store.scan(self.name)
 
     def check_topic(self) -> None:
         """Refuse to go on from a position in another topic of the changelog's name.

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from airflow_provider.changelog.dead_letter import DeadLetter
-from airflow_provider.streaming.operations.operation import Changes
+from airflow_provider.streaming.operations.changes import Changes
 from airflow_provider.streaming.operations.stream_time import StreamTime
 
 __all__ = ["BatchResult"]

@@ -55,7 +55,7 @@ class PlanExecution:
         again, due = task.state is TaskState.FAILED, self._registry.is_tried_again(task, plan)
         same = plan.same_ownership(task.plan) and not due
         if same or (plan.role is task.plan.role is Role.STANDBY and not again):
-            task.update(plan)
+            task.plan = plan
         elif plan.role is Role.ACTIVE:
             task.promote(plan, renew_digest=self._duties.end(task.id))
         else:

@@ -95,14 +95,14 @@ class TaskRegistry:
                 with self.isolating(plan.task):
                     self._inject_fault(plan.task, fault)
         for task_id, task in list(self._tasks.items()):
-            if not task.path.joinpath("CURRENT").exists():
+            if not task.replica.store.path.joinpath("CURRENT").exists():
                 # RocksDB goes on with the files it holds open, and the next start would find nothing.
                 drill = drills.get(task_id)
                 who = ": find out who did it" if drill is None else f" by a drill (fault {drill})"
                 with self.isolating(task_id):
                     raise StoreCorruptedError(
-                        f"The files of the open store {task.path} were removed{who}. The store is restored from its "
-                        "changelog."
+                        f"The files of the open store {task.replica.store.path} were removed{who}. The store is "
+                        "restored from its changelog."
                     )
 
     def _due_fault(self, plan: TaskPlan) -> StoreFault | None:
@@ -205,7 +205,7 @@ class TaskRegistry:
 
     def release(self, folder: str) -> bool:
         """Close the task whose store lies in a folder, because another worker needs it; false when none is open."""
-        task_id = next((p for p, task in self._tasks.items() if str(task.path) == folder), None)
+        task_id = next((p for p, task in self._tasks.items() if str(task.replica.store.path) == folder), None)
         if task_id is None:
             return False
         self.close(task_id)

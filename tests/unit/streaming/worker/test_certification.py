@@ -48,7 +48,11 @@ class FakeStandby:
     """At the end of its changelog, at offset 10, where the active had the digest 7."""
 
     partition, changelog = 3, "app-state-changelog"
-    instance = "i2"
+    settings = SimpleNamespace(instance="i2")
+
+    @property
+    def replica(self) -> FakeStandby:
+        return self
 
     def __init__(self) -> None:
         self.scans: list[FakeScan] = []

@@ -51,7 +51,7 @@ def test_failed_task_is_tried_again_by_a_newer_generation_alone(
     bench.hold(newer)
 
     assert (bench.state(), bench.registry.tasks[TaskId(0, 0)].error) == (state, None)
-    assert bench.registry.tasks[TaskId(0, 0)].get_many([b"k"]) == [b"1"]
+    assert bench.registry.tasks[TaskId(0, 0)].replica.get_many([b"k"]) == [b"1"]
 
 
 def test_several_are_fenced_and_one_that_cannot_be_holds_up_no_other(bench: Bench) -> None:
@@ -75,7 +75,7 @@ def test_changelog_is_read_to_an_end_that_was_asked_for_after_the_fencing(bench:
     bench.follower.follow(0.0)
 
     assert bench.reader.asked == [0]
-    assert bench.registry.tasks[TaskId(0, 0)].get_many([b"k"]) == [b"1"]
+    assert bench.registry.tasks[TaskId(0, 0)].replica.get_many([b"k"]) == [b"1"]
 
 
 def test_fenced_task_fences_again_when_no_newer_assignment_came(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,4 +98,4 @@ def test_fenced_task_follows_when_the_newer_assignment_demotes_it(bench: Bench, 
     bench.hold(standby(0, 2))
 
     assert bench.registry.tasks[TaskId(0, 0)].status().warm
-    assert bench.registry.tasks[TaskId(0, 0)].get_many([b"k"]) == [b"1"]
+    assert bench.registry.tasks[TaskId(0, 0)].replica.get_many([b"k"]) == [b"1"]

@@ -39,7 +39,8 @@ class FakeScan:
 class FakeStandby:
     """At the end of its changelog, where its active had the digest of ``{k: v}``."""
 
-    changelog, instance, state, reached_end = "app-state-changelog", "i1", TaskState.FOLLOWING, True
+    changelog, state, reached_end = "app-state-changelog", TaskState.FOLLOWING, True
+    settings = SimpleNamespace(instance="i1")
 
     def __init__(self, partition: int, value: bytes = b"v") -> None:
         self.id, self.partition = TaskId(0, partition), partition
@@ -48,6 +49,10 @@ class FakeStandby:
         self._found = digest_of([b"k"], [value])
         self.scans = 0
         self.plan = TaskPlan(task=self.id, role=Role.STANDBY, generation=1)
+
+    @property
+    def replica(self) -> FakeStandby:
+        return self
 
     def scan(self) -> FakeScan:
         self.scans += 1
