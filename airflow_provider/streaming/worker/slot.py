@@ -116,7 +116,7 @@ class Slot:
         """
         with self._lock:
             # 1. be what the plan says
-            self._execution.apply_plan(plan.tasks)
+            self._execution.apply_plan(plan.tasks, plan.number)
             if not self._registry.tasks and not plan.rows_of:
                 self._duties.wait(plan.budget_s)
             # 2. process

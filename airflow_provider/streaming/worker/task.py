@@ -266,15 +266,6 @@ class Task:
             first,
         )
 
-    def check_state(self) -> None:
-        """Say before it is needed that the job could not go on with what the store holds.
-
-        Raises:
-            ConfigurationError: another version of the job wrote the state, and this one would misread it.
-            TopicMismatchError: the last commit is another application's, or the source was deleted and created again.
-        """
-        continued_signature(self.job, self.commit_record)
-
     def demote(self, plan: TaskPlan) -> None:
         """Be a standby: write nothing, follow the changelog from where the store stands."""
         self.plan = plan
@@ -395,12 +386,21 @@ class Task:
         return open_task_status(
             plan=self.plan,
             state=self.state,
-            error=self.error,
+            error=self.error or self._hindrance(),
             replica=self.replica,
             ownership=self._ownership,
             record=self._own_commit_record(),
             job=self.job,
         )
+
+    def _hindrance(self) -> Exception | None:
+        """What a standby's promotion would meet; it goes on following, because its store is as it should be."""
+        if self.state is TaskState.FOLLOWING:
+            try:
+                continued_signature(self.job, self.commit_record)
+            except (ConfigurationError, TopicMismatchError) as error:
+                return error
+        return None
 
     def _own_commit_record(self) -> CommitRecord | None:
         with contextlib.suppress(TopicMismatchError):  # reported where it is applied; it must not hold up other tasks

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import Final
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import FailureStatus, TaskState, TaskStatus
@@ -32,6 +33,7 @@ from airflow_provider.streaming.worker.task_report import failed_task_status, un
 __all__ = ["TaskRegistry"]
 
 _LOCK_TIMEOUT_S = 20.0
+_SETTLED: Final = frozenset({TaskState.RUNNING, TaskState.FOLLOWING})
 
 
 class TaskRegistry:
@@ -75,6 +77,12 @@ class TaskRegistry:
     def tasks(self) -> Mapping[TaskId, Task]:
         """The open tasks, as they are now; a view."""
         return MappingProxyType(self._tasks)
+
+    @property
+    def settled(self) -> bool:
+        """Whether every task of the plans does what it is to, and nothing went wrong since they were begun with."""
+        tasks = self._tasks.values()
+        return not self._errors and len(tasks) == len(self._plans) and all(task.state in _SETTLED for task in tasks)
 
     def begin_call(self, plans: Sequence[TaskPlan]) -> None:
         """Close what the plans do not name; every task is tried again.
@@ -217,10 +225,6 @@ class TaskRegistry:
             settings = self._settings
             self._directory.prune(self._tasks.keys(), settings.quarantine_max_stores, settings.quarantine_max_bytes)
             self._quarantine_grew = False
-
-    def note(self, task_id: TaskId, error: Exception) -> None:
-        """Report an error of a task that goes on nevertheless: it is in the task's status until the next call."""
-        self._errors[task_id] = error
 
     def error(self, task_id: TaskId) -> Exception | None:
         """Why a task stopped, or what went wrong with it in the last call; None where nothing did."""
