@@ -27,10 +27,9 @@ from airflow_provider.streaming.operations.operation import Batch
 from airflow_provider.streaming.operations.state_reader import StoreReader
 from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.worker.attempt import processed
-from airflow_provider.streaming.worker.batch_result import BatchResult
-from airflow_provider.streaming.worker.failure import Failure
-from airflow_provider.streaming.worker.record_rows import count_records, filtered_records
+from airflow_provider.streaming.worker.record_rows import Failure, count_records, filtered_records
 from airflow_provider.streaming.worker.task import Task
+from airflow_provider.streaming.worker.task_committer import BatchResult
 
 __all__ = ["active_step", "idle_step"]
 

@@ -17,8 +17,7 @@ from airflow_provider.streaming.operations.limits import TooLargeError
 from airflow_provider.streaming.operations.operation import Batch
 from airflow_provider.streaming.operations.state_reader import StoreReader
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime
-from airflow_provider.streaming.worker.failure import Failure
-from airflow_provider.streaming.worker.record_rows import count_records, without_records
+from airflow_provider.streaming.worker.record_rows import Failure, count_records, without_records
 from airflow_provider.streaming.worker.row_validation import validate_rows, without_strays
 from airflow_provider.streaming.worker.task import Task
 

@@ -60,7 +60,7 @@ class PlanExecution:
         self._applied = number, now
 
     def _change_role(self, task: Task, plan: TaskPlan) -> None:
-        """A newer generation is a further try for a task that failed, of whichever role; so is time (`Retries`)."""
+        """A newer generation is a further try for a task that failed, of whichever role; so is time (`FailedTasks`)."""
         again, due = task.state is TaskState.FAILED, self._registry.is_tried_again(task, plan)
         same = plan.same_ownership(task.plan) and not due
         if same or (plan.role is task.plan.role is Role.STANDBY and not again):

@@ -15,9 +15,8 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import TaskState, TaskStatus
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.streaming.worker.arrival import drained, rows_by_partition
-from airflow_provider.streaming.worker.batch_processor import BatchProcessor
+from airflow_provider.streaming.worker.batch_processor import BatchProcessor, CrashCounter
 from airflow_provider.streaming.worker.changelog_follower import ChangelogFollower
-from airflow_provider.streaming.worker.crash_count import CrashCounter
 from airflow_provider.streaming.worker.gc_control import no_collection
 from airflow_provider.streaming.worker.handover import Handover
 from airflow_provider.streaming.worker.idle_time import MAX_GAP_S, IdleTime

@@ -7,14 +7,14 @@ import logging
 from collections.abc import Iterator, Sequence
 
 from airflow_provider.changelog.batch import ChangelogBatch
-from airflow_provider.changelog.commit_record import CommitRecord
+from airflow_provider.changelog.commit_record import CommitRecord, LastCommit
 from airflow_provider.changelog.consumer_group import ConsumerGroup
 from airflow_provider.changelog.producer_queue import Change
 from airflow_provider.changelog.reader import ChangelogPartition
 from airflow_provider.changelog.rebuild import measure
 from airflow_provider.changelog.replica import Replica
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import TaskState, TaskStatus
+from airflow_provider.control.status import Role, TaskState, TaskStatus
 from airflow_provider.errors import ConfigurationError, FencedError, TopicMismatchError
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.launch.instance_settings import InstanceSettings
@@ -22,23 +22,53 @@ from airflow_provider.streaming.operations.changes import Changes
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.planner.stage_spec import StageSpec
-from airflow_provider.streaming.worker.batch_result import BatchResult
-from airflow_provider.streaming.worker.closed_owners import ClosedOwner
 from airflow_provider.streaming.worker.kafka_clients import KafkaClients
-from airflow_provider.streaming.worker.last_commit import LastCommit
-from airflow_provider.streaming.worker.ownership import Ownership
+from airflow_provider.streaming.worker.ownership import ClosedOwner, Ownership
 from airflow_provider.streaming.worker.partition_check import PartitionCheck
 from airflow_provider.streaming.worker.plan import TaskPlan
 from airflow_provider.streaming.worker.replica_opening import resume_offset
 from airflow_provider.streaming.worker.state_check import continued_signature
-from airflow_provider.streaming.worker.task_committer import TaskCommitter
-from airflow_provider.streaming.worker.task_life import TaskLife
+from airflow_provider.streaming.worker.task_committer import BatchResult, TaskCommitter
 from airflow_provider.streaming.worker.task_report import open_task_status
 from airflow_provider.streaming.worker.torn_transaction import check_undo
 
-__all__ = ["Task"]
+__all__ = ["Task", "TaskLife"]
 
 log = logging.getLogger(__name__)
+
+
+class TaskLife:
+    """Owns a task's state: one of `TaskState`, whose docstring has the picture. Every change goes by `transition`.
+
+    Args:
+        task_id: the task's, for messages.
+        role: what it is for the task in the beginning.
+    """
+
+    def __init__(self, task_id: TaskId, role: Role) -> None:
+        self._task_id = task_id
+        self.state = TaskState.initial(role)
+        """Where it is."""
+        self.error: Exception | None = None
+        """Why it is FAILED or waits CLOSED; None in every other state."""
+
+    def transition(self, to: TaskState, error: Exception | None = None) -> None:
+        """Go on to another state.
+
+        Args:
+            to: a successor of the state that it is in.
+            error: why, where it stops.
+
+        Raises:
+            RuntimeError: it is no successor; the state stays.
+        """
+        if to not in self.state.successors:
+            allowed = ", ".join(sorted(state.name for state in self.state.successors))
+            raise RuntimeError(
+                f"Task {self._task_id} is {self.state.name} and cannot become {to.name}, only {allowed}: this is an "
+                "error in the provider. Report it with the instance's log; until then restart the instance."
+            )
+        self.state, self.error = to, error
 
 
 class Task:

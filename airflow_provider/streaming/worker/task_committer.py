@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass, field
 
 from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord, SegmentDigests, SourcePosition
 from airflow_provider.changelog.consumer_group import ConsumerGroup
+from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.changelog.range_reader import holds_records
 from airflow_provider.changelog.replica import Replica
 from airflow_provider.common.clock import now_ms
@@ -20,11 +22,41 @@ from airflow_provider.state.position import Position
 from airflow_provider.state.running_digest import RunningDigest
 from airflow_provider.state.time_segments import TimeSegments
 from airflow_provider.state.time_spans import MAX_SPANS, TimeSpans
+from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.planner.stage_spec import StageSpec
-from airflow_provider.streaming.worker.batch_result import BatchResult
 from airflow_provider.streaming.worker.kafka_clients import KafkaClients, TaskProducer
 
-__all__ = ["TaskCommitter"]
+__all__ = ["BatchResult", "TaskCommitter"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchResult:
+    """What a task's rows of a micro-batch came to: everything that one commit writes.
+
+    Args:
+        changes: new state and output.
+        source_offset: of the next input record.
+        records: input records that the commit covers.
+        filtered: how many of them each named filter dropped.
+        failed: how many of them were left out because they cannot be processed.
+        dead_letters: those of them that go to the dead-letter topic.
+        late: how many of them came too late for all of their windows.
+        digest_change: what the new state adds to the store's digest, by segment (`state.running_digest`).
+        time: of the task after them.
+        expired_before_ms: before which time the store holds nothing any more; None where nothing expires.
+    """
+
+    changes: Changes
+    source_offset: int
+    records: int
+    filtered: Mapping[str, int] = field(default_factory=dict)
+    failed: int = 0
+    dead_letters: Sequence[DeadLetter] = ()
+    late: int = 0
+    digest_change: Mapping[int, int] = field(default_factory=dict)
+    time: StreamTime = field(default_factory=StreamTime)
+    expired_before_ms: int | None = None
 
 
 class TaskCommitter:

@@ -18,14 +18,12 @@ from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.streaming.faults.store_fault import StoreFault, inject_store_fault
 from airflow_provider.streaming.planner.stage_spec import StageSpec, stage_of
-from airflow_provider.streaming.worker.closed_owners import ClosedOwners
+from airflow_provider.streaming.worker.failed_tasks import FailedTasks
 from airflow_provider.streaming.worker.kafka_clients import KafkaClients, RestoreConsumer
-from airflow_provider.streaming.worker.lost_stores import LostStores
+from airflow_provider.streaming.worker.ownership import ClosedOwners
 from airflow_provider.streaming.worker.plan import TaskPlan
 from airflow_provider.streaming.worker.reaction import Reaction, reaction_to_batch_error, reaction_to_error
-from airflow_provider.streaming.worker.refused_tasks import RefusedTasks
 from airflow_provider.streaming.worker.replica_opening import open_replica
-from airflow_provider.streaming.worker.retries import Retries
 from airflow_provider.streaming.worker.standby_duties import StandbyDuties
 from airflow_provider.streaming.worker.task import Task
 from airflow_provider.streaming.worker.task_report import failed_task_status, unopened_task_status, with_ownership
@@ -69,8 +67,7 @@ class TaskRegistry:
         self._plans: Mapping[TaskId, TaskPlan] = {}
         self._errors: dict[TaskId, Exception] = {}
         self._was_locked: frozenset[TaskId] = frozenset()
-        self._lost, self._refused, self._closed = LostStores(), RefusedTasks(), ClosedOwners()
-        self._retries = Retries(clock)
+        self._failed, self._closed = FailedTasks(clock), ClosedOwners()
         self._quarantine_grew = True  # what an earlier process left in quarantine counts too
 
     @property
@@ -145,11 +142,8 @@ class TaskRegistry:
         """
         task_id = plan.task
         stage = stage_of(self._settings.application_id, self._stages, task_id.stage)
-        if self._lost.reason(plan) is not None or self._refused.reason(plan) is not None:
-            if not self._retries.take(plan):
-                return None
-            self._lost.forget(task_id)
-            self._refused.forget(task_id)
+        if self._failed.closed(plan) is not None and not self._failed.take(plan):
+            return None
         replay = plan.replay is not None and self._directory.replayed(task_id) != plan.replay
         if replay:
             self.close(task_id)
@@ -209,7 +203,7 @@ class TaskRegistry:
             task: of that plan.
             plan: the newest.
         """
-        return task.state is TaskState.FAILED and self._retries.take(plan)
+        return task.state is TaskState.FAILED and self._failed.take(plan)
 
     def release(self, folder: str) -> bool:
         """Close the task whose store lies in a folder, because another worker needs it; false when none is open."""
@@ -231,18 +225,16 @@ class TaskRegistry:
         task, plan = self._tasks.get(task_id), self._plans.get(task_id)
         if task is not None and task.error is not None:
             return task.error
-        refused = None if task is not None or plan is None else self._refused.reason(plan)
-        return self._errors.get(task_id) if refused is None else refused
+        closed = None if task is not None or plan is None else self._failed.closed(plan)
+        return self._errors.get(task_id) if closed is None else closed.error
 
     def status(self, plan: TaskPlan) -> TaskStatus:
         """How the task of a plan is, whether it is open or not."""
         task, error = self._tasks.get(plan.task), self._errors.get(plan.task)
         if task is not None:
             status = task.status()
-        elif (lost := self._lost.reason(plan)) is not None:
-            status = failed_task_status(plan, lost, " A standby is to take over.")
-        elif (refused := self._refused.reason(plan)) is not None:
-            status = failed_task_status(plan, refused)
+        elif (why := self._failed.closed(plan)) is not None:
+            status = failed_task_status(plan, why.error, " A standby is to take over." if why.lost else "")
         else:
             status = unopened_task_status(plan)
         status = dataclasses.replace(status, replay=plan.replay)
@@ -300,12 +292,11 @@ class TaskRegistry:
                 task.on_fenced(error)
                 return
             case Reaction.FAIL if task is not None:
-                self._retries.note(task.plan, error)
+                self._failed.note(task.plan, error)
                 task.fail(error)
                 return
             case Reaction.FAIL if (plan := self._plans.get(task_id)) is not None:
-                self._retries.note(plan, error)
-                self._refused.note(plan, error)
+                self._failed.note_refused(plan, error)
                 return
         if task is not None:
             # What the last commit did may be in the changelog and not in the store.
@@ -330,5 +321,4 @@ class TaskRegistry:
             self._quarantine_grew = True
         plan = self._plans.get(task_id) if task is None else task.plan
         if plan is not None:
-            self._retries.note(plan, error)
-            self._lost.note(plan, error)
+            self._failed.note_lost(plan, error)

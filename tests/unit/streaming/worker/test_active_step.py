@@ -23,9 +23,9 @@ from airflow_provider.streaming.operations.state_codec import encode_state
 from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.planner.stage_spec import InputSpec
 from airflow_provider.streaming.worker.active_step import active_step
-from airflow_provider.streaming.worker.batch_result import BatchResult
 from airflow_provider.streaming.worker.partition_check import PartitionCheck
 from airflow_provider.streaming.worker.task import Task
+from airflow_provider.streaming.worker.task_committer import BatchResult
 from airflow_provider.testing.in_memory_clients import InMemoryGroup
 
 GROUP = InMemoryGroup()

@@ -16,8 +16,8 @@ from airflow_provider.control.status import RestorePhase, Role, TaskState
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, FencedError
 from airflow_provider.streaming.error_policy import ErrorPolicy, OnError
 from airflow_provider.streaming.operations.changes import Changes
-from airflow_provider.streaming.worker.batch_result import BatchResult
 from airflow_provider.streaming.worker.task import Task
+from airflow_provider.streaming.worker.task_committer import BatchResult
 from airflow_provider.testing.in_memory_log import InMemoryLog, Record
 from tests.builders import commit_of
 from tests.unit.streaming.worker.bench import (
