@@ -279,11 +279,11 @@ class Replica:
             TopicMismatchError: the transaction does not follow what is applied: another program writes into the
                 changelog, or it is another topic or a shorter log than before.
         """
-        begin = offset - records
+        begin, at = offset - records, self.offset
         # Behind the owner's last commit lies that commit's marker.
-        if begin < self.offset or (begin > self.offset + 1 and holds_records(self.offset, begin)):
+        if begin < at or (begin > at + 1 and holds_records(at, begin)):
             raise TopicMismatchError(
-                f"The transaction of the owner of {self.changelog} begins at offset {begin}, {self.offset} was the end "
+                f"The transaction of the owner of {self.changelog} begins at offset {begin}, {at} was the end "
                 "before it: another program writes into this changelog, or it was truncated or created again. The task "
                 "stops; find out who did it before the application is started again."
             )

@@ -22,6 +22,7 @@ from airflow_provider.control.status import Role, TaskState
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.duration import duration_ms
 from airflow_provider.streaming.job import StatefulJob
+from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage, compile_job
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.planner.stage_topics import changelog_of, partitions_read, source_topics
@@ -427,7 +428,7 @@ class JobTester:
 
     def _read(self, task: Task, items: Sequence[tuple[bytes, bytes]]) -> Iterator[tuple[str, str, Any]]:
         schema = self._rows[task.id.stage].schema
-        return task.operation.read_states(items, schema, task.time, task.replica.get_many)
+        return task.operation.read_states(items, schema, StreamTime.after(task.commit_record), task.replica.get_many)
 
 
 def _one_of(method: str, what: str, given: str | None, known: Sequence[str]) -> str:

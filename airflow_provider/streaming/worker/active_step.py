@@ -2,7 +2,7 @@
 
 The order is the guarantee; the numbers are those of the protocol in ``docs/protocol.md``:
 
-1. fence earlier owners and restore the store (`Task`): done before a row gets here
+1. fence earlier owners and restore the store (`Task`): done before a row gets here, and the last commit is known
 2. drop rows below the position that the store recorded
 3. read the old values of the batch's distinct keys at once, compute
 4. one Kafka transaction (`TransactionalWriter.commit`)
@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_provider.changelog.commit_record import CommitRecord
 from airflow_provider.changelog.consumer_group import ConsumerGroup
 from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.errors import RecordTooLargeError
@@ -51,8 +52,9 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
         ConfigurationError: a result that comes out as time goes on is larger than the sink takes; nothing was written.
         FencedError: a newer owner exists; nothing was written.
     """
+    # 1. the store is restored: it goes on from its last commit
+    last, recorded = task.commit_record, task.source_offset
     # 2. what the store stands for already changes nothing
-    recorded = task.source_offset
     if recorded is not None:
         rows = rows.filter(pc.greater_equal(rows.column("__offset"), recorded))
     if rows.num_rows == 0:
@@ -60,10 +62,11 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
     filtered, column = filtered_records(rows, task.job.input.filters), rows.column("__filtered")
     kept = rows if column.null_count == rows.num_rows else rows.filter(pc.is_null(column))
     # 3. read and compute
-    done, failures = processed(task, kept)
+    done, failures = processed(task, kept, StreamTime.after(last))
     closed = _closed(task, done.batch, done.changes, done.state)
     result = _result(
         task,
+        last,
         done.batch,
         closed,
         done.state,
@@ -73,7 +76,7 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
         failed=len({failure.offset for failure in failures}),
         dead_letters=_dead_letters(task, kept, failures),
     )
-    # 4. and 5.
+    # 4. one transaction in Kafka, 5. the same in the store
     task.write(result, group)
 
 
@@ -93,7 +96,8 @@ def idle_step(task: Task, stream_time_ms: int, group: ConsumerGroup) -> None:
         FencedError: a newer owner exists; nothing was written.
         StatefulStreamsError: as `Task.write`.
     """
-    given, before = task.job.input, task.time
+    given, last = task.job.input, task.commit_record
+    before = StreamTime.after(last)
     if before.stream_time_ms is None or given.event_time is None or given.columns is None:
         return
     if not task.operation.timed or stream_time_ms <= before.stream_time_ms:
@@ -104,7 +108,7 @@ def idle_step(task: Task, stream_time_ms: int, group: ConsumerGroup) -> None:
     batch = Batch(key_name=given.key_name, rows=nothing, before=before, after=after)
     state = StoreReader(task.replica)
     closed = _closed(task, batch, Changes([], []), state)
-    result = _result(task, batch, closed, state, source_offset=task.source_offset or 0, records=0)
+    result = _result(task, last, batch, closed, state, source_offset=task.source_offset or 0, records=0)
     expired = result.expired_before_ms
     expires = expired is not None and next(state.range(b"", time_prefix(expired)), None) is not None
     if closed.output or expires:
@@ -119,23 +123,25 @@ def _closed(task: Task, batch: Batch, changes: Changes, state: StoreReader) -> C
     return closed
 
 
-def _result(task: Task, batch: Batch, closed: Changes, state: StoreReader, **counted: Any) -> BatchResult:
+def _result(
+    task: Task, last: CommitRecord | None, batch: Batch, closed: Changes, state: StoreReader, **counted: Any
+) -> BatchResult:
     return BatchResult(
         changes=closed,
         late=batch.late,
         digest_change=state.digest_change(closed.state, task.operation.segments),
         time=batch.after,
-        expired_before_ms=_expired_before_ms(task, batch.after),
+        expired_before_ms=_expired_before_ms(task, last, batch.after),
         **counted,
     )
 
 
-def _expired_before_ms(task: Task, time: StreamTime) -> int | None:
+def _expired_before_ms(task: Task, last: CommitRecord | None, time: StreamTime) -> int | None:
     """Before which time the store holds nothing any more; None where nothing expires.
 
     What is gone stays gone, and what is dropped together is dropped when all of it is over.
     """
-    operation, last, store = task.operation, task.commit_record, task.job.store.name
+    operation, store = task.operation, task.job.store.name
     before = None if last is None else last.expired_before_ms.get(store)
     now = None if time.watermark_ms is None else operation.expired_before_ms(time.watermark_ms)
     if now is None:

@@ -45,18 +45,23 @@ class Attempt:
     unsure: list[Failure] = field(default_factory=list)
 
 
-def processed(task: Task, rows: pa.Table) -> tuple[Attempt, list[Failure]]:
+def processed(task: Task, rows: pa.Table, before: StreamTime) -> tuple[Attempt, list[Failure]]:
     """What rows come to, and the records that cannot be processed.
 
     A record is processed with all of its rows or with none: what is left out can be given to the job again. So it does
     not move time either, and those behind it are judged again without it.
+
+    Args:
+        task: RUNNING.
+        rows: none of which was dropped by a filter.
+        before: the time of the task before them.
 
     Raises:
         RecordError: there is one, and the job's policy is to fail.
     """
     failures = list[Failure]()
     while True:
-        done = _attempt(task, rows)
+        done = _attempt(task, rows, before)
         failures += done.sure
         if not done.sure and not done.unsure:
             break
@@ -68,7 +73,7 @@ def processed(task: Task, rows: pa.Table) -> tuple[Attempt, list[Failure]]:
         out = {failure.offset for failure in done.sure}
         rows = without_records(rows, out)
         unsure = [failure for failure in done.unsure if failure.offset not in out]
-        more = certain_failures(rows, unsure, task.time, sided=task.operation.sided)
+        more = certain_failures(rows, unsure, before, sided=task.operation.sided)
         if not out and not more:
             break
         failures += more
@@ -76,7 +81,7 @@ def processed(task: Task, rows: pa.Table) -> tuple[Attempt, list[Failure]]:
     return done, sorted(failures, key=lambda failure: failure.offset)
 
 
-def _attempt(task: Task, rows: pa.Table) -> Attempt:
+def _attempt(task: Task, rows: pa.Table, before: StreamTime) -> Attempt:
     job, operation, tolerant = task.job, task.operation, task.job.error_policy.tolerant
     rows, sure = validate_rows(
         job.input.topic,
@@ -92,7 +97,7 @@ def _attempt(task: Task, rows: pa.Table) -> Attempt:
     error: FunctionError | None = None
     while True:
         state, changes = StoreReader(task.replica), _NOTHING
-        batch = Batch(key_name=job.input.key_name, rows=rows, before=task.time, after=task.time)
+        batch = Batch(key_name=job.input.key_name, rows=rows, before=before, after=before)
         if job.input.event_time is not None and rows.num_rows:
             batch = operation.place(batch, job.input.event_time.delay_ms)
         if batch.rows.num_rows == 0:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.status import CertificateStatus, FailureStatus, Role, TaskStatus
+from airflow_provider.control.status import CertificateStatus, FailureStatus, TaskStatus
 from airflow_provider.errors import StoreDivergedError
 from airflow_provider.state.digest_scan import DigestScan
 from airflow_provider.streaming.worker.task import Task
@@ -167,8 +167,6 @@ class Certification:
 
     def with_certification_status(self, status: TaskStatus) -> TaskStatus:
         """A standby's status with what is known."""
-        if status.role is not Role.STANDBY:
-            return status
         position, at_ms = self._certified or (None, None)
         certificate = CertificateStatus(position, at_ms, self._divergences, self._answered)
         status = dataclasses.replace(status, certificate=certificate)

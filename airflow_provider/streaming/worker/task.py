@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from airflow_provider.changelog.batch import ChangelogBatch
 from airflow_provider.changelog.commit_record import CommitRecord, LastCommit
@@ -116,6 +117,12 @@ class Task:
         self.operation: Operation = job.operation
         """The job's, on what the store holds."""
         self.settings = settings
+        self.id: Final = plan.task
+        """Which task it is."""
+        self.partition: Final = plan.task.partition
+        """Of source and changelog."""
+        self.changelog_partition: Final[ChangelogPartition] = (replica.changelog, self.partition)
+        """Its partition of the changelog."""
         self.plan = plan
         """What it is to be."""
         self.replica = replica
@@ -144,24 +151,9 @@ class Task:
         return self._life.state
 
     @property
-    def id(self) -> TaskId:
-        """Which task it is."""
-        return self.plan.task
-
-    @property
     def error(self) -> Exception | None:
         """Why it is FAILED, or waits CLOSED; None in every other state."""
         return self._life.error
-
-    @property
-    def partition(self) -> int:
-        """The partition of source and changelog."""
-        return self.id.partition
-
-    @property
-    def changelog_partition(self) -> ChangelogPartition:
-        """Its partition of the changelog."""
-        return self.replica.changelog, self.partition
 
     @property
     def commit_record(self) -> CommitRecord | None:
@@ -171,15 +163,6 @@ class Task:
             TopicMismatchError: it is another application's.
         """
         return self._last_commit.read()
-
-    @property
-    def time(self) -> StreamTime:
-        """Of its last commit.
-
-        Raises:
-            TopicMismatchError: the commit is another application's.
-        """
-        return StreamTime.after(self.commit_record)
 
     @property
     def digest(self) -> str | None:
@@ -281,7 +264,7 @@ class Task:
                 changes=Changes(list(undone), []),
                 source_offset=self.source_offset or 0,
                 records=0,
-                time=self.time,
+                time=StreamTime.after(record),
                 expired_before_ms=record.expired_before_ms.get(name),
             ),
             group,

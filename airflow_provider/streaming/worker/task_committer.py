@@ -145,7 +145,8 @@ class TaskCommitter:
             raise RuntimeError(f"Task {self._task_id} has no producer: fence() comes before commit().")
         job, changelog, state = self._job, self._replica.changelog, result.changes.state
         record = self._next_record(result, last, generation)
-        self._check_size(record)
+        raw = record.to_bytes()
+        self._check_size(raw)
         letters = {str(job.error_policy.topic): result.dead_letters} if result.dead_letters else {}
         outputs = dict.fromkeys(job.outputs, result.changes.output)
         # 4. one transaction in Kafka
@@ -158,7 +159,7 @@ class TaskCommitter:
             offset, len(state) + 1, record.committed_at_ms, self._changelog_holds_records
         )
         expired = self._newly_expired(record, last)
-        self._replica.store.write({self._replica.name: state}, before.moved(changelog, to, record.to_bytes()), expired)
+        self._replica.store.write({self._replica.name: state}, before.moved(changelog, to, raw), expired)
         self._digest.add(result.digest_change, result.expired_before_ms, self._spans(record))
         self._failpoints.hit(FailPoint.STORE_DONE)
         self._replica.set_end(offset)
@@ -181,8 +182,8 @@ class TaskCommitter:
         with closing(self._kafka.open_reader(self._job)) as reader:
             return holds_records(reader, (self._replica.changelog, self._task_id.partition), begin, end)
 
-    def _check_size(self, record: CommitRecord) -> None:
-        changelog, size = self._replica.changelog, len(COMMIT_KEY) + len(record.to_bytes())
+    def _check_size(self, record: bytes) -> None:
+        changelog, size = self._replica.changelog, len(COMMIT_KEY) + len(record)
         limit = self._job.pair_limit(changelog)
         if size > limit:
             raise ConfigurationError(

@@ -25,10 +25,10 @@ from tests.unit.streaming.worker.trace import Trace, trace
 
 TASK: Final = TaskId(0, 0)
 
-RECORD_FILES, RECORD_CHANGES = 45, 190
-AGGREGATED_FILES = 56
-ROUND_FILES = 22
-PROMOTION_FILES = 39
+RECORD_FILES, RECORD_CHANGES = 39, 153
+AGGREGATED_FILES = 50
+ROUND_FILES = 19
+PROMOTION_FILES = 34
 """They only go down. A file that comes to one of these ways has to earn its place on it."""
 
 
