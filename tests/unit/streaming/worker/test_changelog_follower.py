@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider.changelog import replica
+from airflow_provider.changelog import completeness
 from airflow_provider.changelog.commit_record import COMMIT_KEY, SourcePosition
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import TaskState
@@ -153,7 +153,7 @@ def test_idle_store_is_touched_while_its_changelog_holds_nothing_more(
     assert before is not None
     # An idle hour goes by.
     later = before.complete_at_ms + 3_600_000
-    monkeypatch.setattr(replica, "now_ms", lambda: later)
+    monkeypatch.setattr(completeness, "now_ms", lambda: later)
     if more:
         commit_elsewhere(log, 0, 1, k=2)
         bench.reader.paused = True
