@@ -14,7 +14,7 @@ from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from airflow_provider.kit.broker import EmbeddedBroker
-from airflow_provider.kit.properties_file import write_properties
+from airflow_provider.kit.folder import write_properties
 from tests.brokers import settings_of_broker
 from tests.waiting import wait_until
 

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from airflow_provider.changelog.batch import ChangelogBatch, uncommitted_since
-from airflow_provider.changelog.commit_record import expired_before_ms, holds_all_of, newest_commit
+from airflow_provider.changelog.commit_record import expired_before_ms, newest_commit
+from airflow_provider.changelog.completeness import Completeness, OwnCommit
 from airflow_provider.changelog.restore_meter import RestoreMeter
-from airflow_provider.changelog.resume_point import slept_too_long
-from airflow_provider.common.clock import now_ms
-from airflow_provider.errors import StoreDivergedError, StoreOutdatedError, TopicMismatchError
+from airflow_provider.errors import TopicMismatchError
 from airflow_provider.kafka.topic_spec import DELETE_RETENTION_MS
+from airflow_provider.state.digest_scan import DigestScan
 from airflow_provider.state.position import ChangelogPosition, Position
 from airflow_provider.state.store import Store
 from airflow_provider.state.time_segments import time_prefix
 
 __all__ = ["Replica"]
 
-# Often enough that no store that is followed is ever taken for one that slept past delete.retention.ms.
-_TOUCH_MS = 60_000
-_RETENTION_FLOOR_MS = 60_000
-"""A restore is never asked to be faster than this, however short the changelog keeps deletions: it could not be."""
 _BULK_FROM = 100_000
 """Records of lag from which a restore goes the bulk way."""
 
@@ -52,15 +48,11 @@ class Replica:
         self.name = name
         self.changelog = changelog
         self._topic_id = topic_id
-        self._delete_retention_ms = delete_retention_ms
-        self._opened_at_ms = now_ms()
-        self._idle_before_ms = max(0, self._opened_at_ms - self._complete_since_ms)
-        self._known_at = time.monotonic()
-        self._asked: tuple[int, int] | None = None
+        self._completeness = Completeness(store.path, changelog, self.position, delete_retention_ms)
+        self._own_commit = OwnCommit(store.path, changelog)
         self._at_end_at: float | None = None
         self.end: int | None = None
         self._last_end: int | None = None
-        self._awaited_commit: int | None = None
         self._expiry_of: bytes | None = None
         self._expiry_ms: int | None = None
         self._expired_ms: int | None = None
@@ -74,7 +66,7 @@ class Replica:
     def resume(self) -> None:
         """Reading goes on from the store's position: the end has to be reached again."""
         self.reached_end = False
-        self._awaited_commit = self._last_end = None
+        self._own_commit.awaited_at = self._last_end = None
 
     def expect_end(self, end: int, last: bool = False) -> None:
         """Learn how far this reading goes at least.
@@ -92,6 +84,26 @@ class Replica:
         """Up to where the changelog is applied; None while the store is empty."""
         position = self.store.position
         return None if position is None else position.changelogs.get(self.changelog)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The stored values of keys, in their order; None where there is none.
+
+        Raises:
+            StoreCorruptedError: a block cannot be read.
+        """
+        return self.store.get_many(self.name, keys)
+
+    def items(self) -> Iterator[tuple[bytes, bytes]]:
+        """Every key and stored value, in the order of the keys' bytes."""
+        return self.store.items(self.name)
+
+    def range(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The stored pairs from key `begin` (included) to `end` (excluded), in the order of the keys' bytes."""
+        return self.store.range(self.name, begin, end)
+
+    def scan(self) -> DigestScan:
+        """Begin to compute the digest of what the store holds now."""
+        return self.store.scan(self.name)
 
     def check_topic(self) -> None:
         """Refuse to go on from a position in another topic of the changelog's name.
@@ -112,45 +124,6 @@ class Replica:
             "see 'Changelog missing or mismatched' in the runbook: rebuild the changelog from the newest store "
             "(python -m airflow_provider.streaming.changelog_rebuild APPLICATION --state-dir FOLDER), and replay the "
             "task where its other copies lie."
-        )
-
-    def read_back(self, offset: int, low: int) -> int:
-        """Where to begin, so that the last commit is seen in the changelog if only the brokers' word says it is there.
-
-        Brokers can acknowledge a commit and lose it: Kafka 4.3 drops the marker of a transaction that ends while a
-        partition has no leader, and the records are aborted with the next one (docs/faults.md, "Brokers"). A store that
-        went on from such a commit would have counted records whose output nobody sees.
-
-        Args:
-            offset: of the next record to apply.
-            low: first offset that the log still has.
-        """
-        position = self.position
-        at = None if position is None else position.own_commit_at
-        if position is not None and at is not None and low <= at and offset == position.offset:
-            self._awaited_commit = at
-        return offset if self._awaited_commit is None else self._awaited_commit
-
-    def _check_commit(self, batch: ChangelogBatch) -> bool:
-        """Whether no commit is awaited, or later ones that hold all of it, so that it may be compacted away.
-
-        Raises:
-            StoreDivergedError: it is not in the changelog.
-        """
-        awaited = self._awaited_commit
-        if awaited is None:
-            return True
-        if batch.next_offset <= awaited or (batch.commit is None and not batch.at_end):
-            return False  # its marker is not written yet, or the next commit not read
-        own = None if self.store.position is None else self.store.position.commit
-        if own is not None and batch.commit is not None and holds_all_of(own, batch.commit):
-            self._awaited_commit = None
-            return True
-        raise StoreDivergedError(
-            f"The brokers acknowledged the commit at offset {awaited} of {self.changelog}, and it is not there: the "
-            f"transaction was aborted since. The store at {self.store.path} has applied it, so it is moved aside and "
-            "restored, and the records are processed again. Outputs of the same transaction may be seen twice if other "
-            "partitions did not lose it: see docs/faults.md, 'Brokers'."
         )
 
     @property
@@ -185,10 +158,9 @@ class Replica:
         before = self.position
         offset = max(batch.next_offset, self.offset)
         # Read back, it is in the store already and counts for no restore.
-        read_back = self._awaited_commit is not None and batch.first_offset == self._awaited_commit
-        if read_back:
-            self._awaited_commit = None
-        at_end = self._check_commit(batch) and batch.at_end and offset >= (self._last_end or 0)
+        read_back = self._own_commit.take(batch)
+        seen = self._own_commit.seen(batch, self.store.position)
+        at_end = seen and batch.at_end and offset >= (self._last_end or 0)
         self.reached_end = at_end
         if at_end:
             self._at_end_at = time.monotonic()
@@ -200,13 +172,13 @@ class Replica:
         if not batch.records:
             if before is None or offset > before.offset:
                 timestamp_ms = 0 if before is None else before.timestamp_ms
-                self._move((), offset, timestamp_ms, complete_at_ms=self._complete_at_ms(offset, at_end))
+                self._move((), offset, timestamp_ms, complete_at_ms=self._completeness.at_ms(before, offset, at_end))
             return
         lag, in_bulk = self.lag_records, self.store.in_bulk_load_mode(self.name)
         self.store.set_bulk_load_mode(
             self.name, lag is not None and lag > (_BULK_FROM if not in_bulk else 0) and not at_end
         )
-        complete_at_ms = self._complete_at_ms(batch.next_offset, at_end)
+        complete_at_ms = self._completeness.at_ms(before, batch.next_offset, at_end)
         changes = zip(batch.keys, batch.values, strict=True)
         found = batch.commit, batch.uncommitted_from
         self._move(changes, batch.next_offset, batch.timestamp_ms, *found, complete_at_ms=complete_at_ms)
@@ -225,7 +197,7 @@ class Replica:
     ) -> None:
         """Write changes and this changelog's position after them; a commit that is awaited still is kept in it."""
         uncommitted = uncommitted_since(self.uncommitted_from, commit, uncommitted_from)
-        to = self._position_at(offset, timestamp_ms, complete_at_ms, self._awaited_commit, uncommitted)
+        to = self._position_at(offset, timestamp_ms, complete_at_ms, self._own_commit.awaited_at, uncommitted)
         self._write(changes, to, commit)
 
     def _write(
@@ -260,17 +232,15 @@ class Replica:
             TopicMismatchError: the transaction does not follow what is applied: another program writes into the
                 changelog, or it is another topic or a shorter log than before.
         """
-        begin = offset - records
+        begin, at = offset - records, self.offset
         # Behind the owner's last commit lies that commit's marker.
-        if begin < self.offset or (begin > self.offset + 1 and holds_records(self.offset, begin)):
+        if begin < at or (begin > at + 1 and holds_records(at, begin)):
             raise TopicMismatchError(
-                f"The transaction of the owner of {self.changelog} begins at offset {begin}, {self.offset} was the end "
+                f"The transaction of the owner of {self.changelog} begins at offset {begin}, {at} was the end "
                 "before it: another program writes into this changelog, or it was truncated or created again. The task "
                 "stops; find out who did it before the application is started again."
             )
-        now = now_ms()
-        self._note_complete(now, now)
-        return self._position_at(offset, timestamp_ms, now, own_commit_at=offset - 1)
+        return self._position_at(offset, timestamp_ms, self._completeness.note(), own_commit_at=offset - 1)
 
     def _position_at(
         self,
@@ -290,51 +260,15 @@ class Replica:
         )
 
     @property
-    def _complete_since_ms(self) -> int:
-        """When it was known last that all is applied; the begin of the restore before the first time."""
-        position = self.position
-        return self._opened_at_ms if position is None else position.complete_at_ms
-
-    def _complete_at_ms(self, offset: int, at_end: bool) -> int:
-        """When all was applied, once everything before an offset is: now at the end, else when an end was asked for.
-
-        Raises:
-            StoreOutdatedError: that was so long after the last time that a deletion may have been missed.
-        """
-        now, since = now_ms(), self._complete_since_ms
-        if at_end:
-            complete_at_ms = now
-        elif self._asked is not None and offset >= self._asked[0]:
-            complete_at_ms = self._asked[1]
-        else:
-            return since
-        # By both clocks: one may have been set back, the other stands still while the host sleeps.
-        known_for_ms = self._idle_before_ms + int((time.monotonic() - self._known_at) * 1000)
-        idle_ms, retention_ms = max(now - since, known_for_ms), max(self._delete_retention_ms, _RETENTION_FLOOR_MS)
-        if (why := slept_too_long(now - idle_ms, now, retention_ms)) is not None:
-            raise StoreOutdatedError(
-                f"The store at {self.store.path} is restored afresh: {why}. Where a restore takes so long, raise "
-                f"delete.retention.ms of {self.changelog} or what bounds the restore's rate."
-            )
-        self._note_complete(complete_at_ms, now)
-        return complete_at_ms
-
-    def _note_complete(self, at_ms: int, now: int) -> None:
-        self._idle_before_ms, self._known_at, self._asked = max(0, now - at_ms), time.monotonic(), None
-
-    @property
     def touch_due(self) -> bool:
         """Whether all was applied a minute ago or longer, or the clock was set back since, and no end is awaited."""
-        position = self.position
-        awaited = self._asked is not None and self._asked[0] > self.offset
-        return position is not None and not awaited and abs(now_ms() - position.complete_at_ms) > _TOUCH_MS
+        return self._completeness.aged(self.position)
 
     def touch(self) -> None:
         """Note that everything is applied as of now; the caller knows that the changelog holds nothing more."""
-        position, now = self.position, now_ms()
+        position = self.position
         if position is not None:
-            self._note_complete(now, now)
-            self._write((), dataclasses.replace(position, complete_at_ms=now))
+            self._write((), dataclasses.replace(position, complete_at_ms=self._completeness.note()))
 
     def await_end(self, end: int) -> None:
         """Learn of the changelog's end, which a broker was asked for just now.
@@ -343,7 +277,16 @@ class Replica:
         not count as one that slept.
         """
         self.set_end(end)
-        self._asked = (end, now_ms())
+        self._completeness.ask(end)
+
+    def read_back(self, offset: int, low: int) -> int:
+        """Where to begin, so that the last commit is seen in the changelog (`OwnCommit`).
+
+        Args:
+            offset: of the next record to apply.
+            low: first offset that the log still has.
+        """
+        return self._own_commit.read_back(self.position, offset, low)
 
     def set_end(self, end: int) -> None:
         """Learn of a newer end of the changelog, as a broker reported it; an older one changes nothing."""
@@ -366,4 +309,4 @@ class Replica:
             return time.monotonic() - self._at_end_at
         if self.lag_records is None or self.position is None:
             return None
-        return self._idle_before_ms / 1000 + time.monotonic() - self._known_at
+        return self._completeness.known_for_ms / 1000

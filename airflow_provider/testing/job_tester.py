@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import tempfile
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
@@ -22,16 +22,13 @@ from airflow_provider.control.status import Role, TaskState
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.duration import duration_ms
 from airflow_provider.streaming.job import StatefulJob
-from airflow_provider.streaming.operations.join_state import BESIDE_GROUPS
-from airflow_provider.streaming.operations.operation import ChunkedOperation
-from airflow_provider.streaming.operations.timed_rows import TimedOperation
+from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage, compile_job
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.planner.stage_topics import changelog_of, partitions_read, source_topics
 from airflow_provider.streaming.planner.topic_facts import TopicFacts
 from airflow_provider.streaming.worker.state_check import refuse_state_of
 from airflow_provider.streaming.worker.task import Task
-from airflow_provider.streaming.worker.task_time import time_of_commit
 from airflow_provider.testing.counts import Counts
 from airflow_provider.testing.dead_letter_record import read_dead_letter
 from airflow_provider.testing.in_memory_log import InMemoryLog, Record
@@ -214,11 +211,11 @@ class JobTester:
         """
         wanted = key_bytes(key)
         for task in self._tasks_with("state()", store):
-            if isinstance(task.operation, TimedOperation):
-                return [state for group, _, state in self._open_windows(store) if group == wanted.decode()] or None
-            (stored,) = task.get_many([wanted])
+            if task.operation.timed:
+                return [state for group, _, state in self._states(store) if group == wanted.decode()] or None
+            (stored,) = task.replica.get_many([wanted])
             if stored is not None:
-                return self._decoded(task, {wanted: stored})[0]
+                return next((state for *_, state in self._read(task, [(wanted, stored)])), None)
         return None
 
     def states(self, store: str | None = None) -> dict[str, Any]:
@@ -232,15 +229,7 @@ class JobTester:
             StateError: a store is lost, or cannot be read.
             RuntimeError: the tester is closed.
         """
-        tasks = self._tasks_with("states()", store)
-        if any(isinstance(task.operation, TimedOperation) for task in tasks):
-            return {name: state for _, name, state in sorted(self._open_windows(store), key=itemgetter(1))}
-        found: dict[bytes, Any] = {}
-        for task in tasks:
-            stored = {key: value for key, value in task.items() if not key.startswith(BESIDE_GROUPS)}
-            found.update(zip(stored, self._decoded(task, stored), strict=True))
-        # A table remembers keys that it has not any more.
-        return {key.decode(): found[key] for key in sorted(found) if found[key] is not None}
+        return {name: state for _, name, state in sorted(self._states(store), key=itemgetter(1))}
 
     def dead_letters(self) -> list[DeadLetter]:
         """All records that went to the dead-letter topic, oldest first."""
@@ -432,20 +421,14 @@ class JobTester:
             for offset, record in self._log.read(stage.source.topic, task.partition, task.source_offset or 0)[0]:
                 yield SourceRecord(partition=task.partition, offset=offset, record=record)
 
-    def _open_windows(self, store: str | None) -> list[tuple[str, str, Any]]:
-        """Group, output key and state of a store's windows that are open, of all tasks."""
-        found = []
-        for task in self._tasks_with("states()", store):
-            assert isinstance(task.operation, TimedOperation)
-            time = time_of_commit(task.commit_record)
-            found += task.operation.read_states(list(task.items()), self._rows[task.id.stage].schema, time)
-        return found
+    def _states(self, store: str | None) -> list[tuple[str, str, Any]]:
+        """Group, name and state of all that a store holds, of all tasks."""
+        tasks = self._tasks_with("states()", store)
+        return [found for task in tasks for found in self._read(task, list(task.replica.items()))]
 
-    def _decoded(self, task: Task, stored: Mapping[bytes, bytes]) -> list[Any]:
-        operation, states = task.operation, list(stored.values())
-        if isinstance(operation, ChunkedOperation):
-            states = [operation.whole_state(key, state, task.get_many) for key, state in stored.items()]
-        return operation.decode_states(states, self._rows[task.id.stage].schema) if states else []
+    def _read(self, task: Task, items: Sequence[tuple[bytes, bytes]]) -> Iterator[tuple[str, str, Any]]:
+        schema = self._rows[task.id.stage].schema
+        return task.operation.read_states(items, schema, StreamTime.after(task.commit_record), task.replica.get_many)
 
 
 def _one_of(method: str, what: str, given: str | None, known: Sequence[str]) -> str:

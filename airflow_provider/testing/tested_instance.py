@@ -151,6 +151,7 @@ class TestedInstance:
             slot=0,
             tasks=tuple(TaskPlan(task=id_, role=self._role, generation=self._generation) for id_ in self._job.tasks),
             budget_s=_BUDGET_S,
+            number=2 * self._generation + (self._role is Role.ACTIVE),
             rows_of=rows_of,
             # Whatever is there is processed at once.
             idle=frozenset(self._job.tasks),

@@ -140,13 +140,53 @@ def test_part_imports_only_what_lies_below_it(part: str) -> None:
     assert not offences
 
 
-# A job's language is spoken by the user and by the planner; who carries it out meets operations by their protocol.
-LANGUAGE = tuple(OURS + "streaming.operations." + operation for operation in ("aggregate", "process"))
+def operations() -> dict[str, str]:
+    """Every kind of operation, by its name, with the module that defines it."""
+    bases: dict[str, tuple[str, set[str]]] = {}
+    for module in modules_of("streaming/operations"):
+        source = source_of(module)
+        assert source is not None
+        for node in ast.parse(source.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                bases[node.name] = module, {base.id for base in node.bases if isinstance(base, ast.Name)}
+    found = {"Operation"}
+    while more := {name for name, (_, above) in bases.items() if above & found} - found:
+        found |= more
+    return {name: bases[name][0] for name in found - {"Operation"}}
+
+
+# A job's language is spoken by the user and by the planner; who carries it out meets operations by their contract.
+MADE_BY_THE_PLANNER = {"JoinSide", "Repartition"}
+"""What lies before an internal topic that no user names."""
 
 
 @pytest.mark.parametrize("part", ["streaming/driver", "streaming/planner", "streaming/worker"])
 def test_no_operation_is_known_by_name_where_jobs_are_planned_and_carried_out(part: str) -> None:
-    assert not [f"{module} imports {name}" for module in modules_of(part) for name in own_imports(module, LANGUAGE)]
+    made = MADE_BY_THE_PLANNER if part == "streaming/planner" else set()
+    names = [f"{module}.{name}" for name, module in operations().items() if name not in made]
+
+    assert not [f"{module} imports {name}" for module in modules_of(part) for name in own_imports(module, names)]
+
+
+@pytest.mark.parametrize("part", ["streaming/driver", "streaming/planner", "streaming/worker", "testing"])
+def test_nobody_asks_of_which_kind_an_operation_is_where_it_is_carried_out(part: str) -> None:
+    kinds = operations()
+    asked = [
+        f"{module}: {ast.unparse(node)}"
+        for module in modules_of(part)
+        if (source := source_of(module)) is not None
+        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8")))
+        if (isinstance(node, ast.Call) and ast.unparse(node.func) in ("isinstance", "issubclass", "type"))
+        or isinstance(node, ast.MatchClass)
+    ]
+
+    assert not [question for question in asked if {"operation", *kinds} & set(re.findall(r"\w+", question))]
+
+
+def test_every_operation_is_found() -> None:
+    assert {"Aggregation", "Process", "SessionAggregation", "StreamTableJoin", *MADE_BY_THE_PLANNER} <= set(
+        operations()
+    )
 
 
 def own_imports(module: str, wanted: Collection[str]) -> list[str]:

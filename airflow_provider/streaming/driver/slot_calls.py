@@ -190,6 +190,7 @@ class SlotCalls:
             slot=self._slot,
             tasks=goal.tasks,
             budget_s=budget_s,
+            number=goal.number,
             rows_of=rows_of,
             # Who holds micro-batches back means that time stands still, too.
             idle=frozenset() if goal.paused else self._idle(),

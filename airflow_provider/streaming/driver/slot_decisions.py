@@ -95,11 +95,17 @@ class SlotGoal:
         tasks: what to be for each task; a task that is not named is closed.
         paused: whether micro-batches are held back. Standbys go on following their changelogs.
         stopping: whether the slot is to end.
+        number: grows where what the tasks are to be changes.
     """
 
     tasks: tuple[TaskPlan, ...] = ()
     paused: bool = False
     stopping: bool = False
+    number: int = 0
+
+    def followed_by(self, tasks: tuple[TaskPlan, ...], paused: bool, stopping: bool = False) -> SlotGoal:
+        """The next one."""
+        return SlotGoal(tasks, paused, stopping, self.number + (tasks != self.tasks))
 
     @property
     def active(self) -> frozenset[TaskId]:

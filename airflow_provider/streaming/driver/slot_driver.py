@@ -127,7 +127,7 @@ class SlotDriver:
             paused: whether micro-batches are held back.
         """
         if not self._goal.stopping:
-            self._goal = SlotGoal(tuple(tasks), paused)
+            self._goal = self._goal.followed_by(tuple(tasks), paused)
             self._wake.set()
 
     def stop(self, within_s: float = math.inf) -> None:
@@ -136,7 +136,7 @@ class SlotDriver:
         Args:
             within_s: seconds; 0 or less does not wait.
         """
-        self._goal = SlotGoal((), self._goal.paused, stopping=True)
+        self._goal = self._goal.followed_by((), self._goal.paused, stopping=True)
         self._wake.set()
         deadline = time.monotonic() + min(within_s, self._longest_call_s)
         while self._thread.is_alive() and time.monotonic() < deadline and not self._call_is_stuck:

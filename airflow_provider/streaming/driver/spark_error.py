@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError
 from airflow_provider.common.error_text import bounded, error_text
 from airflow_provider.errors import ConfigurationError, StepError
 from airflow_provider.kafka.broker_error import broker_error
-from airflow_provider.streaming.language.operation_text import step_text
+from airflow_provider.streaming.language.step_text import step_text
 from airflow_provider.streaming.steps import Step
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from airflow_provider.streaming.operations.merge_aggregation import MergeAggrega
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.partial_aggregation import PartialAggregation
 from airflow_provider.streaming.operations.repartition import Repartition
-from airflow_provider.streaming.operations.timed_rows import TimedOperation
 from airflow_provider.streaming.steps import Step, WithColumn
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ class Result:
     @property
     def event_time(self) -> EventTime | None:
         """Of the rows, where what is done with them depends on it."""
-        return self.grouped.stream.event_time if isinstance(self.operation, TimedOperation) else None
+        return self.grouped.stream.event_time if self.operation.timed else None
 
     @property
     def time_behind(self) -> EventTime | None:

@@ -30,18 +30,19 @@ from airflow_provider.streaming.operations.accumulator import (
     with_nan,
 )
 from airflow_provider.streaming.operations.aggregate_function import Function
-from airflow_provider.streaming.operations.function_error import FunctionError
+from airflow_provider.streaming.operations.changes import Changes, FunctionError
 from airflow_provider.streaming.operations.json_rows import json_rows
 from airflow_provider.streaming.operations.key_columns import key_columns
-from airflow_provider.streaming.operations.operation import Changes
+from airflow_provider.streaming.operations.operation import Batch, Operation
 from airflow_provider.streaming.operations.partial_rows import PartialRows
 from airflow_provider.streaming.operations.python_values import python_values
 from airflow_provider.streaming.operations.row_codec import Column
+from airflow_provider.streaming.operations.state_reader import StateReader
 from airflow_provider.streaming.operations.state_rows import StateRows
 from airflow_provider.streaming.operations.sum_bound import SumBound, has_bound, overflows
 from airflow_provider.streaming.operations.type_name import type_name
 
-__all__ = ["Aggregate", "Aggregation", "GroupedAggregation"]
+__all__ = ["Aggregate", "Aggregation", "GroupedAggregation", "aggregates_text"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +66,13 @@ class Aggregate:
         return dataclasses.replace(self, name=name)
 
 
+def aggregates_text(aggregates: Sequence[Aggregate]) -> str:
+    """Such as ``count() AS orders``."""
+    return ", ".join(f"{a.function.value}({a.column or ''}) AS {a.name}" for a in aggregates)
+
+
 @dataclass(frozen=True)
-class Aggregation:
+class Aggregation(Operation):
     """An operation that keeps aggregates by key and emits them, once per key and batch, as a JSON object.
 
     The state of a key is a row of accumulators (`operations.row_codec`). Integers are 64-bit, floats are
@@ -144,34 +150,37 @@ class Aggregation:
         """How its state lies in the store.
 
         Args:
-            schema: of the rows that `group` gets, with `columns` at least.
+            schema: of the rows that it gets, with `columns` at least.
         """
         kept = tuple(self._kept(schema))
         return StateRows.fresh(kept) if self.stored is None else StateRows.of(self.stored, kept)
 
-    def group(self, key_name: str, rows: pa.Table) -> GroupedAggregation:
-        """See `Operation.group`."""
-        accumulators = self._accumulators(rows.schema)
-        return self._grouped(key_name, rows, rows.schema, accumulators, accumulators)
+    def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
+        """See `Operation.merge`."""
+        grouped = self.grouped(batch)
+        return grouped.apply(state.get_many(grouped.keys), tolerant)
 
-    def group_parts(
-        self, key_name: str, rows: pa.Table, schema: pa.Schema, parts: tuple[Accumulator, ...]
-    ) -> GroupedAggregation:
-        """Group rows that are aggregates of parts themselves.
+    def grouped(self, batch: Batch) -> GroupedAggregation:
+        """A batch's rows, by ``__key``."""
+        schema = batch.rows.schema
+        accumulators = self._accumulators(schema)
+        return self._grouped(batch.key_name, batch.rows, schema, accumulators, accumulators)
+
+    def grouped_parts(self, batch: Batch, schema: pa.Schema, parts: tuple[Accumulator, ...]) -> GroupedAggregation:
+        """The same of rows that are aggregates of parts themselves.
 
         Args:
-            key_name: the key column's name, for the output.
-            rows: as of `group`, with a column for each accumulator instead of `columns`.
+            batch: with a column for each accumulator instead of `columns`.
             schema: of the rows that were aggregated in parts.
             parts: by accumulator, how the values of its column are made one.
         """
-        return self._grouped(key_name, rows, schema, self._accumulators(schema), parts)
+        return self._grouped(batch.key_name, batch.rows, schema, self._accumulators(schema), parts)
 
     def partial_rows(self, schema: pa.Schema) -> PartialRows:
         """How its accumulators go to another stage.
 
         Args:
-            schema: of the rows that `group` gets, with `columns` at least.
+            schema: of the rows that it gets, with `columns` at least.
         """
         return PartialRows(tuple(self._kept(schema)), self._accumulators(schema))
 
@@ -211,6 +220,11 @@ class Aggregation:
         ]
         again = partial(self._grouped, key_name, schema=schema, kept=kept, accumulators=accumulators)
         return GroupedAggregation(self, key_name, keys, kept, new, schema, rows, bounds, again)
+
+    @property
+    def text(self) -> str:
+        """See `Operation.text`."""
+        return f"aggregate {aggregates_text(self.aggregates)}"
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
         """See `Operation.decode_states`: the results by name, with the types that rows have in Python."""
@@ -285,7 +299,10 @@ class Aggregation:
 
 
 class GroupedAggregation:
-    """See `GroupedRows`."""
+    """Rows by key, waiting for the keys' state.
+
+    Its `keys` are distinct, in the order of their bytes.
+    """
 
     def __init__(
         self,
@@ -309,7 +326,15 @@ class GroupedAggregation:
         self.keys: list[bytes] = keys.to_pylist()
 
     def apply(self, old: Sequence[bytes | None], tolerant: bool = False) -> Changes:
-        """See `GroupedRows.apply`."""
+        """New state and output.
+
+        Args:
+            old: the keys' state, in the order of `keys`; None where there is none.
+            tolerant: leave out the rows that have no room in a sum, instead of raising.
+
+        Raises:
+            FunctionError: a row has no room, and `tolerant` is false.
+        """
         rows, results, failed = self.merged([old])
         if failed:
             if not tolerant:

@@ -20,9 +20,10 @@ import pyarrow as pa
 from airflow_provider.state.time_segments import PREFIX_BYTES, time_of, time_prefix
 from airflow_provider.streaming.event_time import EVENT_MS
 from airflow_provider.streaming.operations.join_rows import FLAGS, LEFT, RIGHT
-from airflow_provider.streaming.operations.join_state import BESIDE_GROUPS, KeptRow
-from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime, joined_time, side_watermarks
-from airflow_provider.streaming.operations.timed_rows import StoreRange, TimedRows
+from airflow_provider.streaming.operations.join_state import KeptRow
+from airflow_provider.streaming.operations.operation import BESIDE_GROUPS, Batch
+from airflow_provider.streaming.operations.state_reader import StateReader
+from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, joined_time, side_watermarks
 
 __all__ = [
     "REMEMBERED_MS",
@@ -66,16 +67,16 @@ def time_of_deleted(key: bytes) -> int:
     return time_of(key[len(_BEGINS[0]) :])
 
 
-def over_keys(kept: StoreRange, side: int, until_ms: int) -> set[bytes]:
+def over_keys(state: StateReader, side: int, until_ms: int) -> set[bytes]:
     """The list's deletions up to a time, which is included.
 
     Args:
-        kept: reads the store.
+        state: reads the store.
         side: of the table.
         until_ms: the time.
     """
     prefix = _PREFIXES[side]
-    return {key for key, _ in kept(prefix, prefix + time_prefix(until_ms + 1))}
+    return {key for key, _ in state.range(prefix, prefix + time_prefix(until_ms + 1))}
 
 
 def listed(deleted: Iterable[bytes], versions: Mapping[bytes, Sequence[KeptRow]]) -> dict[bytes, bytes | None]:
@@ -94,16 +95,16 @@ def listed(deleted: Iterable[bytes], versions: Mapping[bytes, Sequence[KeptRow]]
     return found
 
 
-def place_by_side(rows: pa.Table, before: StreamTime) -> TimedRows:
+def place_by_side(batch: Batch) -> Batch:
     """Rows of a join whose sides have a time of their own each, and that waits for nothing.
 
     Args:
-        rows: in the order of their offsets; at least one.
-        before: the time of the task before them.
+        batch: at least one row.
 
     Returns:
         With columns for `times_before`.
     """
+    rows, before = batch.rows, batch.before
     event_ms = rows.column(EVENT_MS).to_numpy()
     sides = (rows.column(FLAGS).to_numpy() & RIGHT).astype(np.int64)
     of_sides = side_watermarks(event_ms, sides, (0, 0), before)
@@ -112,7 +113,7 @@ def place_by_side(rows: pa.Table, before: StreamTime) -> TimedRows:
         first = NO_WATERMARK if begin is None else begin
         rows = rows.append_column(name, pa.array(np.concatenate(([first], times[:-1]))))
     after = joined_time(event_ms, np.full_like(event_ms, NO_WATERMARK), of_sides, before)
-    return TimedRows(rows=rows, late=0, before=before, after=after)
+    return batch.placed(rows, after)
 
 
 def times_before(rows: pa.Table, side: int) -> list[int]:

@@ -5,26 +5,29 @@ from __future__ import annotations
 import bisect
 import dataclasses
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.state.time_segments import TimeSegments, time_prefix
 from airflow_provider.streaming.duration import duration_ms, duration_text
 from airflow_provider.streaming.event_time import EVENT_MS, EventTime
+from airflow_provider.streaming.operations.changes import Changes, FunctionError
 from airflow_provider.streaming.operations.json_rows import json_rows
 from airflow_provider.streaming.operations.json_type import without_json_type
-from airflow_provider.streaming.operations.operation import Changes
+from airflow_provider.streaming.operations.limits import Limits, first_too_large, too_large
+from airflow_provider.streaming.operations.operation import Batch, Operation
 from airflow_provider.streaming.operations.python_values import python_values
+from airflow_provider.streaming.operations.state_reader import KnownState, StateReader, StoreReader
 from airflow_provider.streaming.operations.stream_time import StreamTime, watermarks
-from airflow_provider.streaming.operations.timed_rows import StoreRange, TimedRows
 from airflow_provider.streaming.operations.type_name import type_name
 from airflow_provider.streaming.operations.window_rows import bounds_column, groups_of, output_keys, with_time
 from airflow_provider.streaming.operations.windowed_aggregate import WINDOW
@@ -55,7 +58,7 @@ def decode_times(state: bytes) -> list[int]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DropDuplicates:
+class DropDuplicates(Operation):
     """An operation that lets a row through if none of its key came out whose time is less than `within_ms` away.
 
     The key of a state is the segment of the times, and the group. So what is over is a prefix of the store, and a row's
@@ -67,6 +70,8 @@ class DropDuplicates:
         event_time: of the rows; None until the job is planned.
         stored: the signature of a store that holds what was written before; None for a store that begins empty.
     """
+
+    timed: ClassVar[bool] = True
 
     within_ms: int
     columns: tuple[str, ...] = ()
@@ -84,6 +89,11 @@ class DropDuplicates:
 
     @property
     def text(self) -> str:
+        """See `Operation.text`."""
+        return f"{self._meaning} (else counted: {DUPLICATES})"
+
+    @property
+    def _meaning(self) -> str:
         """What the bytes of a state depend on."""
         return f"drop_duplicates({self._time.column}, within {duration_text(self.within_ms)})"
 
@@ -107,7 +117,7 @@ class DropDuplicates:
             key=key_name,
             key_type=type_name(key_type),
             operation="drop_duplicates",
-            window=self.text,
+            window=self._meaning,
             segment_ms=self.segments.length_ms,
         )
 
@@ -117,45 +127,76 @@ class DropDuplicates:
 
     @property
     def segments(self) -> TimeSegments:
-        """See `TimedOperation.segments`."""
+        """See `Operation.segments`."""
         if self.stored is not None and self.stored.segment_ms is not None:
             return TimeSegments(self.stored.segment_ms)
         return TimeSegments(max(self.within_ms, -(-(self.within_ms + self._time.delay_ms) // _SEGMENTS)))
 
-    def place(self, rows: pa.Table, before: StreamTime) -> TimedRows:
-        """See `TimedOperation.place`: a row is late when its time lies before the watermark.
+    def place(self, batch: Batch, delay_ms: int) -> Batch:
+        """See `Operation.place`: a row is late when its time lies before the watermark.
 
         The store has forgotten by then what it would have to be compared with.
         """
+        rows, before = batch.rows, batch.before
         event_ms = rows.column(EVENT_MS).to_numpy()
         marks, after = watermarks(event_ms, self._time.delay_ms, before)
         # What is kept is not of later times.
         seen = pa.scalar(before.stream_time_ms, pa.int64())
         rows = rows.append_column(_SEEN_MS, pa.repeat(seen, rows.num_rows))
         in_time = event_ms >= marks
-        if in_time.all():
-            return TimedRows(rows=rows, late=0, before=before, after=after)
-        late = _records(rows, ~in_time, in_time)
-        return TimedRows(rows=rows.filter(pa.array(in_time)), late=late, before=before, after=after)
+        return batch.placed(rows, after, None if in_time.all() else rows.filter(pa.array(in_time)))
 
     def groups(self, keys: Sequence[bytes]) -> list[bytes]:
-        """See `TimedOperation.groups`."""
+        """See `Operation.groups`."""
         return groups_of(keys)
 
-    def group(self, key_name: str, rows: pa.Table) -> FirstRows:
-        """See `Operation.group`: the keys are those under which the rows' neighbours in time may lie."""
-        return FirstRows(self, rows)
+    def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
+        """See `Operation.merge`."""
+        first = FirstRows(self, batch.rows)
+        return first.apply(dict(zip(first.keys, state.get_many(first.keys), strict=True)))
 
-    def close(self, changes: Changes, placed: TimedRows, kept: StoreRange, key_name: str) -> Changes:
-        """See `TimedOperation.close`."""
-        if placed.after.watermark_ms is None or not changes.state:
+    def fitted(self, batch: Batch, changes: Changes, state: StoreReader, limits: Limits, tolerant: bool) -> Changes:
+        """See `Operation.fitted`: in the place of a row that is too large another of its key may come out."""
+        rows, failed = batch.rows, list[FunctionError]()
+        while large := self._too_large(rows, changes, limits):
+            if not tolerant:
+                raise large[0]
+            failed += large
+            bad = pa.array([error.offset for error in large], pa.int64())
+            rows = rows.filter(pc.invert(pc.is_in(rows.column("__offset"), value_set=bad)))
+            if rows.num_rows == 0:
+                return Changes([], [], failed)
+            changes = self.merge(batch.with_rows(rows), KnownState(state.known), tolerant=True)
+        if kept := limits.of_state(changes):
+            raise first_too_large(rows, dict(zip(self.groups(list(kept)), kept.values(), strict=True)))
+        return dataclasses.replace(changes, failed=sorted(failed, key=lambda error: error.offset))
+
+    @staticmethod
+    def _too_large(rows: pa.Table, changes: Changes, limits: Limits) -> list[FunctionError]:
+        """The rows that come out and are too large, in the order in which they do."""
+        if not limits.of_output(changes.output):
+            return []
+        offsets = rows.column("__offset")
+        found = {
+            offset: reason
+            for offset, pair in zip(changes.output_offsets, changes.output, strict=True)
+            for reason in limits.of_output([pair]).values()
+        }
+        return [
+            too_large(rows, pc.index(offsets, pa.scalar(offset, pa.int64())).as_py(), reason)
+            for offset, reason in found.items()
+        ]
+
+    def close(self, batch: Batch, changes: Changes, state: StateReader) -> Changes:
+        """See `Operation.close`."""
+        if batch.after.watermark_ms is None or not changes.state:
             return changes
-        begin = time_prefix(self.expired_before_ms(placed.after.watermark_ms))
-        state = sorted(changes.state, key=itemgetter(0))
-        return dataclasses.replace(changes, state=state[bisect.bisect_left(state, begin, key=itemgetter(0)) :])
+        begin = time_prefix(self.expired_before_ms(batch.after.watermark_ms))
+        new = sorted(changes.state, key=itemgetter(0))
+        return dataclasses.replace(changes, state=new[bisect.bisect_left(new, begin, key=itemgetter(0)) :])
 
     def expired_before_ms(self, watermark_ms: int) -> int:
-        """See `TimedOperation.expired_before_ms`."""
+        """See `Operation.expired_before_ms`."""
         return self.segments.start_of(watermark_ms - self.within_ms + 1)
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
@@ -163,9 +204,13 @@ class DropDuplicates:
         return [python_values(bounds_column(times, times).field("start")) for times in map(decode_times, states)]
 
     def read_states(
-        self, items: Sequence[tuple[bytes, bytes]], schema: pa.Schema, time: StreamTime
-    ) -> list[tuple[str, str, Any]]:
-        """See `TimedOperation.read_states`: a window begins with a row that came out, and what comes in it does not."""
+        self,
+        items: Sequence[tuple[bytes, bytes]],
+        schema: pa.Schema,
+        time: StreamTime,
+        read: Callable[[Sequence[bytes]], Sequence[bytes | None]],
+    ) -> Iterator[tuple[str, str, Any]]:
+        """See `Operation.read_states`: a window begins with a row that came out, and what comes in it does not."""
         mark = time.watermark_ms
         live = [
             (group, start)
@@ -174,15 +219,16 @@ class DropDuplicates:
             if mark is None or start + self.within_ms > mark
         ]
         if not live:
-            return []
+            return
         groups, starts = [group for group, _ in live], [start for _, start in live]
         bounds = bounds_column(starts, [start + self.within_ms for start in starts])
         rows = zip(groups, output_keys(groups, bounds), python_values(bounds), strict=True)
-        return [(group.decode(), name.decode(), {WINDOW: window}) for group, name, window in rows]
+        for group, name, window in rows:
+            yield group.decode(), name.decode(), {WINDOW: window}
 
 
 class FirstRows:
-    """See `GroupedRows`: the rows of a batch, and the keys under which their neighbours in time lie."""
+    """The rows of a batch, and the keys under which their neighbours in time lie."""
 
     def __init__(self, operation: DropDuplicates, rows: pa.Table) -> None:
         self._operation, self._rows = operation, rows
@@ -198,9 +244,13 @@ class FirstRows:
                 keys.append(with_time(starts[wanted], self._groups.filter(pa.array(wanted))))
         self.keys: list[bytes] = sorted(pa.chunked_array(keys).unique().to_pylist())
 
-    def apply(self, old: Sequence[bytes | None], tolerant: bool = False) -> Changes:
-        """See `GroupedRows.apply`."""
-        stored = {key: state for key, state in zip(self.keys, old, strict=True) if state is not None}
+    def apply(self, known: Mapping[bytes, bytes | None]) -> Changes:
+        """See `Operation.merge`.
+
+        Args:
+            known: the keys' state.
+        """
+        stored = {key: state for key, state in known.items() if state is not None}
         first = self._first(stored)
         at = np.flatnonzero(first)
         taken = self._rows.take(pa.array(at))

@@ -5,18 +5,21 @@ from __future__ import annotations
 import bisect
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter, itemgetter
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
 
 from airflow_provider.common.store_signature import StoreSignature
+from airflow_provider.control.status import TimeStatus
 from airflow_provider.state.time_segments import TimeSegments, time_prefix
 from airflow_provider.streaming.duration import duration_text
 from airflow_provider.streaming.event_time import EVENT_MS
+from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.operations.join_operation import JoinOperation
 from airflow_provider.streaming.operations.join_rows import (
     FLAGS,
     LEFT,
@@ -25,10 +28,10 @@ from airflow_provider.streaming.operations.join_rows import (
     UNKEYED,
     How,
     JoinedColumns,
-    JoinRows,
 )
 from airflow_provider.streaming.operations.join_state import MATCHED, python_row
-from airflow_provider.streaming.operations.operation import Changes
+from airflow_provider.streaming.operations.limits import Limits
+from airflow_provider.streaming.operations.operation import Batch
 from airflow_provider.streaming.operations.row_chunks import (
     ChunkedRows,
     OpenRow,
@@ -38,8 +41,8 @@ from airflow_provider.streaming.operations.row_chunks import (
     place_of,
     rows_of,
 )
+from airflow_provider.streaming.operations.state_reader import StateReader, StoreReader
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime, joined_watermarks
-from airflow_provider.streaming.operations.timed_rows import StoreRange, TimedRows, late_records
 from airflow_provider.streaming.operations.type_name import type_name, type_names
 
 __all__ = ["IntervalJoin"]
@@ -57,7 +60,7 @@ _TIME: Final = attrgetter("time")
 
 
 @dataclass(frozen=True, kw_only=True)
-class IntervalJoin:
+class IntervalJoin(JoinOperation):
     """An operation that keeps the rows of two streams until no partner can come, and emits each pair once.
 
     A left row at time *t* and a right one are partners when the right one's time lies from *t* less `before_ms` to *t*
@@ -76,6 +79,8 @@ class IntervalJoin:
         stored: the signature of a store that holds what was written before; None for a store that begins empty.
     """
 
+    timed: ClassVar[bool] = True
+
     joined: JoinedColumns
     how: How
     before_ms: int
@@ -84,14 +89,9 @@ class IntervalJoin:
     stored: StoreSignature | None = None
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """Of the rows that it emits."""
-        return self.joined.names
-
-    @property
-    def decoder(self) -> JoinRows:
-        """Reads the records' values."""
-        return JoinRows()
+    def delay_ms(self) -> int:
+        """See `JoinOperation.delay_ms`."""
+        return max(self.delays_ms)
 
     @property
     def reaches_ms(self) -> tuple[int, int]:
@@ -128,7 +128,7 @@ class IntervalJoin:
 
     @property
     def segments(self) -> TimeSegments:
-        """See `TimedOperation.segments`."""
+        """See `Operation.segments`."""
         if self.stored is not None and self.stored.segment_ms is not None:
             return TimeSegments(self.stored.segment_ms)
         kept_ms = max(self.reaches_ms) + max(self.delays_ms)
@@ -146,8 +146,9 @@ class IntervalJoin:
     def _bucket_ms(self) -> int:
         return max(1, -(-(self.before_ms + self.after_ms) // _BUCKETS))
 
-    def place(self, rows: pa.Table, before: StreamTime) -> TimedRows:
-        """See `TimedOperation.place`."""
+    def place(self, batch: Batch, delay_ms: int) -> Batch:
+        """See `Operation.place`."""
+        rows, before = batch.rows, batch.before
         event_ms = rows.column(EVENT_MS).to_numpy()
         sides = (rows.column(FLAGS).to_numpy() & RIGHT).astype(np.int64)
         marks, after = joined_watermarks(event_ms, sides, self.delays_ms, before)
@@ -156,22 +157,19 @@ class IntervalJoin:
         rows = rows.append_column(_BEFORE_MS, pa.repeat(pa.scalar(begin, pa.int64()), rows.num_rows))
         rows = rows.append_column(_SEEN_MS, pa.repeat(pa.scalar(after.stream_time_ms, pa.int64()), rows.num_rows))
         open_ = event_ms + np.array(self.reaches_ms)[sides] >= marks
-        in_time = rows if open_.all() else rows.filter(pa.array(open_))
-        late = 0 if in_time is rows else late_records(rows, in_time)
-        return TimedRows(rows=in_time, late=late, before=before, after=after)
+        return batch.placed(rows, after, None if open_.all() else rows.filter(pa.array(open_)))
 
     def groups(self, keys: Sequence[bytes]) -> list[bytes]:
-        """See `TimedOperation.groups`."""
+        """See `Operation.groups`."""
         return [group_of(key) for key in keys]
 
-    def group(self, key_name: str, rows: pa.Table) -> IntervalRows:
-        """See `Operation.group`.
+    def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
+        """See `Operation.merge`: row after row, in the order of the topic."""
+        return IntervalRows(self, batch.rows).merge(state)
 
-        Args:
-            key_name: the key column's name.
-            rows: as `place` gives them.
-        """
-        return IntervalRows(self, rows)
+    def fitted(self, batch: Batch, changes: Changes, state: StoreReader, limits: Limits, tolerant: bool) -> Changes:
+        """See `Operation.fitted`: what is kept together may be made of many rows."""
+        return self._fitted_rows(batch, changes, limits, tolerant)
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
         """See `Operation.decode_states`: the rows of both sides, of each chunk those of one."""
@@ -183,9 +181,9 @@ class IntervalJoin:
             found.append({"left": sides[LEFT], "right": sides[RIGHT]})
         return found
 
-    def close(self, changes: Changes, placed: TimedRows, kept: StoreRange, key_name: str) -> Changes:
-        """See `TimedOperation.close`: what came out alone is among the output already."""
-        mark = placed.after.watermark_ms
+    def close(self, batch: Batch, changes: Changes, state: StateReader) -> Changes:
+        """See `Operation.close`: what came out alone is among the output already."""
+        mark = batch.after.watermark_ms
         if mark is None:
             return changes
         first = time_prefix(self.expired_before_ms(mark))
@@ -205,22 +203,36 @@ class IntervalJoin:
         return self.buckets.start_of(mark_ms - self.reaches_ms[side])
 
     def expired_before_ms(self, watermark_ms: int) -> int:
-        """See `TimedOperation.expired_before_ms`."""
+        """See `Operation.expired_before_ms`."""
         return self.segments.start_of(watermark_ms - max(self.reaches_ms))
 
+    @property
+    def text(self) -> str:
+        """See `Operation.text`."""
+        before, after = duration_text(self.before_ms), duration_text(self.after_ms)
+        return f"{self.how} join of two streams, the right one {before} before to {after} after"
+
+    def time_status(self, time: StreamTime, sides: Sequence[str]) -> TimeStatus:
+        """See `Operation.time_status`: two streams go on at the pace of the later one."""
+        left, right = time.side_watermarks_ms or (None, None)
+        behind = LEFT if left is None or (right is not None and left < right) else RIGHT
+        return self._held_back(time, sides, (left, right), None if left == right else behind)
+
     def read_states(
-        self, items: Sequence[tuple[bytes, bytes]], schema: pa.Schema, time: StreamTime
-    ) -> list[tuple[str, str, Any]]:
-        """See `TimedOperation.read_states`: the rows that can have a partner, each under its group, side and time."""
+        self,
+        items: Sequence[tuple[bytes, bytes]],
+        schema: pa.Schema,
+        time: StreamTime,
+        read: Callable[[Sequence[bytes]], Sequence[bytes | None]],
+    ) -> Iterator[tuple[str, str, Any]]:
+        """See `Operation.read_states`: the rows that can have a partner, each under its group, side and time."""
         mark = NO_WATERMARK if time.watermark_ms is None else time.watermark_ms
-        found = []
         for key, state in items:
             group = group_of(key).decode()
             for kept in rows_of(state):
                 if kept.time + self.reaches_ms[kept.side] >= mark:
                     side = "right" if kept.side else "left"
-                    found.append((group, f"{group}@{side}@{kept.time}", python_row(kept.row)))
-        return found
+                    yield group, f"{group}@{side}@{kept.time}", python_row(kept.row)
 
 
 class _Group:
@@ -260,7 +272,7 @@ class _Group:
 
 
 class IntervalRows:
-    """See `GroupedRows`, `RangeReader` and `FurtherReader`: a batch's rows, and where possible partners lie."""
+    """A batch's rows, and where possible partners lie."""
 
     def __init__(self, operation: IntervalJoin, rows: pa.Table) -> None:
         self._operation = operation
@@ -269,10 +281,6 @@ class IntervalRows:
         self._before_ms: int = rows.column(_BEFORE_MS)[0].as_py()
         self._after_ms: int = self._columns[3][-1]
         self._seen_ms: int = rows.column(_SEEN_MS)[0].as_py()
-        self._over = dict[bytes, bytes]()
-        self._has_chunks = False
-        self._of_partners, own = self._needed()
-        self.keys: list[bytes] = sorted(self._of_partners | own)
 
     def _needed(self) -> tuple[set[bytes], set[bytes]]:
         """The keys where the rows' partners begin to lie, and those where the rows themselves will."""
@@ -291,30 +299,35 @@ class IntervalRows:
         reach, of_partner = self._operation.reaches_ms[side], self._operation.reaches_ms[1 - side]
         return max(time, mark) - of_partner, time + reach
 
-    def read(self, kept: StoreRange) -> None:
-        """See `RangeReader`: what is over after the batch and was not before."""
+    def _read(self, state: StateReader) -> list[tuple[bytes, bytes | None]]:
+        """What is kept of possible partners and beside the rows, and what is over after the batch and was not before.
+
+        The full chunks of possible partners are read, too; those beside a row that comes are not.
+        """
+        of_partners, own = self._needed()
+        keys = sorted(of_partners | own)
+        found = list(zip(keys, state.get_many(keys), strict=True))
+        chunks = [further_keys(key, value) for key, value in found if value is not None and key in of_partners]
+        more = list(itertools.chain.from_iterable(chunks))
+        if more:
+            found += zip(more, state.get_many(more), strict=True)
+        return found + self._read_over(state)
+
+    def _read_over(self, state: StateReader) -> list[tuple[bytes, bytes | None]]:
+        over = dict[bytes, bytes | None]()
         operation, before = self._operation, self._before_ms
         for side in operation.alone:
             end = operation.over_before(side, self._after_ms)
             first = None if before == NO_WATERMARK else operation.over_before(side, before)
             if first is None or first < end:
-                self._over.update(kept(b"" if first is None else time_prefix(first), time_prefix(end)))
+                over.update(state.range(b"" if first is None else time_prefix(first), time_prefix(end)))
+        return sorted(over.items())
 
-    def further_keys(self, old: Sequence[bytes | None]) -> list[bytes]:
-        """See `FurtherReader`: the full chunks of possible partners. Those beside a row that comes are not read."""
-        if self._has_chunks:
-            return []
-        self._has_chunks = True
-        found = zip(self.keys, old, strict=True)
-        more = [further_keys(key, state) for key, state in found if state is not None and key in self._of_partners]
-        self.keys += itertools.chain.from_iterable(more)
-        return self.keys[len(old) :]
-
-    def apply(self, old: Sequence[bytes | None], tolerant: bool = False) -> Changes:
-        """See `GroupedRows.apply`: row after row, in the order of the topic."""
+    def merge(self, state: StateReader) -> Changes:
+        """See `Operation.merge`."""
         operation, buckets = self._operation, self._operation.buckets
         both, one, alone = operation.joined.both, operation.joined.one, operation.alone
-        groups = self._load(old)
+        groups = self._load(self._read(state))
         output = list[tuple[bytes, bytes | None]]()
         for key, flags, time, mark, row in zip(*self._columns, strict=True):
             side, group = flags & RIGHT, groups[key]
@@ -338,19 +351,18 @@ class IntervalRows:
                     other.match()
         for key, group in groups.items():
             output += [(key, value) for value in self._come_out(group, self._after_ms)]
-        state = [change for group in groups.values() for kept in group.kept.values() for change in kept.changes()]
-        return Changes(sorted(state), output)
+        changes = [change for group in groups.values() for kept in group.kept.values() for change in kept.changes()]
+        return Changes(sorted(changes), output)
 
-    def _load(self, old: Sequence[bytes | None]) -> dict[bytes, _Group]:
+    def _load(self, found: Sequence[tuple[bytes, bytes | None]]) -> dict[bytes, _Group]:
         groups = {key: _Group(key, self._before_ms) for key in dict.fromkeys(self._columns[0])}
-        for found in (zip(self.keys, old, strict=True), sorted(self._over.items())):
-            for key, state in found:
-                if state is not None:
-                    name = group_of(key)
-                    if (group := groups.get(name)) is None:
-                        group = groups[name] = _Group(name, self._before_ms)
-                    time, side, number = place_of(key)
-                    group.of(time, side).load(number, state)
+        for key, state in found:
+            if state is not None:
+                name = group_of(key)
+                if (group := groups.get(name)) is None:
+                    group = groups[name] = _Group(name, self._before_ms)
+                time, side, number = place_of(key)
+                group.of(time, side).load(number, state)
         for group in groups.values():
             group.sort()
         return groups

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -13,9 +12,11 @@ import pyarrow.compute as pc
 from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.event_time import EVENT_MS
+from airflow_provider.streaming.operations.changes import Changes
 from airflow_provider.streaming.operations.join_rows import GONE, UNKEYED, JoinRows, rows_of_columns
 from airflow_provider.streaming.operations.json_type import without_json_type
-from airflow_provider.streaming.operations.operation import Changes
+from airflow_provider.streaming.operations.operation import Batch, Operation
+from airflow_provider.streaming.operations.state_reader import StateReader
 from airflow_provider.streaming.operations.type_name import type_name
 
 __all__ = ["DELETED", "JoinSide"]
@@ -25,7 +26,7 @@ DELETED: Final = "__deleted"
 
 
 @dataclass(frozen=True, kw_only=True)
-class JoinSide:
+class JoinSide(Operation):
     """An operation without state: every row becomes a record as `operations.join_rows` describes it.
 
     Args:
@@ -60,44 +61,34 @@ class JoinSide:
             )
         return StoreSignature(key=key_name, key_type=type_name(key_type), operation="repartition")
 
-    def going_on(self, signature: StoreSignature) -> JoinSide:
-        """See `Operation.going_on`: there is nothing to go on with."""
-        return self
-
-    def group(self, key_name: str, rows: pa.Table) -> SideRows:
-        """See `Operation.group`.
+    def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
+        """See `Operation.merge`: the rows in their order.
 
         Args:
-            key_name: the key column's name.
-            rows: columns ``__key``, which is null where a row without key goes on, `EVENT_MS`, of a table `DELETED`,
-                and `columns`.
+            batch: with ``__key``, which is null where a row without key goes on, `EVENT_MS`, of a table `DELETED`, and
+                `columns`.
+            state: there is none.
+            tolerant: nothing can go wrong.
         """
-        return SideRows(self, rows.combine_chunks())
-
-    def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
-        """See `Operation.decode_states`: there are none."""
-        return []
-
-
-class SideRows:
-    """See `GroupedRows`: no state is read, so it has no keys."""
-
-    keys: Sequence[bytes] = ()
-
-    def __init__(self, operation: JoinSide, rows: pa.Table) -> None:
-        self._operation, self._rows = operation, rows
-
-    def apply(self, old: Sequence[bytes | None], tolerant: bool = False) -> Changes:
-        """See `GroupedRows.apply`: the rows in their order."""
-        rows, operation = self._rows, self._operation
+        rows = batch.rows.combine_chunks()
         keys: list[bytes] = pc.fill_null(rows.column("__key"), b"").to_pylist()
-        flags = np.full(rows.num_rows, operation.side, np.uint8)
+        flags = np.full(rows.num_rows, self.side, np.uint8)
         if rows.column("__key").null_count:
             flags[rows.column("__key").is_null().to_numpy()] |= UNKEYED
-        if operation.table:
+        if self.table:
             flags[rows.column(DELETED).to_numpy()] |= GONE
-        columns = {name: rows.column(name).combine_chunks() for name in operation.columns}
-        others = [(name, columns[name]) for name in operation.others]
-        written = rows_of_columns((operation.on, columns[operation.on]), others)
+        columns = {name: rows.column(name).combine_chunks() for name in self.columns}
+        others = [(name, columns[name]) for name in self.others]
+        written = rows_of_columns((self.on, columns[self.on]), others)
         values = JoinRows().encode(flags, rows.column(EVENT_MS).to_numpy(), written)
         return Changes([], list(zip(keys, values, strict=True)))
+
+    @property
+    def side_written(self) -> int:
+        """See `Operation.side_written`."""
+        return self.side
+
+    @property
+    def text(self) -> str:
+        """See `Operation.text`."""
+        return f"write {', '.join(self.columns)} for a join"

@@ -19,7 +19,6 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.operations.join_rows import GONE, RIGHT
 
 __all__ = [
-    "BESIDE_GROUPS",
     "HEAD_BYTES",
     "MATCHED",
     "KeptRow",
@@ -30,9 +29,6 @@ __all__ = [
 ]
 
 MATCHED: Final = 8
-
-BESIDE_GROUPS: Final = b"\xff"
-"""What the keys of a store begin with that are no groups: no UTF-8 text does."""
 
 _HEAD: Final = struct.Struct("<BqI")
 HEAD_BYTES: Final = _HEAD.size

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,7 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_provider.common.store_signature import StoreSignature
+from airflow_provider.control.status import TimeStatus
+from airflow_provider.streaming.duration import duration_text
 from airflow_provider.streaming.event_time import EVENT_MS
+from airflow_provider.streaming.operations.changes import Changes
 from airflow_provider.streaming.operations.deleted_keys import (
     deleted_key,
     group_of_deleted,
@@ -22,6 +25,7 @@ from airflow_provider.streaming.operations.deleted_keys import (
     place_by_side,
     times_before,
 )
+from airflow_provider.streaming.operations.join_operation import JoinOperation
 from airflow_provider.streaming.operations.join_rows import (
     FLAGS,
     GONE,
@@ -30,13 +34,13 @@ from airflow_provider.streaming.operations.join_rows import (
     ROW,
     UNKEYED,
     JoinedColumns,
-    JoinRows,
 )
 from airflow_provider.streaming.operations.join_state import KeptRow, decode_rows, encode_rows, newest_row, python_row
 from airflow_provider.streaming.operations.join_table_in_time import MARK_MS, TABLE_MS, TableRowsInTime, group_of
-from airflow_provider.streaming.operations.operation import Changes
+from airflow_provider.streaming.operations.limits import Limits
+from airflow_provider.streaming.operations.operation import BESIDE_GROUPS, Batch
+from airflow_provider.streaming.operations.state_reader import StateReader, StoreReader
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime, joined_time, side_watermarks
-from airflow_provider.streaming.operations.timed_rows import StoreRange, TimedRows
 from airflow_provider.streaming.operations.type_name import type_name, type_names
 from airflow_provider.streaming.operations.version_chunks import chunk_keys, versions_of, whole_state
 
@@ -46,7 +50,7 @@ Change = tuple[bytes, bytes | None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamTableJoin:
+class StreamTableJoin(JoinOperation):
     """An operation that keeps a table's rows by key, and emits the stream's rows with those of the table.
 
     A row of the table that is older than the newest of its key by more than `history_ms` says nothing any more: so
@@ -73,19 +77,14 @@ class StreamTableJoin:
     broadcast: bool = False
 
     @property
+    def delay_ms(self) -> int:
+        """See `JoinOperation.delay_ms`."""
+        return self.grace_ms or 0
+
+    @property
     def in_time(self) -> bool:
         """Whether a row of the stream meets the table's row of its time."""
         return self.grace_ms is not None or bool(self.history_ms)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Of the rows that it emits."""
-        return self.joined.names
-
-    @property
-    def decoder(self) -> JoinRows:
-        """Reads the records' values."""
-        return JoinRows()
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
         """See `Operation.signature`; `how` and the stream's columns may change, because nothing is kept of them.
@@ -106,14 +105,11 @@ class StreamTableJoin:
             columns=type_names(schema, kept),
         )
 
-    def going_on(self, signature: StoreSignature) -> StreamTableJoin:
-        """See `Operation.going_on`: rows say themselves what they hold."""
-        return self
-
-    def place(self, rows: pa.Table, before: StreamTime) -> TimedRows:
-        """See `PlacingOperation`: the stream alone moves the watermark, and the table has a time of its own."""
+    def place(self, batch: Batch, delay_ms: int) -> Batch:
+        """See `Operation.place`: the stream alone moves the watermark, and the table has a time of its own."""
         if not self.in_time:
-            return place_by_side(rows, before)
+            return place_by_side(batch)
+        rows, before = batch.rows, batch.before
         event_ms = rows.column(EVENT_MS).to_numpy()
         sides = (rows.column(FLAGS).to_numpy() & RIGHT).astype(np.int64)
         of_sides = side_watermarks(event_ms, sides, (self.grace_ms or 0, 0), before)
@@ -124,19 +120,22 @@ class StreamTableJoin:
         if before.watermark_ms is not None:
             marks = np.maximum(marks, before.watermark_ms)
         after = joined_time(event_ms, marks, of_sides, before)
-        return TimedRows(rows=rows, late=0, before=before, after=after)
+        return batch.placed(rows, after)
 
-    def group(self, key_name: str, rows: pa.Table) -> StreamTableRows | TableRowsInTime:
-        """See `Operation.group`.
+    def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
+        """See `Operation.merge`; the output is in the order of the topic."""
+        if self.in_time:
+            return TableRowsInTime(self, batch.rows).merge(state)
+        return StreamTableRows(self, batch.rows).merge(state)
 
-        Args:
-            key_name: the key column's name.
-            rows: columns ``__key``, and those of `decoder`; where time counts as `place` gives them.
-        """
-        return TableRowsInTime(self, rows) if self.in_time else StreamTableRows(self, rows)
+    def fitted(self, batch: Batch, changes: Changes, state: StoreReader, limits: Limits, tolerant: bool) -> Changes:
+        """See `Operation.fitted`: what comes out with the rows of its time may be made of many."""
+        if not self.in_time:
+            return super().fitted(batch, changes, state, limits, tolerant)
+        return self._fitted_rows(batch, changes, limits, tolerant)
 
     def groups(self, keys: Sequence[bytes]) -> list[bytes]:
-        """The groups that some keys of the store are of, in their order."""
+        """See `Operation.groups`."""
         return [group_of(key) for key in keys]
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
@@ -152,16 +151,44 @@ class StreamTableJoin:
             for state in states
         ]
 
-    def whole_state(self, key: bytes, state: bytes, read: Callable[[Sequence[bytes]], Sequence[bytes | None]]) -> bytes:
-        """See `ChunkedOperation`: with a history or a grace, all versions."""
-        if not self.in_time:
-            return state
+    def read_states(
+        self,
+        items: Sequence[tuple[bytes, bytes]],
+        schema: pa.Schema,
+        time: StreamTime,
+        read: Callable[[Sequence[bytes]], Sequence[bytes | None]],
+    ) -> Iterator[tuple[str, str, Any]]:
+        """See `Operation.read_states`: with a history or a grace, all versions."""
+        if self.in_time:
+            items = [(key, self._whole(key, state, read)) for key, state in items if not key.startswith(BESIDE_GROUPS)]
+        return super().read_states(items, schema, time, read)
+
+    @staticmethod
+    def _whole(key: bytes, state: bytes, read: Callable[[Sequence[bytes]], Sequence[bytes | None]]) -> bytes:
         keys = chunk_keys(key, state)
         return whole_state(key, {key: state, **dict(zip(keys, read(keys), strict=True))})
 
+    @property
+    def text(self) -> str:
+        """See `Operation.text`."""
+        history = f", history {duration_text(self.history_ms)}" if self.history_ms else ""
+        grace = f", grace {duration_text(self.grace_ms)}" if self.grace_ms else ""
+        table = "all of a table" if self.broadcast else "a table"
+        return f"{self.how} join of a stream with {table}{history}{grace}"
+
+    def time_status(self, time: StreamTime, sides: Sequence[str]) -> TimeStatus:
+        """See `Operation.time_status`: rows of the stream that wait for the table's go on at their own pace."""
+        if self.grace_ms is None or not time.side_watermarks_ms:
+            return super().time_status(time, sides)
+        left, right = time.side_watermarks_ms
+        # Up to where the stream would have to get, for all to be let out that the table has rows for.
+        right = None if right is None else right - self.grace_ms
+        behind = None if right is None or (left is not None and left >= right) else LEFT
+        return self._held_back(time, sides, (left, right), behind)
+
 
 class StreamTableRows:
-    """See `GroupedRows`, `RangeReader` and `FurtherReader`."""
+    """A batch's rows of both sides, where a row of the stream meets the table's newest."""
 
     def __init__(self, operation: StreamTableJoin, rows: pa.Table) -> None:
         self._operation = operation
@@ -175,22 +202,20 @@ class StreamTableRows:
         gone = self._rows.take(np.flatnonzero(flags & GONE))
         pairs = zip(gone.column(EVENT_MS).to_pylist(), gone.column("__key").to_pylist(), strict=True)
         self._deleted = {deleted_key(RIGHT, time, key) for time, key in pairs}
+
+    def _read(self, state: StateReader) -> dict[bytes, bytes | None]:
+        """What is kept of the rows' keys, and of those whose deletions are over after the batch."""
         # In the order of the store's keys: its reads and its memtable's inserts go through the blocks once.
-        self.keys: list[bytes] = sorted([*self._distinct, *self._deleted])
-
-    def read(self, kept: StoreRange) -> None:
-        """See `RangeReader`: the deletions that are over after the batch."""
+        keys = sorted([*self._distinct, *self._deleted])
         if self._table_ms:
-            self._deleted |= over_keys(kept, RIGHT, over_until(self._table_ms[-1]))
+            self._deleted |= over_keys(state, RIGHT, over_until(self._table_ms[-1]))
+        if self._deleted:
+            keys += sorted((self._deleted | set(map(group_of_deleted, self._deleted))).difference(keys))
+        return dict(zip(keys, state.get_many(keys), strict=True))
 
-    def further_keys(self, old: Sequence[bytes | None]) -> list[bytes]:
-        """See `FurtherReader`: of what `read` found, with the keys that were deleted."""
-        self.keys += sorted((self._deleted | set(map(group_of_deleted, self._deleted))) - set(self.keys))
-        return self.keys[len(old) :]
-
-    def apply(self, old: Sequence[bytes | None], tolerant: bool = False) -> Changes:
-        """See `GroupedRows.apply`; the output is in the order of the topic."""
-        before = dict(zip(self.keys, old, strict=True))
+    def merge(self, state: StateReader) -> Changes:
+        """See `Operation.merge`."""
+        before = self._read(state)
         changing = np.zeros(len(self._distinct), dtype=bool)
         changing[self._places[self._of_table]] = True
         # Where no row of the table comes among them, all rows of a key meet the same one.
@@ -198,9 +223,9 @@ class StreamTableRows:
         places, pairs = self._together(np.flatnonzero(~in_turn), before)
         if not in_turn.any():
             return Changes([], pairs)
-        state, more = self._one_by_one(np.flatnonzero(in_turn), before)
+        changes, more = self._one_by_one(np.flatnonzero(in_turn), before)
         output = dict(zip(places, pairs, strict=True)) | more
-        return Changes(state, [output[at] for at in sorted(output)])
+        return Changes(changes, [output[at] for at in sorted(output)])
 
     def _together(
         self, at: npt.NDArray[np.int64], before: Mapping[bytes, bytes | None]
@@ -260,7 +285,7 @@ class StreamTableRows:
         kept |= {key: self._known(kept[key], -1) for key in changed}
         new = {key: encode_rows(kept[key]) for key in changed} | listed(self._deleted, kept)
         # In the order of the keys, as the digest needs them.
-        return [(key, new[key]) for key in self.keys if key in new and new[key] != before[key]], output
+        return [(key, new[key]) for key in before if key in new and new[key] != before[key]], output
 
     def _known(self, versions: list[KeptRow], at: int) -> list[KeptRow]:
         """What is known of a key before a row of the batch, or with -1 after the last."""

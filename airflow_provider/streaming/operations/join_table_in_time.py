@@ -13,13 +13,14 @@ from __future__ import annotations
 import bisect
 import struct
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
 from airflow_provider.state.time_segments import time_of, time_prefix
 from airflow_provider.streaming.event_time import EVENT_MS
+from airflow_provider.streaming.operations.changes import Changes
 from airflow_provider.streaming.operations.deleted_keys import (
     deleted_key,
     group_of_deleted,
@@ -29,10 +30,10 @@ from airflow_provider.streaming.operations.deleted_keys import (
     time_of_deleted,
 )
 from airflow_provider.streaming.operations.join_rows import FLAGS, GONE, LEFT, RIGHT, ROW, UNKEYED
-from airflow_provider.streaming.operations.join_state import BESIDE_GROUPS, KeptRow
-from airflow_provider.streaming.operations.operation import Changes
+from airflow_provider.streaming.operations.join_state import KeptRow
+from airflow_provider.streaming.operations.operation import BESIDE_GROUPS
+from airflow_provider.streaming.operations.state_reader import StateReader
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK
-from airflow_provider.streaming.operations.timed_rows import StoreRange
 from airflow_provider.streaming.operations.version_chunks import (
     VersionChunks,
     group_of_chunk,
@@ -90,7 +91,7 @@ def group_of(key: bytes) -> bytes:
 
 
 class TableRowsInTime:
-    """See `GroupedRows`, `RangeReader` and `FurtherReader`."""
+    """A batch's rows of both sides, where a row of the stream meets the table's of its time."""
 
     def __init__(self, operation: StreamTableJoin, rows: pa.Table) -> None:
         self._operation = operation
@@ -115,7 +116,7 @@ class TableRowsInTime:
                     needed.add(key)
                 else:
                     self._new_waiting.append(waiting)
-        self.keys: list[bytes] = sorted(needed | self._deleted | {row.key for row in self._new_waiting})
+        self._own = sorted(needed | self._deleted | {row.key for row in self._new_waiting})
 
     def _let(self, waiting: _Waiting, since: int) -> bool:
         """Have a row come out in this batch, if its time has come.
@@ -132,24 +133,20 @@ class TableRowsInTime:
         self._due.setdefault(at, []).append(waiting)
         return True
 
-    def read(self, kept: StoreRange) -> None:
-        """See `RangeReader`: the rows whose wait is over, and the deleted keys whose history is."""
+    def _read(self, state: StateReader) -> dict[bytes, bytes | None]:
+        """What is kept of the rows' keys, of those whose history or wait is over after it, and of their chunks."""
         waits = self._operation.grace_ms is not None
         end = _WAITING + time_prefix(self._marks[-1] + 1) if waits else _after(_WAITING)
-        self._old_waiting = [_Waiting.of(key, value) for key, value in kept(_WAITING, end)]
+        self._old_waiting = [_Waiting.of(key, value) for key, value in state.range(_WAITING, end)]
         for waiting in self._old_waiting:
             self._let(waiting, 0)
-        self._deleted |= over_keys(kept, RIGHT, self._forgotten_until(len(self._marks)))
-
-    def further_keys(self, old: Sequence[bytes | None]) -> list[bytes]:
-        """See `FurtherReader`: of what `read` found, with the groups that it is of; then the chunks of all groups."""
-        known = set(self.keys)
+        self._deleted |= over_keys(state, RIGHT, self._forgotten_until(len(self._marks)))
         self._groups |= {row.group for row in self._old_waiting} | {group_of(key) for key in self._deleted}
         needed = {row.key for row in self._old_waiting} | self._deleted | self._groups
-        if needed <= known:
-            needed = self._chunks(dict(zip(self.keys, old, strict=True)))
-        self.keys += sorted(needed - known)
-        return self.keys[len(old) :]
+        keys = self._own + sorted(needed.difference(self._own))
+        read = dict(zip(keys, state.get_many(keys), strict=True))
+        chunks = sorted(self._chunks(read))
+        return read | dict(zip(chunks, state.get_many(chunks), strict=True))
 
     def _chunks(self, read: dict[bytes, bytes | None]) -> set[bytes]:
         """The keys of the chunks where versions are looked for, added or dropped."""
@@ -174,10 +171,9 @@ class TableRowsInTime:
             found.update(needed_chunks(group, read[group], times[group], begin, group in gone))
         return found
 
-    def apply(self, old: Sequence[bytes | None], tolerant: bool = False) -> Changes:
-        """See `GroupedRows.apply`: row after row, in the order of the topic."""
-        operation = self._operation
-        before = dict(zip(self.keys, old, strict=True))
+    def merge(self, state: StateReader) -> Changes:
+        """See `Operation.merge`: row after row, in the order of the topic."""
+        operation, before = self._operation, self._read(state)
         kept = {group: VersionChunks(group, before) for group in self._groups}
         changed = set[bytes]()
         output = list[tuple[bytes, bytes | None]]()
@@ -206,9 +202,9 @@ class TableRowsInTime:
         new |= {row.key: None for row in self._old_waiting}
         new |= {row.key: row.value for row in self._new_waiting}
         # In the order of the keys, as the digest needs them.
-        keys = [*self.keys, *sorted(new.keys() - before.keys())]
-        state = [(key, new[key]) for key in keys if key in new and new[key] != before.get(key)]
-        return Changes(state, output)
+        keys = [*before, *sorted(new.keys() - before.keys())]
+        changes = [(key, new[key]) for key in keys if key in new and new[key] != before.get(key)]
+        return Changes(changes, output)
 
     def _forgotten_until(self, at: int) -> int:
         """A key that was deleted then or before is forgotten before a row of the batch.

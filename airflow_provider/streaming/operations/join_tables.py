@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.streaming.event_time import EVENT_MS
+from airflow_provider.streaming.operations.changes import Changes
 from airflow_provider.streaming.operations.deleted_keys import (
     deleted_key,
     group_of_deleted,
@@ -19,18 +20,18 @@ from airflow_provider.streaming.operations.deleted_keys import (
     place_by_side,
     times_before,
 )
-from airflow_provider.streaming.operations.join_rows import FLAGS, GONE, LEFT, RIGHT, ROW, How, JoinedColumns, JoinRows
+from airflow_provider.streaming.operations.join_operation import JoinOperation
+from airflow_provider.streaming.operations.join_rows import FLAGS, GONE, LEFT, RIGHT, ROW, How, JoinedColumns
 from airflow_provider.streaming.operations.join_state import KeptRow, decode_rows, encode_rows, python_row
-from airflow_provider.streaming.operations.operation import Changes
-from airflow_provider.streaming.operations.stream_time import StreamTime
-from airflow_provider.streaming.operations.timed_rows import StoreRange, TimedRows
+from airflow_provider.streaming.operations.operation import Batch
+from airflow_provider.streaming.operations.state_reader import StateReader
 from airflow_provider.streaming.operations.type_name import type_name, type_names
 
 __all__ = ["TableTableJoin"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableTableJoin:
+class TableTableJoin(JoinOperation):
     """An operation that keeps the newest row of each side by key, and emits what becomes of the two.
 
     A row that is older than the one that is kept, or than the deletion that is remembered, changes nothing. What has
@@ -43,16 +44,6 @@ class TableTableJoin:
 
     joined: JoinedColumns
     how: How
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Of the rows that it emits."""
-        return self.joined.names
-
-    @property
-    def decoder(self) -> JoinRows:
-        """Reads the records' values."""
-        return JoinRows()
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
         """See `Operation.signature`.
@@ -71,22 +62,18 @@ class TableTableJoin:
             columns=type_names(schema, self.columns),
         )
 
-    def going_on(self, signature: StoreSignature) -> TableTableJoin:
-        """See `Operation.going_on`: rows say themselves what they hold."""
-        return self
+    def place(self, batch: Batch, delay_ms: int) -> Batch:
+        """See `Operation.place`: each table has a time of its own."""
+        return place_by_side(batch)
 
-    def place(self, rows: pa.Table, before: StreamTime) -> TimedRows:
-        """See `PlacingOperation`: each table has a time of its own."""
-        return place_by_side(rows, before)
+    def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
+        """See `Operation.merge`."""
+        return TableRows(self, batch.rows).merge(state)
 
-    def group(self, key_name: str, rows: pa.Table) -> TableRows:
-        """See `Operation.group`.
-
-        Args:
-            key_name: the key column's name.
-            rows: as `place` gives them.
-        """
-        return TableRows(self, rows)
+    @property
+    def text(self) -> str:
+        """See `Operation.text`."""
+        return f"{self.how} join of two tables"
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
         """See `Operation.decode_states`: the rows of both sides; None where there is none, and for both sides."""
@@ -111,7 +98,7 @@ class TableTableJoin:
 
 
 class TableRows:
-    """See `GroupedRows`, `RangeReader` and `FurtherReader`."""
+    """A batch's rows of both tables."""
 
     def __init__(self, operation: TableTableJoin, rows: pa.Table) -> None:
         self._operation = operation
@@ -121,24 +108,11 @@ class TableRows:
         found = zip(*self._columns[:3], strict=True)
         self._deleted = {deleted_key(flags & RIGHT, time, key) for key, flags, time in found if flags & GONE}
         self._groups = set(self._columns[0])
-        self.keys: list[bytes] = sorted(self._groups | self._deleted)
 
-    def read(self, kept: StoreRange) -> None:
-        """See `RangeReader`: the deletions that are over after the batch."""
-        for side, times in enumerate(self._times):
-            if times[0] != times[-1]:
-                self._deleted |= over_keys(kept, side, over_until(times[-1]))
-
-    def further_keys(self, old: Sequence[bytes | None]) -> list[bytes]:
-        """See `FurtherReader`: of what `read` found, with the keys that were deleted."""
-        self._groups.update(map(group_of_deleted, self._deleted))
-        self.keys += sorted((self._deleted | self._groups) - set(self.keys))
-        return self.keys[len(old) :]
-
-    def apply(self, old: Sequence[bytes | None], tolerant: bool = False) -> Changes:
-        """See `GroupedRows.apply`."""
-        was = dict(zip(self.keys, old, strict=True))
-        kept = {key: _sides(was[key]) for key in self.keys if key in self._groups}
+    def merge(self, state: StateReader) -> Changes:
+        """See `Operation.merge`."""
+        was = self._read(state)
+        kept = {key: _sides(was[key]) for key in was if key in self._groups}
         result = self._operation.result
         before = {key: result(sides) for key, sides in kept.items()}
         for at, (key, flags, time, row) in enumerate(zip(*self._columns, strict=True)):
@@ -152,9 +126,19 @@ class TableRows:
         }
         new = {key: encode_rows(found) for key, found in rows.items()} | listed(self._deleted, rows)
         # In the order of the keys, as the digest needs them.
-        state = [(key, new[key]) for key in self.keys if new[key] != was[key]]
+        changes = [(key, new[key]) for key in was if new[key] != was[key]]
         after = ((key, result(sides)) for key, sides in kept.items())
-        return Changes(state, [(key, value) for key, value in after if value != before[key]])
+        return Changes(changes, [(key, value) for key, value in after if value != before[key]])
+
+    def _read(self, state: StateReader) -> dict[bytes, bytes | None]:
+        """What is kept of the rows' keys, and of those whose deletions are over after the batch."""
+        own = sorted(self._groups | self._deleted)
+        for side, times in enumerate(self._times):
+            if times[0] != times[-1]:
+                self._deleted |= over_keys(state, side, over_until(times[-1]))
+        self._groups.update(map(group_of_deleted, self._deleted))
+        keys = own + sorted((self._deleted | self._groups).difference(own))
+        return dict(zip(keys, state.get_many(keys), strict=True))
 
     def _known(self, sides: Sequence[KeptRow | None], side: int, at: int) -> KeptRow | None:
         """What is known of a key's side before a row of the batch, or with -1 after the last."""

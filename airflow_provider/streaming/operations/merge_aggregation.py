@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,15 +11,18 @@ import pyarrow as pa
 
 from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.streaming.operations.accumulator import Accumulator, Kind
-from airflow_provider.streaming.operations.aggregate import Aggregate, Aggregation, GroupedAggregation
+from airflow_provider.streaming.operations.aggregate import Aggregate, Aggregation, aggregates_text
 from airflow_provider.streaming.operations.aggregate_function import Function
+from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.operations.operation import Batch, Operation
 from airflow_provider.streaming.operations.partial_rows import PartialRows
+from airflow_provider.streaming.operations.state_reader import StateReader
 
 __all__ = ["MergeAggregation"]
 
 
 @dataclass(frozen=True)
-class MergeAggregation:
+class MergeAggregation(Operation):
     """An operation that keeps the same as `Aggregation`, in the same bytes, of what `PartialAggregation` emits.
 
     Args:
@@ -47,14 +50,14 @@ class MergeAggregation:
         """The same, once the types are known.
 
         Args:
-            schema: of the rows that `PartialAggregation.group` gets.
+            schema: of the rows that `PartialAggregation` gets.
         """
         columns = Aggregation(self.aggregates).columns
         return dataclasses.replace(self, schema=pa.schema([schema.field(name) for name in columns]))
 
     @property
-    def partial_rows(self) -> PartialRows:
-        """Reads the records' values."""
+    def decoder(self) -> PartialRows:
+        """See `Operation.decoder`."""
         return self._aggregation.partial_rows(self._known)
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
@@ -74,18 +77,25 @@ class MergeAggregation:
         """See `Operation.going_on`: aggregates are found again by their names."""
         return dataclasses.replace(self, stored=signature)
 
-    def group(self, key_name: str, rows: pa.Table) -> GroupedAggregation:
-        """See `Operation.group`.
+    def reading(
+        self, signature: StoreSignature, schema: pa.Schema | None, before: Mapping[str, Operation]
+    ) -> StoreSignature:
+        """See `Operation.reading`: a record says itself which aggregates it holds."""
+        return dataclasses.replace(signature, combined=True)
 
-        Args:
-            key_name: the key column's name, for the output.
-            rows: columns ``__key`` (binary), ``__offset`` (int64) and those of `partial_rows`.
-        """
-        partial = self.partial_rows
+    def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
+        """See `Operation.merge`; the rows have those columns."""
+        partial = self.decoder
         parts = tuple(
             _merging(accumulator, name) for accumulator, name in zip(partial.accumulators, partial.names, strict=True)
         )
-        return self._aggregation.group_parts(key_name, rows, self._known, parts)
+        grouped = self._aggregation.grouped_parts(batch, self._known, parts)
+        return grouped.apply(state.get_many(grouped.keys), tolerant)
+
+    @property
+    def text(self) -> str:
+        """See `Operation.text`."""
+        return f"aggregate {aggregates_text(self.aggregates)}, from parts"
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
         """See `Operation.decode_states`; the types are those of the rows that were aggregated in parts."""

@@ -1,92 +1,151 @@
-"""What a keyed stateful operation is to the active step."""
+"""The one contract of a keyed operation: with the worker, with the planner, and with people."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
+
+import numpy as np
 
 from airflow_provider.common.store_signature import StoreSignature
-from airflow_provider.streaming.operations.function_error import FunctionError
+from airflow_provider.control.status import TimeStatus
+from airflow_provider.state.time_segments import TimeSegments
+from airflow_provider.streaming.event_time import EVENT_MS
+from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.operations.json_decoder import Decoded
+from airflow_provider.streaming.operations.limits import Limits, first_too_large, row_by_row
+from airflow_provider.streaming.operations.state_reader import StateReader, StoreReader
+from airflow_provider.streaming.operations.stream_time import StreamTime, watermarks
+from airflow_provider.streaming.operations.type_name import type_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Changes", "ChunkedOperation", "GroupedRows", "Operation"]
+__all__ = ["BESIDE_GROUPS", "Batch", "Decoder", "Operation"]
+
+BESIDE_GROUPS: Final = b"\xff"
+"""What the keys of a store begin with that are no groups: no UTF-8 text does."""
 
 
-@dataclass(frozen=True)
-class Changes:
-    """What a micro-batch of one task does.
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """A task's rows of a micro-batch.
 
     Args:
-        state: pairs of key and new state; None deletes it.
-        output: pairs of key and value for the sink.
-        failed: of the rows that were left out, in the order of their offsets.
-        dropped: by name, how many records the operation dropped, as filters do.
-        output_offsets: of the rows that `output` has, in its order, where an operation lets rows through; empty where
-            it makes others of them.
+        key_name: the key column's name, for the output.
+        rows: columns ``__key`` (binary), ``__offset`` (int64), with event time ``__event_ms``, and those that the
+            operation reads, in the order of their offsets. Once they are placed, ``__key`` is what state is kept by.
+        before: the time of the task before them.
+        after: the time of the task after them.
+        late: how many records came too late and are not among them.
     """
 
-    state: Sequence[tuple[bytes, bytes | None]]
-    output: Sequence[tuple[bytes, bytes | None]]
-    failed: Sequence[FunctionError] = ()
-    dropped: Mapping[str, int] = field(default_factory=dict)
-    output_offsets: Sequence[int] = ()
+    key_name: str
+    rows: pa.Table
+    before: StreamTime
+    after: StreamTime
+    late: int = 0
 
+    def with_rows(self, rows: pa.Table) -> Batch:
+        """Some of its rows, at the same time."""
+        return dataclasses.replace(self, rows=rows)
 
-class GroupedRows(Protocol):
-    """A batch's rows, grouped by key, waiting for the keys' old state."""
-
-    @property
-    def keys(self) -> Sequence[bytes]:
-        """The distinct keys."""
-
-    def apply(self, old: Sequence[bytes | None], tolerant: bool = False) -> Changes:
-        """Compute new state and output.
+    def placed(self, rows: pa.Table, after: StreamTime, in_time: pa.Table | None = None) -> Batch:
+        """The rows, once it is known how they move time, and which came too late.
 
         Args:
-            old: the keys' state, in the order of `keys`; None where there is none.
-            tolerant: leave out the rows that make the user's function raise, instead of raising.
+            rows: all of them.
+            after: the time of the task after all of them.
+            in_time: those that did not come too late; None for all. A record is late when none of its rows is left.
+        """
+        if in_time is None:
+            return dataclasses.replace(self, rows=rows, after=after)
+        all_, left = (len(np.unique(table.column("__offset").to_numpy())) for table in (rows, in_time))
+        return dataclasses.replace(self, rows=in_time, after=after, late=all_ - left)
 
-        Raises:
-            FunctionError: the user's function raised, and `tolerant` is false; nothing has been written.
+
+class Decoder(Protocol):
+    """Reads the values of records in the worker."""
+
+    def decode(self, values: pa.ChunkedArray) -> Decoded:
+        """The columns of the rows, and which values are none.
+
+        Args:
+            values: binary.
         """
 
 
-@runtime_checkable
-class ChunkedOperation(Protocol):
-    """An operation that keeps what belongs to a key under other keys of the store, too."""
+class Operation(ABC):
+    """What is done with the rows of a key. Pickled to the workers; pure, so that a repeated batch computes the same.
 
-    def whole_state(self, key: bytes, state: bytes, read: Callable[[Sequence[bytes]], Sequence[bytes | None]]) -> bytes:
-        """A value for `Operation.decode_states` that has all of it.
+    A worker takes a batch through it from top to bottom: `place`, `merge`, `fitted`, `close`; what is over is dropped
+    by `expired_before_ms`. What has a default is for an operation that knows nothing of time, and whose results are one
+    for each key.
+    """
 
-        Args:
-            key: of the store.
-            state: its value.
-            read: gives the values of keys.
-        """
+    timed: ClassVar[bool] = False
+    """Whether the keys of its store begin with a time (`state.time_segments`), and what is over is dropped."""
 
+    sided: ClassVar[bool] = False
+    """Whether its rows are of two sides, each with a time of its own."""
 
-class Operation(Protocol):
-    """A keyed stateful operation. Pickled to the workers; pure, so that a repeated batch computes the same."""
+    if TYPE_CHECKING:  # a dataclass would take it for the default of its field
+
+        @property
+        def columns(self) -> tuple[str, ...]:
+            """The input columns that it reads, besides the key."""
+
+    # -- what is written for it, and by it -----------------------------------------------------------------------
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """The input columns that it reads, besides the key."""
+    def decoder(self) -> Decoder | None:
+        """Of the records that an earlier stage writes for it alone; None where they are JSON objects of its columns."""
+        return None
 
+    def of_rows(self, schema: pa.Schema) -> Operation:
+        """The same, once it is known of which rows an earlier stage makes its records.
+
+        Args:
+            schema: of those rows.
+        """
+        return self
+
+    @property
+    def side_written(self) -> int | None:
+        """Which side of a join it writes; None for none."""
+        return None
+
+    # -- what its state means ------------------------------------------------------------------------------------
+
+    @abstractmethod
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
         """What the state means that it writes into an empty store.
 
         Args:
             key_name: the key column's name.
             key_type: its type before it became text; None while it is not known.
-            schema: of the rows that `group` gets, with `columns` at least; None while the types are not known, which
-                are left out then.
+            schema: of the rows that it gets, with `columns` at least; None while the types are not known, which are
+                left out then.
 
         Raises:
             ConfigurationError: a column has a type that the operation cannot keep.
         """
+
+    def reading(
+        self, signature: StoreSignature, schema: pa.Schema | None, before: Mapping[str, Operation]
+    ) -> StoreSignature:
+        """Its signature behind an internal topic, with how it reads what is on the way.
+
+        Args:
+            signature: of its state.
+            schema: of the rows that it gets; None while their types are not known.
+            before: by source topic, the operations of the stages that write the internal topic.
+        """
+        combined = False if signature.aggregates else None
+        return dataclasses.replace(signature, combined=combined, columns=type_names(schema, self.columns))
 
     def going_on(self, signature: StoreSignature) -> Operation:
         """The same operation on a store that holds what was written before.
@@ -94,25 +153,130 @@ class Operation(Protocol):
         Args:
             signature: of that store, continued by this operation's own (`StoreSignature.continued_by`).
         """
+        return self
 
-    def group(self, key_name: str, rows: pa.Table) -> GroupedRows:
-        """Group a batch's rows by ``__key``.
+    # -- a batch -------------------------------------------------------------------------------------------------
+
+    def place(self, batch: Batch, delay_ms: int) -> Batch:
+        """How the rows move time: leave out those that are late, and give the others the keys that state is kept by.
 
         Args:
-            key_name: the key column's name, for the output.
-            rows: columns ``__key`` (binary), ``__offset`` (int64) and `columns`, in the order of their offsets.
+            batch: with event time; at least one row.
+            delay_ms: by how much the watermark lies behind the source's time.
+        """
+        _, after = watermarks(batch.rows.column(EVENT_MS).to_numpy(), delay_ms, batch.before)
+        return batch.placed(batch.rows, after)
+
+    @abstractmethod
+    def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
+        """New state and output; each key changes once at the most.
+
+        Args:
+            batch: placed; at least one row.
+            state: reads the store as it was before the batch, which has every key that is changed read.
+            tolerant: leave out the rows that make the user's function raise, instead of raising.
 
         Raises:
+            FunctionError: the user's function raised, and `tolerant` is false; nothing has been written.
             ConfigurationError: a column has a type that the operation cannot keep.
         """
 
+    def fitted(self, batch: Batch, changes: Changes, state: StoreReader, limits: Limits, tolerant: bool) -> Changes:
+        """The changes without the records to blame for a state or an output that is larger than its topic takes.
+
+        Args:
+            batch: placed.
+            changes: of its rows.
+            state: that they were merged with.
+            limits: of the topics.
+            tolerant: leave those records out, instead of raising.
+
+        Raises:
+            TooLargeError: there is one, and `tolerant` is false, or it is made of several rows of which none alone can
+                be left out.
+        """
+        large = limits.of(changes)
+        if not large:
+            return changes
+        if not tolerant:
+            raise first_too_large(batch.rows, large)
+
+        def merge(rows: pa.Table, known: StateReader) -> Changes:
+            return self.merge(batch.with_rows(rows), known, tolerant=True)
+
+        return row_by_row(merge, batch.rows, state.known, changes, limits, large)
+
+    def close(self, batch: Batch, changes: Changes, state: StateReader) -> Changes:
+        """What is written of a batch's changes: nothing is kept of what ended in it, and what ends comes out.
+
+        Args:
+            batch: placed; without rows where time alone goes on.
+            changes: of its rows.
+            state: reads the store as it was before the batch.
+        """
+        return changes
+
+    @property
+    def segments(self) -> TimeSegments | None:
+        """How the keys' times are cut: what has ended is dropped by the segment. None where there are none."""
+        return None
+
+    def expired_before_ms(self, watermark_ms: int) -> int | None:
+        """Before which time the store is dropped: the start of a segment; None where nothing is."""
+        return None
+
+    def groups(self, keys: Sequence[bytes]) -> list[bytes]:
+        """The groups that some keys of the store are of, in their order."""
+        return list(keys)
+
+    # -- what people see -----------------------------------------------------------------------------------------
+
+    @property
+    def text(self) -> str:
+        """What it does, such as ``aggregate count() AS orders``."""
+        return type(self).__name__
+
+    def time_status(self, time: StreamTime, sides: Sequence[str]) -> TimeStatus:
+        """How far the watermark of a task has got, and what it waits for.
+
+        Args:
+            time: of the task, as of its last commit.
+            sides: what the sides of its rows are, the left one first; empty where there are none.
+        """
+        return TimeStatus(watermark_ms=time.watermark_ms)
+
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
-        """Stored values, as people read them.
+        """Stored values, as people read them; None for one that says that there is none. By default as they are.
 
         Args:
             states: as `Changes.state` has them.
-            schema: of the rows that `group` gets, with `columns` at least.
+            schema: of the rows that it gets, with `columns` at least.
 
         Raises:
             ConfigurationError: another operation wrote them.
         """
+        return list(states)
+
+    def read_states(
+        self,
+        items: Sequence[tuple[bytes, bytes]],
+        schema: pa.Schema,
+        time: StreamTime,
+        read: Callable[[Sequence[bytes]], Sequence[bytes | None]],
+    ) -> Iterator[tuple[str, str, Any]]:
+        """What a store holds for people; of windows, those that are open.
+
+        Args:
+            items: keys and values of the store.
+            schema: as of `decode_states`.
+            time: of the task.
+            read: gives the values of further keys.
+
+        Returns:
+            The group, the name of the state, which is that of the window's output records, and the state.
+        """
+        found = [(key, state) for key, state in items if not key.startswith(BESIDE_GROUPS)]
+        states = self.decode_states([state for _, state in found], schema) if found else []
+        for (key, _), state in zip(found, states, strict=True):
+            if state is not None:
+                yield key.decode(), key.decode(), state

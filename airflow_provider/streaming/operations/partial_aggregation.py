@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
 from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming.operations.aggregate import Aggregate, Aggregation, GroupedAggregation
+from airflow_provider.streaming.operations.aggregate import Aggregate, Aggregation, aggregates_text
 from airflow_provider.streaming.operations.aggregate_function import Function
-from airflow_provider.streaming.operations.operation import Changes
+from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.operations.operation import Batch, Operation
+from airflow_provider.streaming.operations.state_reader import StateReader
 
 __all__ = ["PartialAggregation", "can_combine"]
 
@@ -25,7 +27,7 @@ def can_combine(aggregates: Sequence[Aggregate]) -> bool:
 
 
 @dataclass(frozen=True)
-class PartialAggregation:
+class PartialAggregation(Operation):
     """An operation without state, before a repartition: it groups a micro-batch's rows, and emits the accumulators.
 
     Args:
@@ -56,31 +58,15 @@ class PartialAggregation:
         kept = self._aggregation.signature(key_name, key_type, schema)
         return StoreSignature(key=kept.key, key_type=kept.key_type, operation="repartition")
 
-    def going_on(self, signature: StoreSignature) -> PartialAggregation:
-        """See `Operation.going_on`: there is nothing to go on with."""
-        return self
+    def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
+        """See `Operation.merge`: no state is read."""
+        return self._aggregation.grouped(batch).partial(tolerant)
 
-    def group(self, key_name: str, rows: pa.Table) -> PartialRowsOfKeys:
-        """See `Operation.group`."""
-        return PartialRowsOfKeys(self._aggregation.group(key_name, rows))
-
-    def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
-        """See `Operation.decode_states`: there are none."""
-        return []
+    @property
+    def text(self) -> str:
+        """See `Operation.text`."""
+        return f"combine {aggregates_text(self.aggregates)}"
 
     @property
     def _aggregation(self) -> Aggregation:
         return Aggregation(self.aggregates)
-
-
-class PartialRowsOfKeys:
-    """See `GroupedRows`: no state is read, so it has no keys."""
-
-    keys: Sequence[bytes] = ()
-
-    def __init__(self, grouped: GroupedAggregation) -> None:
-        self._grouped = grouped
-
-    def apply(self, old: Sequence[bytes | None], tolerant: bool = False) -> Changes:
-        """See `GroupedRows.apply`."""
-        return self._grouped.partial(tolerant)

@@ -13,11 +13,12 @@ import pyarrow.compute as pc
 
 from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming.operations.function_error import FunctionError
+from airflow_provider.streaming.operations.changes import Changes, FunctionError
 from airflow_provider.streaming.operations.key_columns import key_parts
-from airflow_provider.streaming.operations.operation import Changes
+from airflow_provider.streaming.operations.operation import Batch, Operation
 from airflow_provider.streaming.operations.output_rows import output_row, rows_of, with_key
 from airflow_provider.streaming.operations.state_codec import decode_state, encode_state
+from airflow_provider.streaming.operations.state_reader import StateReader
 from airflow_provider.streaming.operations.time_limit import time_limit
 from airflow_provider.streaming.operations.type_name import type_name
 
@@ -70,7 +71,7 @@ class ValueState:
 
 
 @dataclass(frozen=True)
-class Process:
+class Process(Operation):
     """An operation that calls a function once per key and micro-batch.
 
     The function has to be deterministic in key, rows and state: after a crash a batch may be computed again. Its state
@@ -94,17 +95,20 @@ class Process:
         """See `Operation.signature`."""
         return StoreSignature(key=key_name, key_type=type_name(key_type), operation="process", version=self.version)
 
-    def going_on(self, signature: StoreSignature) -> Process:
-        """See `Operation.going_on`: what an older function wrote, the function itself has to understand."""
-        return self
-
-    def group(self, key_name: str, rows: pa.Table) -> GroupedProcess:
-        """See `Operation.group`."""
-        encoded = pc.dictionary_encode(rows.column("__key").combine_chunks())
+    def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
+        """See `Operation.merge`."""
+        encoded = pc.dictionary_encode(batch.rows.column("__key").combine_chunks())
         order = np.argsort(encoded.indices.to_numpy(), kind="stable")
         sizes = np.bincount(encoded.indices.to_numpy(), minlength=len(encoded.dictionary))
-        ordered = rows.take(pa.array(order))
-        return GroupedProcess(self, key_name, encoded.dictionary.to_pylist(), ordered, sizes.tolist())
+        ordered, keys = batch.rows.take(pa.array(order)), encoded.dictionary.to_pylist()
+        grouped = GroupedProcess(self, batch.key_name, keys, ordered, sizes.tolist())
+        return grouped.apply(state.get_many(keys), tolerant)
+
+    @property
+    def text(self) -> str:
+        """See `Operation.text`."""
+        name = getattr(self.function, "__name__", type(self.function).__name__)
+        return f"process {name}({', '.join(self.columns)})"
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
         """See `Operation.decode_states`: what `ValueState.get` returns."""
@@ -112,7 +116,7 @@ class Process:
 
 
 class GroupedProcess:
-    """See `GroupedRows`."""
+    """A batch's rows, those of a key together."""
 
     def __init__(
         self, operation: Process, key_name: str, keys: list[bytes], rows: pa.Table, sizes: Sequence[int]
@@ -125,8 +129,13 @@ class GroupedProcess:
         self._offsets: list[int] = rows.column("__offset").to_pylist()
         self._sizes = sizes
 
-    def apply(self, old: Sequence[bytes | None], tolerant: bool = False) -> Changes:
-        """See `GroupedRows.apply`."""
+    def apply(self, old: Sequence[bytes | None], tolerant: bool) -> Changes:
+        """See `Operation.merge`.
+
+        Args:
+            old: the keys' state, in their order.
+            tolerant: leave out the rows that make the function raise, instead of raising.
+        """
         state_changes: list[tuple[bytes, bytes | None]] = []
         output: list[tuple[bytes, bytes]] = []
         failed: list[FunctionError] = []

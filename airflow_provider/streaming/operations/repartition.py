@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
 from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming.operations.changes import Changes
 from airflow_provider.streaming.operations.json_rows import json_rows
 from airflow_provider.streaming.operations.json_type import without_json_type
-from airflow_provider.streaming.operations.operation import Changes
+from airflow_provider.streaming.operations.operation import Batch, Operation
+from airflow_provider.streaming.operations.state_reader import StateReader
 from airflow_provider.streaming.operations.type_name import type_name
 
 __all__ = ["Repartition"]
 
 
 @dataclass(frozen=True)
-class Repartition:
+class Repartition(Operation):
     """An operation without state: every row becomes a record whose key is the group, and its value a JSON object.
 
     Args:
@@ -41,29 +41,14 @@ class Repartition:
             )
         return StoreSignature(key=key_name, key_type=type_name(key_type), operation="repartition")
 
-    def going_on(self, signature: StoreSignature) -> Repartition:
-        """See `Operation.going_on`: there is nothing to go on with."""
-        return self
+    def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
+        """See `Operation.merge`: the rows in their order."""
+        rows = batch.rows.select(["__key", *self.columns]).combine_chunks()
+        columns = [(name, rows.column(name).combine_chunks()) for name in self.columns]
+        values = json_rows(columns) if columns else [b"{}"] * rows.num_rows
+        return Changes([], list(zip(rows.column("__key").to_pylist(), values, strict=True)))
 
-    def group(self, key_name: str, rows: pa.Table) -> RepartitionedRows:
-        """See `Operation.group`."""
-        return RepartitionedRows(rows.select(["__key", *self.columns]))
-
-    def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
-        """See `Operation.decode_states`: there are none."""
-        return []
-
-
-class RepartitionedRows:
-    """See `GroupedRows`: no state is read, so it has no keys."""
-
-    keys: Sequence[bytes] = ()
-
-    def __init__(self, rows: pa.Table) -> None:
-        self._rows = rows.combine_chunks()
-
-    def apply(self, old: Sequence[bytes | None], tolerant: bool = False) -> Changes:
-        """See `GroupedRows.apply`: the rows in their order."""
-        columns = [(name, self._rows.column(name).combine_chunks()) for name in self._rows.schema.names[1:]]
-        values = json_rows(columns) if columns else [b"{}"] * self._rows.num_rows
-        return Changes([], list(zip(self._rows.column("__key").to_pylist(), values, strict=True)))
+    @property
+    def text(self) -> str:
+        """See `Operation.text`."""
+        return f"write {', '.join(self.columns) or 'the key'}"

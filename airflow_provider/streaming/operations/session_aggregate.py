@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,15 +15,16 @@ from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.state.time_segments import TimeSegments, time_prefix
 from airflow_provider.streaming.event_time import EVENT_MS
 from airflow_provider.streaming.operations.aggregate import Aggregation
-from airflow_provider.streaming.operations.function_error import FunctionError
+from airflow_provider.streaming.operations.changes import Changes, FunctionError
 from airflow_provider.streaming.operations.json_rows import json_rows
 from airflow_provider.streaming.operations.key_columns import key_columns
-from airflow_provider.streaming.operations.operation import Changes
+from airflow_provider.streaming.operations.limits import Limits, shared_too_large
+from airflow_provider.streaming.operations.operation import Batch
 from airflow_provider.streaming.operations.python_values import python_values
+from airflow_provider.streaming.operations.state_reader import StateReader, StoreReader
 from airflow_provider.streaming.operations.stream_time import StreamTime, watermarks
-from airflow_provider.streaming.operations.timed_rows import StoreRange, TimedRows, late_records
 from airflow_provider.streaming.operations.window_rows import bounds_column, groups_of, output_keys, window_column
-from airflow_provider.streaming.operations.windowed_aggregate import WINDOW, Emit
+from airflow_provider.streaming.operations.windowed_aggregate import WHEN, WINDOW, Emit
 from airflow_provider.streaming.windows import SessionWindow
 
 __all__ = ["GroupedSessions", "SessionAggregation", "StoredSession", "decode_sessions", "encode_sessions"]
@@ -82,6 +83,8 @@ class SessionAggregation(Aggregation):
         emit: ``update`` emits each changed session once per micro-batch, ``close`` each session once, when it is over.
     """
 
+    timed: ClassVar[bool] = True
+
     windows: SessionWindow
     delay_ms: int
     emit: Emit = "update"
@@ -93,13 +96,14 @@ class SessionAggregation(Aggregation):
 
     @property
     def segments(self) -> TimeSegments:
-        """See `TimedOperation.segments`."""
+        """See `Operation.segments`."""
         if self.stored is not None and self.stored.segment_ms is not None:
             return TimeSegments(self.stored.segment_ms)
         return TimeSegments(-(-(self.windows.gap_ms + self.delay_ms) // _SEGMENTS))
 
-    def place(self, rows: pa.Table, before: StreamTime) -> TimedRows:
-        """See `TimedOperation.place`: a row is late when the session that it alone would make has ended."""
+    def place(self, batch: Batch, delay_ms: int) -> Batch:
+        """See `Operation.place`: a row is late when the session that it alone would make has ended."""
+        rows, before = batch.rows, batch.before
         event_ms = rows.column(EVENT_MS).to_numpy()
         marks, after = watermarks(event_ms, self.delay_ms, before)
         rows = rows.append_column(_MARK_MS, pa.array(marks))
@@ -107,19 +111,27 @@ class SessionAggregation(Aggregation):
         seen = pa.scalar(before.stream_time_ms, pa.int64())
         rows = rows.append_column(_SEEN_MS, pa.repeat(seen, rows.num_rows))
         open_ = event_ms + self.windows.gap_ms > marks
-        late = 0
-        if not open_.all():
-            in_time = rows.filter(pa.array(open_))
-            late, rows = late_records(rows, in_time), in_time
-        return TimedRows(rows=rows, late=late, before=before, after=after)
+        return batch.placed(rows, after, None if open_.all() else rows.filter(pa.array(open_)))
 
     def groups(self, keys: Sequence[bytes]) -> list[bytes]:
-        """See `TimedOperation.groups`."""
+        """See `Operation.groups`."""
         return groups_of(keys)
 
-    def group(self, key_name: str, rows: pa.Table) -> GroupedSessions:  # type: ignore[override]
-        """See `Operation.group`: the keys are those under which a group's open sessions may lie."""
-        return GroupedSessions(self, key_name, rows, self._lookups(rows))
+    def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
+        """See `Operation.merge`; the output's keys are those of the store, of the sessions' starts."""
+        grouped = GroupedSessions(self, batch, self._lookups(batch.rows))
+        known = dict(zip(grouped.keys, state.get_many(grouped.keys), strict=True))
+        return grouped.apply(known, tolerant)
+
+    def regrouped(self, batch: Batch, known: Mapping[bytes, bytes | None]) -> Changes:
+        """What some rows of a batch come to, once the keys' state is known, without those that have no room."""
+        return GroupedSessions(self, batch, self._lookups(batch.rows)).apply(known, tolerant=True)
+
+    def fitted(self, batch: Batch, changes: Changes, state: StoreReader, limits: Limits, tolerant: bool) -> Changes:
+        """See `Operation.fitted`: a session is made of many rows, and none of them alone can be left out."""
+        if large := limits.of(changes):
+            raise shared_too_large(batch.rows, large, self.groups)
+        return changes
 
     def _lookups(self, rows: pa.Table) -> list[int]:
         """The segments whose sessions a row may touch."""
@@ -129,10 +141,6 @@ class SessionAggregation(Aggregation):
         begin = segments.start_of(first)
         end = begin if seen is None else segments.start_of(seen + self.windows.gap_ms)
         return list(range(begin, max(begin, end) + 1, segments.length_ms))
-
-    def group_plain(self, key_name: str, rows: pa.Table) -> Any:
-        """Rows grouped by ``__key`` alone."""
-        return super().group(key_name, rows)
 
     def rows_of(
         self, key_name: str, groups: Sequence[bytes], sessions: pa.StructArray, results: list[tuple[str, pa.Array]]
@@ -148,9 +156,9 @@ class SessionAggregation(Aggregation):
         names = key_columns(key_name, self.by, pa.array(groups, pa.binary()))
         return json_rows([*names, (WINDOW, sessions), *results])
 
-    def close(self, changes: Changes, placed: TimedRows, kept: StoreRange, key_name: str) -> Changes:
-        """See `TimedOperation.close`."""
-        mark, before = placed.after.watermark_ms, placed.before.watermark_ms
+    def close(self, batch: Batch, changes: Changes, state: StateReader) -> Changes:
+        """See `Operation.close`."""
+        mark = batch.after.watermark_ms
         if mark is None:
             return changes
         ends = time_prefix(mark + 1)  # behind it lies no session that has ended
@@ -158,7 +166,7 @@ class SessionAggregation(Aggregation):
         touched = {key: decode_sessions(value) for key, value in changed.items() if key < ends}
         output = list(changes.output)
         if self.emit == "close":
-            output = self._closed(touched, mark, before, kept, key_name, placed.rows.schema)
+            output = self._closed(batch, touched, mark, state)
         for key, sessions in touched.items():
             changed[key] = encode_sessions(session for session in sessions if session.end > mark)
         keys = [key for key, _ in output]
@@ -167,19 +175,14 @@ class SessionAggregation(Aggregation):
         return Changes([(key, changed[key]) for key in sorted(changed)], named, changes.failed)
 
     def _closed(
-        self,
-        touched: dict[bytes, list[StoredSession]],
-        mark: int,
-        before: int | None,
-        kept: StoreRange,
-        key_name: str,
-        schema: pa.Schema,
+        self, batch: Batch, touched: dict[bytes, list[StoredSession]], mark: int, state: StateReader
     ) -> list[tuple[bytes, bytes | None]]:
         """The sessions that ended in a batch, as output under keys of their starts."""
+        before = batch.before.watermark_ms
         if before == mark:
             return []
         begin = b"" if before is None else time_prefix(self.segments.start_of(before + 1))
-        view = {key: decode_sessions(value) for key, value in kept(begin, time_prefix(mark + 1))} | touched
+        view = {key: decode_sessions(value) for key, value in state.range(begin, time_prefix(mark + 1))} | touched
         closed = [
             (groups_of([key])[0], session)
             for key in sorted(view)
@@ -190,17 +193,27 @@ class SessionAggregation(Aggregation):
             return []
         groups = [group for group, _ in closed]
         bounds = bounds_column([s.start for _, s in closed], [s.end for _, s in closed])
-        values = self.rows_of(key_name, groups, bounds, self.results([s.row for _, s in closed], schema))
+        results = self.results([s.row for _, s in closed], batch.rows.schema)
+        values = self.rows_of(batch.key_name, groups, bounds, results)
         return [(time_prefix(s.start) + group, value) for (group, s), value in zip(closed, values, strict=True)]
 
     def expired_before_ms(self, watermark_ms: int) -> int:
-        """See `TimedOperation.expired_before_ms`."""
+        """See `Operation.expired_before_ms`."""
         return self.segments.start_of(watermark_ms + 1)
 
+    @property
+    def text(self) -> str:
+        """See `Operation.text`."""
+        return f"{super().text} by {self.windows.text}, each {WHEN[self.emit]}"
+
     def read_states(
-        self, items: Sequence[tuple[bytes, bytes]], schema: pa.Schema, time: StreamTime
-    ) -> list[tuple[str, str, Any]]:
-        """See `TimedOperation.read_states`."""
+        self,
+        items: Sequence[tuple[bytes, bytes]],
+        schema: pa.Schema,
+        time: StreamTime,
+        read: Callable[[Sequence[bytes]], Sequence[bytes | None]],
+    ) -> Iterator[tuple[str, str, Any]]:
+        """See `Operation.read_states`: the sessions that are open, each with its ``window``."""
         mark = time.watermark_ms
         live = [
             (groups_of([key])[0], session)
@@ -209,12 +222,13 @@ class SessionAggregation(Aggregation):
             if mark is None or session.end > mark
         ]
         if not live:
-            return []
+            return
         groups = [group for group, _ in live]
         bounds = bounds_column([s.start for _, s in live], [s.end for _, s in live])
         states = self.decode_states([s.row for _, s in live], schema)
         rows = zip(groups, output_keys(groups, bounds), python_values(bounds), states, strict=True)
-        return [(group.decode(), name.decode(), {WINDOW: window, **state}) for group, name, window, state in rows]
+        for group, name, window, state in rows:
+            yield group.decode(), name.decode(), {WINDOW: window, **state}
 
 
 class _Open:
@@ -247,16 +261,21 @@ class _Open:
 
 
 class GroupedSessions:
-    """See `GroupedRows`: the rows of a batch, and the keys under which their groups' sessions lie."""
+    """The rows of a batch, and the keys under which their groups' open sessions may lie."""
 
-    def __init__(self, operation: SessionAggregation, key_name: str, rows: pa.Table, segments: Sequence[int]) -> None:
-        self._operation, self._key_name, self._rows = operation, key_name, rows
-        self._groups: list[bytes] = rows.column("__key").to_pylist()
+    def __init__(self, operation: SessionAggregation, batch: Batch, segments: Sequence[int]) -> None:
+        self._operation, self._batch, self._rows = operation, batch, batch.rows
+        self._groups: list[bytes] = batch.rows.column("__key").to_pylist()
         self.keys: list[bytes] = self._lookups(segments)
 
-    def apply(self, old: Sequence[bytes | None], tolerant: bool = False) -> Changes:
-        """See `GroupedRows.apply`; the output's keys are those of the store, of the sessions' starts."""
-        kept = dict(zip(self.keys, old, strict=True))
+    def apply(self, known: Mapping[bytes, bytes | None], tolerant: bool) -> Changes:
+        """See `Operation.merge`.
+
+        Args:
+            known: the keys' state, and perhaps that of others.
+            tolerant: leave out the rows that have no room in a sum, instead of raising.
+        """
+        kept = {key: known.get(key) for key in self.keys}
         placed = self._placed(kept)
         # Those that records made longer, each once, in the order of their first rows.
         sessions = list(dict.fromkeys(session.last() for session in placed))
@@ -265,7 +284,7 @@ class GroupedSessions:
         groups = [owners[session] for session in sessions]
         keys = pa.array([_INDEX.pack(at[session.last()]) for session in placed], pa.binary())
         index = self._rows.schema.get_field_index("__key")
-        grouped = self._operation.group_plain(self._key_name, self._rows.set_column(index, "__key", keys))
+        grouped = self._operation.grouped(self._batch.with_rows(self._rows.set_column(index, "__key", keys)))
         most = max(1, max((len(session.olds) for session in sessions), default=1))
         olds = [[s.olds[n][1].row if n < len(s.olds) else None for s in sessions] for n in range(most)]
         rows, results, failed = grouped.merged(olds)
@@ -277,7 +296,7 @@ class GroupedSessions:
         if self._operation.emit == "close":
             return Changes(state, [])
         bounds = bounds_column([s.start for s in sessions], [s.end for s in sessions])
-        values = self._operation.rows_of(self._key_name, groups, bounds, results)
+        values = self._operation.rows_of(self._batch.key_name, groups, bounds, results)
         output: list[tuple[bytes, bytes | None]] = []
         for session, group, value in zip(sessions, groups, values, strict=True):
             gone = {old.start for _, old in session.olds} - {session.start}
@@ -356,7 +375,6 @@ class GroupedSessions:
         left = self._rows.filter(pc.invert(pc.is_in(self._rows.column("__offset"), value_set=bad)))
         if left.num_rows == 0:
             return Changes([], [], failed)
-        again = self._operation.group(self._key_name, left)
-        rest = again.apply([kept.get(key) for key in again.keys], tolerant=True)
+        rest = self._operation.regrouped(self._batch.with_rows(left), kept)
         every = sorted([*failed, *rest.failed], key=lambda error: error.offset)
         return dataclasses.replace(rest, failed=every)

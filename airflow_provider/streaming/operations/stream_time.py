@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from airflow_provider.changelog.commit_record import CommitRecord
 
 __all__ = ["NO_WATERMARK", "StreamTime", "joined_time", "joined_watermarks", "side_watermarks", "watermarks"]
 
@@ -30,6 +33,11 @@ class StreamTime:
     stream_time_ms: int | None = None
     watermark_ms: int | None = None
     side_watermarks_ms: tuple[int | None, ...] = ()
+
+    @classmethod
+    def after(cls, last: CommitRecord | None) -> StreamTime:
+        """That of a task after its last commit; None before the first."""
+        return cls() if last is None else cls(last.stream_time_ms, last.watermark_ms, last.side_watermarks_ms)
 
 
 def watermarks(event_ms: Ints, delay_ms: int, before: StreamTime) -> tuple[Ints, StreamTime]:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from airflow_provider.streaming.operations.accumulator import Accumulator, Kind, decimal_of, exact_sum
 from airflow_provider.streaming.operations.aggregate_function import Function
-from airflow_provider.streaming.operations.function_error import FunctionError
+from airflow_provider.streaming.operations.changes import FunctionError
 from airflow_provider.streaming.operations.row_codec import Column
 
 __all__ = ["SumBound", "has_bound", "overflows"]

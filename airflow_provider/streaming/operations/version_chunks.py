@@ -23,12 +23,12 @@ from typing import Final
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.state.time_segments import PREFIX_BYTES, time_prefix
 from airflow_provider.streaming.operations.join_state import (
-    BESIDE_GROUPS,
     HEAD_BYTES,
     KeptRow,
     decode_rows,
     encode_rows,
 )
+from airflow_provider.streaming.operations.operation import BESIDE_GROUPS
 from airflow_provider.streaming.operations.row_chunks import CHUNK_BYTES
 
 __all__ = [

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import pyarrow as pa
 
@@ -15,12 +15,13 @@ from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.state.time_segments import TimeSegments, time_of, time_prefix
 from airflow_provider.streaming.event_time import EVENT_MS
 from airflow_provider.streaming.operations.aggregate import Aggregation
+from airflow_provider.streaming.operations.changes import Changes
 from airflow_provider.streaming.operations.json_rows import json_rows
 from airflow_provider.streaming.operations.key_columns import key_columns
-from airflow_provider.streaming.operations.operation import Changes
+from airflow_provider.streaming.operations.operation import Batch
 from airflow_provider.streaming.operations.python_values import python_values
+from airflow_provider.streaming.operations.state_reader import StateReader
 from airflow_provider.streaming.operations.stream_time import StreamTime, watermarks
-from airflow_provider.streaming.operations.timed_rows import StoreRange, TimedRows, late_records
 from airflow_provider.streaming.operations.window_rows import (
     groups_of,
     output_keys,
@@ -31,12 +32,15 @@ from airflow_provider.streaming.operations.window_rows import (
 )
 from airflow_provider.streaming.windows import Window
 
-__all__ = ["WINDOW", "Emit", "WindowedAggregation"]
+__all__ = ["WHEN", "WINDOW", "Emit", "WindowedAggregation"]
 
 WINDOW: Final = "window"
 """The output's field that holds the window, as in Spark."""
 
 Emit = Literal["update", "close"]
+
+WHEN: Final = {"update": "when it changes", "close": "when it is over"}
+"""When a window comes out, in words."""
 
 _SEGMENTS: Final = 16
 """About how many segments a store of windows has."""
@@ -52,6 +56,8 @@ class WindowedAggregation(Aggregation):
         emit: ``update`` emits each changed window once per micro-batch, ``close`` each window once, when it is over.
     """
 
+    timed: ClassVar[bool] = True
+
     windows: Window
     delay_ms: int
     emit: Emit = "update"
@@ -63,32 +69,30 @@ class WindowedAggregation(Aggregation):
 
     @property
     def segments(self) -> TimeSegments:
-        """See `TimedOperation.segments`."""
+        """See `Operation.segments`."""
         slide = self.windows.slide_ms
         if self.stored is not None and self.stored.segment_ms is not None:
             return TimeSegments(self.stored.segment_ms, self.windows.offset_ms)
         slides = -(-(self.windows.size_ms + self.delay_ms) // (_SEGMENTS * slide))
         return TimeSegments(slides * slide, self.windows.offset_ms)
 
-    def place(self, rows: pa.Table, before: StreamTime) -> TimedRows:
-        """See `TimedOperation.place`."""
+    def place(self, batch: Batch, delay_ms: int) -> Batch:
+        """See `Operation.place`."""
+        rows = batch.rows
         event_ms = rows.column(EVENT_MS).to_numpy()
-        marks, after = watermarks(event_ms, self.delay_ms, before)
+        marks, after = watermarks(event_ms, self.delay_ms, batch.before)
         at, starts = starts_of_rows(self.windows, event_ms)
         open_ = starts + self.windows.size_ms > marks[at]
-        late = 0
-        if not open_.all():
+        all_in_time = open_.all()
+        if not all_in_time:
             at, starts = at[open_], starts[open_]
-            in_time = rows.take(pa.array(at))
-            late, rows = late_records(rows, in_time), in_time
-        elif len(at) != rows.num_rows:
-            rows = rows.take(pa.array(at))
-        keys = with_time(starts, rows.column("__key").combine_chunks())
-        rows = rows.set_column(rows.schema.get_field_index("__key"), "__key", keys)
-        return TimedRows(rows=rows, late=late, before=before, after=after)
+        in_time = rows if all_in_time and len(at) == rows.num_rows else rows.take(pa.array(at))
+        keys = with_time(starts, in_time.column("__key").combine_chunks())
+        in_time = in_time.set_column(rows.schema.get_field_index("__key"), "__key", keys)
+        return batch.placed(in_time, after) if all_in_time else batch.placed(rows, after, in_time)
 
     def groups(self, keys: Sequence[bytes]) -> list[bytes]:
-        """See `TimedOperation.groups`."""
+        """See `Operation.groups`."""
         return groups_of(keys)
 
     def output(
@@ -104,23 +108,23 @@ class WindowedAggregation(Aggregation):
         window = (WINDOW, windows_of_keys(keys, self.windows.size_ms))
         return json_rows([*key_columns(key_name, self.by, groups), window, *results])
 
-    def close(self, changes: Changes, placed: TimedRows, kept: StoreRange, key_name: str) -> Changes:
-        """See `TimedOperation.close`."""
-        watermark_ms, before_ms = placed.after.watermark_ms, placed.before.watermark_ms
+    def close(self, batch: Batch, changes: Changes, state: StateReader) -> Changes:
+        """See `Operation.close`."""
+        watermark_ms, before_ms = batch.after.watermark_ms, batch.before.watermark_ms
         if watermark_ms is None:
             return changes
         end = self._first_open(watermark_ms)
-        state = sorted(changes.state, key=itemgetter(0))
-        number = bisect.bisect_left(state, end, key=itemgetter(0))
+        new = sorted(changes.state, key=itemgetter(0))
+        number = bisect.bisect_left(new, end, key=itemgetter(0))
         output = changes.output
         if self.emit == "close":
             begin = b"" if before_ms is None else self._first_open(before_ms)
-            closed = dict(kept(begin, end)) if begin < end else {}
-            closed.update((key, value) for key, value in state[:number] if value is not None)
+            closed = dict(state.range(begin, end)) if begin < end else {}
+            closed.update((key, value) for key, value in new[:number] if value is not None)
             keys = sorted(closed)
-            results = self.results([closed[key] for key in keys], placed.rows.schema)
-            output = list(zip(keys, self._rows(key_name, keys, results), strict=True)) if keys else []
-        return Changes(state[number:], self._for_sink(output), changes.failed)
+            results = self.results([closed[key] for key in keys], batch.rows.schema)
+            output = list(zip(keys, self._rows(batch.key_name, keys, results), strict=True)) if keys else []
+        return Changes(new[number:], self._for_sink(output), changes.failed)
 
     def _first_open(self, watermark_ms: int) -> bytes:
         """Before which all keys are of windows that are closed."""
@@ -134,19 +138,29 @@ class WindowedAggregation(Aggregation):
         return [(name, value) for name, (_, value) in zip(names, output, strict=True)]
 
     def expired_before_ms(self, watermark_ms: int) -> int:
-        """See `TimedOperation.expired_before_ms`."""
+        """See `Operation.expired_before_ms`."""
         return self.segments.start_of(watermark_ms - self.windows.size_ms + self.windows.slide_ms)
 
+    @property
+    def text(self) -> str:
+        """See `Operation.text`."""
+        return f"{super().text} by {self.windows.text}, each {WHEN[self.emit]}"
+
     def read_states(
-        self, items: Sequence[tuple[bytes, bytes]], schema: pa.Schema, time: StreamTime
-    ) -> list[tuple[str, str, Any]]:
-        """See `TimedOperation.read_states`."""
+        self,
+        items: Sequence[tuple[bytes, bytes]],
+        schema: pa.Schema,
+        time: StreamTime,
+        read: Callable[[Sequence[bytes]], Sequence[bytes | None]],
+    ) -> Iterator[tuple[str, str, Any]]:
+        """See `Operation.read_states`: the windows that are open, each with its ``window``."""
         mark = time.watermark_ms
         live = [(k, v) for k, v in items if mark is None or time_of(k) + self.windows.size_ms > mark]
         if not live:
-            return []
+            return
         keys, windows = [key for key, _ in live], window_column([key for key, _ in live], self.windows.size_ms)
         names, groups = output_keys(groups_of(keys), windows), groups_of(keys)
         states = self.decode_states([value for _, value in live], schema)
         rows = zip(groups, names, python_values(windows), states, strict=True)
-        return [(group.decode(), name.decode(), {WINDOW: window, **state}) for group, name, window, state in rows]
+        for group, name, window, state in rows:
+            yield group.decode(), name.decode(), {WINDOW: window, **state}

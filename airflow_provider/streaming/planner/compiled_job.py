@@ -14,17 +14,13 @@ from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.job import StatefulJob
-from airflow_provider.streaming.operations.join_operation import JoinOperation
 from airflow_provider.streaming.operations.join_rows import LEFT, RIGHT
-from airflow_provider.streaming.operations.join_side import JoinSide
 from airflow_provider.streaming.operations.json_decoder import JsonDecoder
 from airflow_provider.streaming.operations.json_type import json_schema
-from airflow_provider.streaming.operations.merge_aggregation import MergeAggregation
 from airflow_provider.streaming.operations.misread_values import MisreadValues
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.schema_misfit import SchemaMisfit
 from airflow_provider.streaming.operations.type_name import type_name
-from airflow_provider.streaming.planner.internal_rows import reading, writing
 from airflow_provider.streaming.planner.row_types import RowTypes
 from airflow_provider.streaming.planner.source_spec import SourceSpec
 from airflow_provider.streaming.planner.stage_plan import StagePlan
@@ -245,20 +241,20 @@ def _fed(job: CompiledJob, stage: CompiledStage, writer: CompiledStage, types: R
     """With a stage that knows of which types the records are that an earlier one writes."""
     earlier = writer.spec.operation
     columns = pa.schema([types.columns.field(name) for name in earlier.columns])
-    known = Fed(writer.number, earlier.side if isinstance(earlier, JoinSide) else None, RowTypes(types.key, columns))
+    known = Fed(writer.number, earlier.side_written, RowTypes(types.key, columns))
     before = tuple(fed for fed in stage.fed if fed.number != writer.number)
     stage = dataclasses.replace(stage, fed=(*before, known))
     operation = stage.spec.operation
     united = [fed.types for fed in before if fed.side == known.side]
     if united:
         _refuse_other_types(job, writer, united[0], known.types)
-    if isinstance(operation, JoinOperation):
+    if operation.sided:
         return _joining(job.replaced(stage), stage, operation)
     if united:
         return job.replaced(stage)
-    if isinstance(operation, MergeAggregation):
-        merging = operation.of_rows(columns)
-        fed = _decoded_by_worker(stage, merging, merging.partial_rows)
+    operation = operation.of_rows(columns)
+    if operation.decoder is not None:
+        fed = _decoded_by_worker(stage, operation, operation.decoder)
         return job.replaced(fed).with_types(RowTypes(types.key, columns), stage.number)
     schema = stage.source.schema or json_schema(columns)
     decoder = _json_decoder(schema, stage.source.steps, operation)
@@ -286,13 +282,24 @@ def _with_internal_rows(job: CompiledJob) -> CompiledJob:
             continue
         writers = [stage for stage in job.stages if topic in stage.spec.outputs]
         sources = {writer.source.topic: writer.spec.operation for writer in writers}
-        signature = reading(signature, reader.spec.operation, reader.spec.input.columns, sources)
+        signature = reader.spec.operation.reading(signature, reader.spec.input.columns, sources)
         job = job.replaced(_with_signature(reader, signature))
         for writer in writers:
             own = writer.spec.store.signature
             if own is not None:
-                job = job.replaced(_with_signature(writer, writing(own, topic, signature)))
+                job = job.replaced(_with_signature(writer, _writing(own, topic, signature)))
     return job
+
+
+def _writing(signature: StoreSignature, topic: str, behind: StoreSignature) -> StoreSignature:
+    """The signature of a stage that writes an internal topic: all that the stage behind it would refuse is in it.
+
+    Args:
+        signature: of the stage itself.
+        topic: the internal topic.
+        behind: of the stage that reads it, as `Operation.reading` makes it.
+    """
+    return dataclasses.replace(signature, writes={**signature.writes, topic: behind})
 
 
 def _with_signature(stage: CompiledStage, signature: StoreSignature) -> CompiledStage:
@@ -300,7 +307,7 @@ def _with_signature(stage: CompiledStage, signature: StoreSignature) -> Compiled
     return dataclasses.replace(stage, spec=dataclasses.replace(stage.spec, store=store))
 
 
-def _joining(job: CompiledJob, stage: CompiledStage, operation: JoinOperation) -> CompiledJob:
+def _joining(job: CompiledJob, stage: CompiledStage, operation: Operation) -> CompiledJob:
     """With a join that knows the types of both sides; it waits for them where only one is known."""
     by_side = {fed.side: fed.types for fed in stage.fed}
     if len(by_side) < 2:
@@ -313,6 +320,7 @@ def _joining(job: CompiledJob, stage: CompiledStage, operation: JoinOperation) -
         )
     fields = {field.name: field for field in (*right.columns, *left.columns)}
     columns = pa.schema([fields[name] for name in operation.columns])
+    assert operation.decoder is not None
     joining = _decoded_by_worker(stage, operation, operation.decoder)
     return job.replaced(joining).with_types(RowTypes(left.key, columns), stage.number)
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.control.job_description import JobDescription, JobTopic, StageDescription, TopicKind
 from airflow_provider.kafka.names import changelog_topic, commits_topic
-from airflow_provider.streaming.language.operation_text import operation_text, step_text
-from airflow_provider.streaming.planner.internal_rows import reading
+from airflow_provider.streaming.language.step_text import step_text
 from airflow_provider.streaming.planner.stage_plan import StagePlan
 
 __all__ = ["describe_stages"]
@@ -75,7 +74,7 @@ def describe_stages(application_id: str, stages: Sequence[StagePlan], dead_lette
                     *((f"drop null {stage.key} (counted: no_{stage.key})",) if stage.null_keys == "drop" else ()),
                 ),
                 key=stage.key,
-                operation=operation_text(stage.operation),
+                operation=stage.operation.text,
                 store=stage.store,
                 output=stage.output_topic,
                 further_outputs=stage.further_outputs,
@@ -95,4 +94,4 @@ def _signature(stage: StagePlan, stages: Sequence[StagePlan]) -> StoreSignature:
         return signature
     writers = [other for other in stages if stage.source_topic in other.outputs]
     sources = {writer.source_topic: writer.operation for writer in writers}
-    return reading(signature, stage.operation, None, sources)
+    return stage.operation.reading(signature, None, sources)

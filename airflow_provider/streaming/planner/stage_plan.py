@@ -7,7 +7,6 @@ from typing import Literal
 
 from airflow_provider.streaming.event_time import EventTime
 from airflow_provider.streaming.operations.operation import Operation
-from airflow_provider.streaming.operations.timed_rows import TimedOperation
 from airflow_provider.streaming.steps import Step, drop_names
 
 __all__ = ["NullKeys", "Spread", "StagePlan"]
@@ -88,4 +87,4 @@ class StagePlan:
     @property
     def windowed(self) -> bool:
         """Whether its store holds windows, whose changelog is cut when they are over."""
-        return isinstance(self.operation, TimedOperation)
+        return self.operation.timed

@@ -16,10 +16,8 @@ from airflow_provider.streaming.language.result import Result
 from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.language.stream import Stream
 from airflow_provider.streaming.language.table import Table
-from airflow_provider.streaming.operations.join_interval import IntervalJoin
 from airflow_provider.streaming.operations.join_rows import LEFT, RIGHT
 from airflow_provider.streaming.operations.join_side import JoinSide
-from airflow_provider.streaming.operations.join_stream_table import StreamTableJoin
 from airflow_provider.streaming.operations.repartition import Repartition
 from airflow_provider.streaming.planner.stage_plan import NullKeys, Spread, StagePlan
 from airflow_provider.streaming.topic_check import check_sinks
@@ -201,11 +199,6 @@ class _Planner:
                 )
         operation = join.operation
         # Rows bring their times with them.
-        delay_ms = 0
-        if isinstance(operation, IntervalJoin):
-            delay_ms = max(operation.delays_ms)
-        elif isinstance(operation, StreamTableJoin):
-            delay_ms = operation.grace_ms or 0
         self.made[id(join)] = len(self.stages)
         self.stages.append(
             StagePlan(
@@ -216,7 +209,7 @@ class _Planner:
                 key=join.on,
                 trust_partitioning=True,
                 operation=operation,
-                event_time=EventTime(EVENT_MS, delay_ms),
+                event_time=EventTime(EVENT_MS, operation.delay_ms),
                 store=name,
                 output_topic=topic,
                 feeds=feeds,
@@ -276,7 +269,7 @@ def _null_keys(join: Join, side: int) -> NullKeys:
 
 def _spread(join: Join, side: int) -> Spread:
     """Where a table is whole in each task, rows of the stream can stay in the order and the shares that they have."""
-    if not (isinstance(join.operation, StreamTableJoin) and join.operation.broadcast):
+    if not join.operation.broadcast:
         return "key"
     return "all" if side else "task"
 

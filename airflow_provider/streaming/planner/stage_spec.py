@@ -16,19 +16,15 @@ from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming.error_policy import ErrorPolicy
 from airflow_provider.streaming.event_time import EventTime
-from airflow_provider.streaming.operations.join_rows import JoinRows
-from airflow_provider.streaming.operations.json_decoder import JsonDecoder
+from airflow_provider.streaming.operations.limits import Limits, TopicLimit
 from airflow_provider.streaming.operations.misread_values import MisreadValues
-from airflow_provider.streaming.operations.operation import Operation
-from airflow_provider.streaming.operations.partial_rows import PartialRows
+from airflow_provider.streaming.operations.operation import Decoder, Operation
 from airflow_provider.streaming.operations.schema_misfit import SchemaMisfit
 from airflow_provider.streaming.planner.stage_plan import NullKeys, Spread
 
 __all__ = ["Decoder", "InputSpec", "StageSpec", "StoreSpec", "stage_of"]
 
 S = TypeVar("S")
-
-Decoder = JsonDecoder | PartialRows | JoinRows
 
 _OVERHEAD_BYTES: Final = 100
 """Bytes that Kafka adds to the only record of a batch, at the most, rounded up."""
@@ -144,9 +140,13 @@ class StageSpec:
         return (*(() if self.sink_topic is None else (self.sink_topic,)), *self.further_outputs)
 
     @property
-    def narrowest_output(self) -> str | None:
-        """The one of them that takes the least; None where there is none."""
-        return min(self.outputs, key=self.record_limit, default=None)
+    def limits(self) -> Limits:
+        """How large what a record comes to may be."""
+        narrowest = min(self.outputs, key=self.record_limit, default=None)
+        return Limits(
+            TopicLimit(self.changelog, self.pair_limit(self.changelog)),
+            None if narrowest is None else TopicLimit(narrowest, self.pair_limit(narrowest)),
+        )
 
     def output_partitions(self, task: int) -> Sequence[int] | None:
         """The partitions of the sink topic that a task writes each record to; None where its key decides.

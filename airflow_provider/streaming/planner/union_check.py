@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.column_check import columns_after
-from airflow_provider.streaming.operations.join_side import JoinSide
 from airflow_provider.streaming.planner.stage_plan import StagePlan
 from airflow_provider.streaming.sql_type import SqlType
 
@@ -28,7 +27,7 @@ def check_unions(stages: Sequence[StagePlan]) -> None:
     for stage in stages:
         if not stage.feeds or stage.internal:
             continue
-        side = stage.operation.side if isinstance(stage.operation, JoinSide) else None
+        side = stage.operation.side_written
         one = first.setdefault((stage.output_topic, side), stage)
         before, now = _types(one), _types(stage)
         for name in stage.operation.columns:

@@ -2,7 +2,7 @@
 
 The order is the guarantee; the numbers are those of the protocol in ``docs/protocol.md``:
 
-1. fence earlier owners and restore the store (`Task`): done before a row gets here
+1. fence earlier owners and restore the store (`Task`): done before a row gets here, and the last commit is known
 2. drop rows below the position that the store recorded
 3. read the old values of the batch's distinct keys at once, compute
 4. one Kafka transaction (`TransactionalWriter.commit`)
@@ -13,34 +13,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_provider.changelog.commit_record import CommitRecord
 from airflow_provider.changelog.consumer_group import ConsumerGroup
 from airflow_provider.changelog.dead_letter import DeadLetter
-from airflow_provider.errors import ProcessError, RecordTooLargeError
-from airflow_provider.streaming.operations.function_error import FunctionError
-from airflow_provider.streaming.operations.operation import Changes
-from airflow_provider.streaming.operations.timed_rows import FurtherReader, RangeReader, TimedRows
-from airflow_provider.streaming.worker.batch_result import BatchResult
-from airflow_provider.streaming.worker.certain_failures import certain_failures
-from airflow_provider.streaming.worker.computation import TooLargeError, compute
-from airflow_provider.streaming.worker.failure import Failure
-from airflow_provider.streaming.worker.record_rows import count_records, filtered_records, without_records
-from airflow_provider.streaming.worker.row_validation import validate_rows, without_strays
+from airflow_provider.errors import RecordTooLargeError
+from airflow_provider.state.time_segments import time_prefix
+from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.operations.operation import Batch
+from airflow_provider.streaming.operations.state_reader import StoreReader
+from airflow_provider.streaming.operations.stream_time import StreamTime
+from airflow_provider.streaming.worker.attempt import processed
+from airflow_provider.streaming.worker.record_rows import Failure, count_records, filtered_records
 from airflow_provider.streaming.worker.task import Task
-from airflow_provider.streaming.worker.task_time import (
-    close_windows,
-    digest_changes,
-    expired_before_ms,
-    groups_of,
-    place_rows,
-    time_of_commit,
-)
+from airflow_provider.streaming.worker.task_committer import BatchResult
 
-__all__ = ["active_step"]
+__all__ = ["active_step", "idle_step"]
 
 
 def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
@@ -57,162 +49,106 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
     Raises:
         RecordError: a record cannot be processed, and the job's policy is to fail, or its dead letter is too large for
             the topic; nothing of the batch was written.
-        ConfigurationError: as `close_windows`.
+        ConfigurationError: a result that comes out as time goes on is larger than the sink takes; nothing was written.
         FencedError: a newer owner exists; nothing was written.
     """
-    job, last = task.job, task.commit_record
+    # 1. the store is restored: it goes on from its last commit
+    last, recorded = task.commit_record, task.source_offset
     # 2. what the store stands for already changes nothing
-    recorded = task.source_offset
     if recorded is not None:
         rows = rows.filter(pc.greater_equal(rows.column("__offset"), recorded))
     if rows.num_rows == 0:
         return
-    next_offset = int(rows.column("__offset")[-1].as_py()) + 1
-    filtered = filtered_records(rows, job.input.filters)
-    kept = rows if rows.column("__filtered").null_count == rows.num_rows else _left(rows)
+    filtered, column = filtered_records(rows, task.job.input.filters), rows.column("__filtered")
+    kept = rows if column.null_count == rows.num_rows else rows.filter(pc.is_null(column))
     # 3. read and compute
-    done, failures = _computed(task, kept)
-    changes = close_windows(job, task.operation, done.changes, done.placed, task.range)
-    # 4. and 5.
-    task.write(
-        BatchResult(
-            changes=changes,
-            source_offset=next_offset,
-            records=count_records(rows),
-            filtered=dict(Counter(filtered) + Counter(changes.dropped)),
-            failed=len({failure.offset for failure in failures}),
-            dead_letters=_dead_letters(task, kept, failures),
-            late=done.placed.late,
-            digest_change=digest_changes(task.operation, done.keys, done.old, changes),
-            time=done.placed.after,
-            expired_before_ms=expired_before_ms(task.operation, done.placed.after, last, job.store.name),
-        ),
-        group,
+    done, failures = processed(task, kept, StreamTime.after(last))
+    closed = _closed(task, done.batch, done.changes, done.state)
+    result = _result(
+        task,
+        last,
+        done.batch,
+        closed,
+        done.state,
+        source_offset=int(rows.column("__offset")[-1].as_py()) + 1,
+        records=count_records(rows),
+        filtered=dict(Counter(filtered) + Counter(done.changes.dropped)),
+        failed=len({failure.offset for failure in failures}),
+        dead_letters=_dead_letters(task, kept, failures),
     )
+    # 4. one transaction in Kafka, 5. the same in the store
+    task.write(result, group)
 
 
-def _left(rows: pa.Table) -> pa.Table:
-    return rows.filter(pc.is_null(rows.column("__filtered")))
+def idle_step(task: Task, stream_time_ms: int, group: ConsumerGroup) -> None:
+    """Move a task's time as a record of that time would, in a transaction of its own, if something ends by it.
 
-
-@dataclass(frozen=True, kw_only=True)
-class _Computed:
-    """What rows come to.
+    The commit record says how far time has got, as after records. So whoever comes next goes on from there, and nothing
+    is closed that is not committed as closed. Where nothing ends nothing is written, and the time stays as it was.
 
     Args:
-        placed: the rows in time.
-        keys: those whose state was read.
-        old: their state before.
-        changes: that the rows make.
-    """
-
-    placed: TimedRows
-    keys: Sequence[bytes] = ()
-    old: Sequence[bytes | None] = ()
-    changes: Changes = field(default_factory=lambda: Changes([], []))
-
-
-def _computed(task: Task, rows: pa.Table) -> tuple[_Computed, list[Failure]]:
-    """What rows come to, and the records that cannot be processed.
-
-    A record is processed with all of its rows or with none: what is left out can be given to the job again. So it does
-    not move time either, and those behind it are judged again without it.
+        task: RUNNING.
+        stream_time_ms: where the stream time is to be; one that it has passed moves nothing.
+        group: gets the offsets, which stay as they are.
 
     Raises:
-        RecordError: there is one, and the job's policy is to fail.
+        ConfigurationError: as `active_step`.
+        FencedError: a newer owner exists; nothing was written.
+        StatefulStreamsError: as `Task.write`.
     """
-    event_time, before = task.job.input.event_time, time_of_commit(task.commit_record)
-    failures = list[Failure]()
-    while True:
-        found = _attempt(task, rows)
-        failures += found.sure
-        if not found.sure and not found.unsure:
-            break
-        if event_time is None and count_records(rows) == rows.num_rows:
-            # Each of them is left out by itself already.
-            failures += found.unsure
-            break
-        # Their event times may be none at all.
-        out = {failure.offset for failure in found.sure}
-        rows = without_records(rows, out)
-        more = certain_failures(rows, [failure for failure in found.unsure if failure.offset not in out], before)
-        if not out and not more:
-            break
-        failures += more
-        rows = without_records(rows, {failure.offset for failure in more})
-    return found.done, sorted(failures, key=lambda failure: failure.offset)
+    given, last = task.job.input, task.commit_record
+    before = StreamTime.after(last)
+    if before.stream_time_ms is None or given.event_time is None or given.columns is None:
+        return
+    if not task.operation.timed or stream_time_ms <= before.stream_time_ms:
+        return
+    mark = stream_time_ms - given.event_time.delay_ms
+    after = StreamTime(stream_time_ms, mark if before.watermark_ms is None else max(mark, before.watermark_ms))
+    nothing = pa.Table.from_batches([], schema=given.columns)
+    batch = Batch(key_name=given.key_name, rows=nothing, before=before, after=after)
+    state = StoreReader(task.replica)
+    closed = _closed(task, batch, Changes([], []), state)
+    result = _result(task, last, batch, closed, state, source_offset=task.source_offset or 0, records=0)
+    expired = result.expired_before_ms
+    expires = expired is not None and next(state.range(b"", time_prefix(expired)), None) is not None
+    if closed.output or expires:
+        task.write(result, group)
 
 
-@dataclass(frozen=True)
-class _Attempt:
-    """What rows come to beside each other.
-
-    Args:
-        done: it.
-        sure: the records that fail whatever lies beside them.
-        unsure: those that fail beside the others.
-    """
-
-    done: _Computed
-    sure: list[Failure]
-    unsure: list[Failure] = field(default_factory=list)
+def _closed(task: Task, batch: Batch, changes: Changes, state: StoreReader) -> Changes:
+    """What is written of a batch's changes, once what ended in it is closed."""
+    closed = task.operation.close(batch, changes, state)
+    if closed is not changes:
+        task.job.limits.check_results(closed.output)
+    return closed
 
 
-def _attempt(task: Task, rows: pa.Table) -> _Attempt:
-    job, check = task.job, task.partition_check
-    tolerant = job.error_policy.tolerant
-    good, sure = validate_rows(
-        job.input.topic,
-        task.partition,
-        job.input.key_name,
-        rows,
-        keyed_by_group=check is not None,
-        table=job.input.table,
-        null_keys=job.input.null_keys == "keep",
+def _result(
+    task: Task, last: CommitRecord | None, batch: Batch, closed: Changes, state: StoreReader, **counted: Any
+) -> BatchResult:
+    return BatchResult(
+        changes=closed,
+        late=batch.late,
+        digest_change=state.digest_change(closed.state, task.operation.segments),
+        time=batch.after,
+        expired_before_ms=_expired_before_ms(task, last, batch.after),
+        **counted,
     )
-    if sure and not tolerant:
-        raise sure[0].error
-    while True:
-        placed = place_rows(task.operation, job.input.event_time, good, time_of_commit(task.commit_record))
-        if placed.rows.num_rows == 0:
-            return _Attempt(_Computed(placed=placed), sure)
-        grouped = task.operation.group(job.input.key_name, placed.rows)
-        keys, old = grouped.keys, task.get_many(grouped.keys)
-        # A group that has state was found right when it got it.
-        strays = [] if check is None else check.strays(groups_of(task.operation, _new(keys, old)))
-        if check is None or not strays:
-            break
-        good, misplaced = without_strays(job.input.topic, task.partition, good, strays, check.partitioner)
-        if not tolerant:
-            raise misplaced[0].error
-        sure += misplaced
-    if isinstance(grouped, RangeReader):
-        grouped.read(task.range)
-    if isinstance(grouped, FurtherReader):
-        while further := grouped.further_keys(old):
-            old = [*old, *task.get_many(further)]
-        keys = grouped.keys
-    try:
-        changes = compute(job, task.operation, placed.rows, grouped, old)
-    except FunctionError as error:
-        raise _placed(task, error, good) from error
-    unsure = list[Failure]()
-    for failed in changes.failed:
-        failure = Failure.of(failed.offset, _placed(task, failed, good), failed.__cause__ or failed)
-        (sure if failed.alone else unsure).append(failure)
-    return _Attempt(_Computed(placed=placed, keys=keys, old=old, changes=changes), sure, unsure)
 
 
-def _new(keys: Sequence[bytes], old: Sequence[bytes | None]) -> list[bytes]:
-    return [key for key, value in zip(keys, old, strict=True) if value is None]
+def _expired_before_ms(task: Task, last: CommitRecord | None, time: StreamTime) -> int | None:
+    """Before which time the store holds nothing any more; None where nothing expires.
 
-
-def _placed(task: Task, error: FunctionError, rows: pa.Table) -> ProcessError | RecordTooLargeError:
-    kind = RecordTooLargeError if isinstance(error, TooLargeError) else ProcessError
-    # An operation of time knows the row under a key of its own.
-    at = pc.index(rows.column("__offset"), pa.scalar(error.offset, pa.int64())).as_py()
-    key = error.key if at < 0 else rows.column("__key")[at].as_py().decode("utf-8", "replace")
-    return kind(task.job.input.topic, task.partition, error.offset, key, error.reason)
+    What is gone stays gone, and what is dropped together is dropped when all of it is over.
+    """
+    operation, store = task.operation, task.job.store.name
+    before = None if last is None else last.expired_before_ms.get(store)
+    now = None if time.watermark_ms is None else operation.expired_before_ms(time.watermark_ms)
+    if now is None:
+        return before
+    if last is not None and operation.segments is not None:
+        now = last.time_spans(store, operation.segments).whole_before(now)
+    return now if before is None else max(before, now)
 
 
 def _dead_letters(task: Task, rows: pa.Table, failures: Sequence[Failure]) -> Sequence[DeadLetter]:

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_provider.streaming.event_time import EVENT_MS
+from airflow_provider.streaming.operations.join_side import DELETED
 from airflow_provider.streaming.operations.json_text import not_json, not_text
-from airflow_provider.streaming.planner.stage_spec import Decoder, StageSpec
+from airflow_provider.streaming.planner.stage_spec import Decoder, InputSpec, StageSpec
 from airflow_provider.streaming.worker.gc_control import no_collection
-from airflow_provider.streaming.worker.join_input import for_join
 
-__all__ = ["ROUND_COLUMN", "RowMeter", "drained", "prefetch", "rows_by_partition"]
+__all__ = ["ROUND_COLUMN", "RowMeter", "drained", "for_join", "prefetch", "rows_by_partition"]
 
 ROUND_COLUMN = "__round"
 """The one column of a round's rows; a micro-batch has other columns."""
@@ -207,5 +207,29 @@ def _checked(job: StageSpec, rows: pa.Table) -> pa.Table:
     return rows if job.error_policy.topic is not None or not job.input.json else rows.drop_columns("__value")
 
 
-def _with_column(rows: pa.Table, name: str, column: pa.Array) -> pa.Table:
+def for_join(given: InputSpec, raw: pa.Table, rows: pa.Table) -> pa.Table:
+    """The rows, as `operations.join_side` takes them: with a table's deletions, less those without a key.
+
+    They stay as they are where they are no side of a join.
+
+    Args:
+        given: of the stage.
+        raw: the rows as they came, of a table with ``__value`` and ``__timestamp_ms``.
+        rows: the same, decoded.
+    """
+    if given.table:
+        deleted = pc.is_null(raw.column("__value"))
+        # All that a deletion has is its record's key and time.
+        rows = _with_column(rows, "__key", pc.if_else(deleted, rows.column("__source_key"), rows.column("__key")))
+        times = pc.if_else(deleted, raw.column("__timestamp_ms"), rows.column(EVENT_MS))
+        rows = _with_column(rows, EVENT_MS, times).append_column(DELETED, deleted)
+    if given.null_keys == "drop":
+        nowhere = pc.and_(pc.is_null(rows.column("__key")), pc.is_null(rows.column("__corrupt")))
+        number = pa.scalar(len(given.filters) - 1, pa.int32())
+        dropped = pc.and_(nowhere, pc.is_null(rows.column("__filtered")))
+        rows = _with_column(rows, "__filtered", pc.if_else(dropped, number, rows.column("__filtered")))
+    return rows
+
+
+def _with_column(rows: pa.Table, name: str, column: pa.Array | pa.ChunkedArray) -> pa.Table:
     return rows.set_column(rows.schema.get_field_index(name), name, column)

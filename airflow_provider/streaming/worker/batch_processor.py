@@ -1,10 +1,12 @@
-"""A micro-batch's rows, handed to the tasks that may process them."""
+"""A micro-batch's rows, handed to the tasks that may process them; no record may crash its workers without end."""
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -13,10 +15,9 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import TaskState
 from airflow_provider.errors import WorkerError
 from airflow_provider.streaming.worker.active_step import active_step
-from airflow_provider.streaming.worker.crash_count import CrashCounter
 from airflow_provider.streaming.worker.task import Task
 
-__all__ = ["BatchProcessor"]
+__all__ = ["BatchProcessor", "CrashCounter"]
 
 _CATCH_UP_S = 0.5
 
@@ -102,3 +103,42 @@ class BatchProcessor:
                 f"({self._call_timeout_s:g} s) and were ended. Look into the instance's log and at the records there, "
                 "then correct the job's function or its libraries."
             )
+
+
+class CrashCounter:
+    """How often a worker crashed in the middle of the same batch: it notes outside the worker what comes next.
+
+    A batch that raises is answered where it raises; one that ends the process (a crash in a library, or an end by
+    a caller that waited too long) leaves only this note. Kept in the folder of one incarnation. A note that cannot
+    be written or read counts as none, because a full disk must not stop what needs no disk.
+
+    Args:
+        folder: where the notes lie.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def begin(self, task: TaskId, generation: int, source_offset: int | None) -> int:
+        """Note that a task goes on from an offset.
+
+        Returns:
+            How many attempts at the same place did not come to an end.
+        """
+        note, place = self._note(task), f"{generation} {source_offset}"
+        crashes = 0
+        with contextlib.suppress(OSError, ValueError):
+            found, _, count = note.read_text().rpartition(" ")
+            crashes = int(count) if found == place else 0
+        with contextlib.suppress(OSError):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            note.write_text(f"{place} {crashes + 1}")
+        return crashes
+
+    def end(self, task: TaskId) -> None:
+        """The attempt came to an end, good or bad."""
+        with contextlib.suppress(OSError):
+            self._note(task).unlink(missing_ok=True)
+
+    def _note(self, task: TaskId) -> Path:
+        return self._folder / f"attempt-{task}"

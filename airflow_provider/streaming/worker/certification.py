@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.status import CertificateStatus, FailureStatus, Role, TaskStatus
+from airflow_provider.control.status import CertificateStatus, FailureStatus, TaskStatus
 from airflow_provider.errors import StoreDivergedError
 from airflow_provider.state.digest_scan import DigestScan
 from airflow_provider.streaming.worker.task import Task
@@ -104,15 +104,15 @@ class Certification:
                 check, self._check = self._check, None
                 self._judge(task, check)
             return
-        digest, position = task.digest, task.position
+        digest, position = task.digest, task.replica.position
         asked = asked_by if asked_by != self._answered else None
         due = asked is not None or self._again or (interval_s is not None and time.monotonic() >= self._due)
-        if not may_begin or not task.reached_end or not due:
+        if not may_begin or not task.replica.reached_end or not due:
             return
         if digest is not None and position is not None:
             self._due = time.monotonic() + (interval_s or 0.0)
             self._again = False
-            self._check = _Check(position.offset, int(digest, 16), task.scan(), asked)
+            self._check = _Check(position.offset, int(digest, 16), task.replica.scan(), asked)
 
     def _judge(self, task: Task, check: _Check) -> None:
         found = check.scan.result()
@@ -129,8 +129,8 @@ class Certification:
         self._divergences += 1
         self._certified = None
         differs = (
-            f"At position {check.position} of {task.changelog}[{task.partition}] the store of the standby on "
-            f"{task.instance!r} has the digest {found:016x}, its active had {check.expected:016x}"
+            f"At position {check.position} of {task.replica.changelog}[{task.partition}] the store of the standby on "
+            f"{task.settings.instance!r} has the digest {found:016x}, its active had {check.expected:016x}"
         )
         if what is Finding.ACTIVE_SUSPECT:
             self._suspicion = (
@@ -167,8 +167,6 @@ class Certification:
 
     def with_certification_status(self, status: TaskStatus) -> TaskStatus:
         """A standby's status with what is known."""
-        if status.role is not Role.STANDBY:
-            return status
         position, at_ms = self._certified or (None, None)
         certificate = CertificateStatus(position, at_ms, self._divergences, self._answered)
         status = dataclasses.replace(status, certificate=certificate)

@@ -73,7 +73,7 @@ class ChangelogFollower:
                 self._apply(partition, batch)
             self._complete_restored()
             self._on_applied(self._followed())
-            behind = any(not task.reached_end for task in self._followed())
+            behind = any(not task.replica.reached_end for task in self._followed())
             if not behind:
                 self._on_caught_up()
             if time.monotonic() >= until or not behind:
@@ -87,7 +87,7 @@ class ChangelogFollower:
         if task.changelog_partition in self._reader.assigned:
             return
         if task.state is TaskState.FOLLOWING:
-            bounds = self._reader.bounds(task.changelog_partition, task.offset)
+            bounds = self._reader.bounds(task.changelog_partition, task.replica.offset)
             self._reader.add(task.changelog_partition, task.resume(bounds))
         elif task.state is TaskState.RESTORING:
             self._begin_as_owner(task)
@@ -99,7 +99,7 @@ class ChangelogFollower:
             self._wait_for_end(task, ends.stable, ends.written)
             return
         self._blocked_since.pop(task.id, None)
-        end = ends.end_for(task.offset)
+        end = ends.end_for(task.replica.offset)
         offset = task.resume((ends.low, end), read_back=ends.readable)
         if ends.readable and offset < end:
             self._reader.add(task.changelog_partition, offset)
@@ -165,7 +165,7 @@ class ChangelogFollower:
 
     def _undo_torn_transaction(self, task: Task) -> None:
         """Bring a restored store, and its changelog, back to the last commit before a row is processed."""
-        if task.state is not TaskState.RUNNING or (first := task.uncommitted_from) is None:
+        if task.state is not TaskState.RUNNING or (first := task.replica.uncommitted_from) is None:
             return
         partition = task.changelog_partition
         with closing(self._open_reader()) as reader:
@@ -177,11 +177,11 @@ class ChangelogFollower:
 
         Where the changelog holds more, that is known once what it holds now is applied.
         """
-        if not task.touch_due:
+        if not task.replica.touch_due:
             return
         with contextlib.suppress(BrokerUnreachableError):
             _, end = self._reader.bounds(task.changelog_partition, timeout_s=_TOUCH_TIMEOUT_S)
             if task.holds_all_before(end):
-                task.touch()
+                task.replica.touch()
             else:
-                task.await_end(end)
+                task.replica.await_end(end)

@@ -63,6 +63,8 @@ class SlotPlan:
             the task failed, must never process later ones: they would be a gap. A new query begins where the task
             stopped.
         idle: tasks whose sources held nothing new when that was looked for last.
+        number: of what is said of the tasks; another one where that has changed. None where nobody counts: it is
+            looked at with each call.
         max_crashes: how many workers may end in the middle of the same batch of a task before the task fails.
     """
 
@@ -71,6 +73,7 @@ class SlotPlan:
     slot: int
     tasks: tuple[TaskPlan, ...]
     budget_s: float
+    number: int | None = None
     rows_of: tuple[TaskId, ...] = ()
     idle: frozenset[TaskId] = frozenset()
     max_crashes: int = 3

@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
+import traceback
 from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["count_records", "filtered_records", "without_records"]
+from airflow_provider.errors import RecordError
+
+__all__ = ["Failure", "count_records", "filtered_records", "without_records"]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One record that could not be processed, and why.
+
+    Args:
+        offset: of the input record.
+        error: names it.
+        stack: the stack of what the user's function raised; empty otherwise.
+    """
+
+    offset: int
+    error: RecordError
+    stack: str = ""
+
+    @classmethod
+    def of(cls, offset: int, error: RecordError, cause: BaseException) -> Failure:
+        """With the stack of its cause."""
+        return cls(offset, error, "".join(traceback.format_exception(cause)))
 
 
 def count_records(rows: pa.Table) -> int:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from airflow_provider.errors import DecodeError, RecordError
 from airflow_provider.state.position import RESERVED_PREFIX
 from airflow_provider.streaming.event_time import EVENT_MS
-from airflow_provider.streaming.worker.failure import Failure
+from airflow_provider.streaming.worker.record_rows import Failure
 
 __all__ = ["validate_rows", "without_strays"]
 

@@ -15,9 +15,8 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import TaskState, TaskStatus
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.streaming.worker.arrival import drained, rows_by_partition
-from airflow_provider.streaming.worker.batch_processor import BatchProcessor
+from airflow_provider.streaming.worker.batch_processor import BatchProcessor, CrashCounter
 from airflow_provider.streaming.worker.changelog_follower import ChangelogFollower
-from airflow_provider.streaming.worker.crash_count import CrashCounter
 from airflow_provider.streaming.worker.gc_control import no_collection
 from airflow_provider.streaming.worker.handover import Handover
 from airflow_provider.streaming.worker.idle_time import MAX_GAP_S, IdleTime
@@ -116,7 +115,7 @@ class Slot:
         """
         with self._lock:
             # 1. be what the plan says
-            self._execution.apply_plan(plan.tasks)
+            self._execution.apply_plan(plan.tasks, plan.number)
             if not self._registry.tasks and not plan.rows_of:
                 self._duties.wait(plan.budget_s)
             # 2. process

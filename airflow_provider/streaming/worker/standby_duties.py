@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import TaskState, TaskStatus
+from airflow_provider.control.status import Role, TaskState, TaskStatus
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.certification import Certification
@@ -50,10 +50,12 @@ class StandbyDuties:
         Raises:
             StatefulStreamsError: the changelog's bounds are not known.
         """
-        snapshots, stage = self._snapshots_of(task_id), self._stages[task_id.stage]
+        stage = self._stages[task_id.stage]
+        if stage.snapshots is None:
+            return False
+        snapshots = self._snapshots_of(task_id)
         if replay or self._certifications[task_id].diverged:
-            if stage.snapshots is not None:
-                snapshots.not_used("a replay was asked for" if replay else "the store differed from its active's")
+            snapshots.not_used("a replay was asked for" if replay else "the store differed from its active's")
             return False
         return snapshots.restoring(stage, path, reader)
 
@@ -83,8 +85,11 @@ class StandbyDuties:
 
     def with_status(self, status: TaskStatus) -> TaskStatus:
         """A task's status with its certificate and its snapshot."""
-        certified = self._certifications[status.task].with_certification_status(status)
-        return self._snapshots_of(status.task).with_snapshot_status(certified)
+        if status.role is Role.STANDBY:
+            status = self._certifications[status.task].with_certification_status(status)
+        if self._stages[status.task.stage].snapshots is not None:
+            status = self._snapshots_of(status.task).with_snapshot_status(status)
+        return status
 
     def _certify(self, tasks: Sequence[Task], isolating: Isolating) -> None:
         """Compare the standbys' stores with their actives', one at a time."""

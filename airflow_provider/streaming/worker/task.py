@@ -5,42 +5,71 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from typing import Final
 
 from airflow_provider.changelog.batch import ChangelogBatch
-from airflow_provider.changelog.commit_record import CommitRecord
+from airflow_provider.changelog.commit_record import CommitRecord, LastCommit
 from airflow_provider.changelog.consumer_group import ConsumerGroup
 from airflow_provider.changelog.producer_queue import Change
 from airflow_provider.changelog.reader import ChangelogPartition
 from airflow_provider.changelog.rebuild import measure
 from airflow_provider.changelog.replica import Replica
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import TaskState, TaskStatus
+from airflow_provider.control.status import Role, TaskState, TaskStatus
 from airflow_provider.errors import ConfigurationError, FencedError, TopicMismatchError
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.launch.instance_settings import InstanceSettings
-from airflow_provider.state.digest_scan import DigestScan
-from airflow_provider.state.position import ChangelogPosition, Position
-from airflow_provider.streaming.operations.operation import Changes, Operation
+from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.operations.operation import Operation
+from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.planner.stage_spec import StageSpec
-from airflow_provider.streaming.worker.batch_result import BatchResult
-from airflow_provider.streaming.worker.closed_owners import ClosedOwner
 from airflow_provider.streaming.worker.kafka_clients import KafkaClients
-from airflow_provider.streaming.worker.last_commit import LastCommit
-from airflow_provider.streaming.worker.ownership import Ownership
+from airflow_provider.streaming.worker.ownership import ClosedOwner, Ownership
 from airflow_provider.streaming.worker.partition_check import PartitionCheck
 from airflow_provider.streaming.worker.plan import TaskPlan
 from airflow_provider.streaming.worker.replica_opening import resume_offset
 from airflow_provider.streaming.worker.state_check import continued_signature
-from airflow_provider.streaming.worker.task_committer import TaskCommitter
-from airflow_provider.streaming.worker.task_life import TaskLife
+from airflow_provider.streaming.worker.task_committer import BatchResult, TaskCommitter
 from airflow_provider.streaming.worker.task_report import open_task_status
-from airflow_provider.streaming.worker.task_time import groups_of, segments_of, time_of_commit
 from airflow_provider.streaming.worker.torn_transaction import check_undo
 
-__all__ = ["Task"]
+__all__ = ["Task", "TaskLife"]
 
 log = logging.getLogger(__name__)
+
+
+class TaskLife:
+    """Owns a task's state: one of `TaskState`, whose docstring has the picture. Every change goes by `transition`.
+
+    Args:
+        task_id: the task's, for messages.
+        role: what it is for the task in the beginning.
+    """
+
+    def __init__(self, task_id: TaskId, role: Role) -> None:
+        self._task_id = task_id
+        self.state = TaskState.initial(role)
+        """Where it is."""
+        self.error: Exception | None = None
+        """Why it is FAILED or waits CLOSED; None in every other state."""
+
+    def transition(self, to: TaskState, error: Exception | None = None) -> None:
+        """Go on to another state.
+
+        Args:
+            to: a successor of the state that it is in.
+            error: why, where it stops.
+
+        Raises:
+            RuntimeError: it is no successor; the state stays.
+        """
+        if to not in self.state.successors:
+            allowed = ", ".join(sorted(state.name for state in self.state.successors))
+            raise RuntimeError(
+                f"Task {self._task_id} is {self.state.name} and cannot become {to.name}, only {allowed}: this is an "
+                "error in the provider. Report it with the instance's log; until then restart the instance."
+            )
+        self.state, self.error = to, error
 
 
 class Task:
@@ -87,11 +116,21 @@ class Task:
         self.job = job
         self.operation: Operation = job.operation
         """The job's, on what the store holds."""
-        self._settings, self._plan, self._replica, self._store = settings, plan, replica, replica.store
+        self.settings = settings
+        self.id: Final = plan.task
+        """Which task it is."""
+        self.partition: Final = plan.task.partition
+        """Of source and changelog."""
+        self.changelog_partition: Final[ChangelogPartition] = (replica.changelog, self.partition)
+        """Its partition of the changelog."""
+        self.plan = plan
+        """What it is to be."""
+        self.replica = replica
+        """Its store, which follows the changelog."""
         self.partition_check: PartitionCheck | None = None
         """Whether groups belong into the task's partition; None where that is taken for granted, and before it runs."""
         self._life = TaskLife(plan.task, plan.role)
-        self._committer = TaskCommitter(
+        self.committer = TaskCommitter(
             settings=settings,
             job=job,
             task_id=plan.task,
@@ -99,6 +138,7 @@ class Task:
             kafka=kafka,
             failpoints=failpoints,
         )
+        """Its producer, and what is said of each commit."""
         self._last_commit = LastCommit(replica.store, job.application_id, plan.task, replica.changelog)
         self._ownership = ownership or Ownership()
         self._renew_digest = renew_digest
@@ -106,69 +146,14 @@ class Task:
     # -- what it is ----------------------------------------------------------------------------------------------
 
     @property
-    def plan(self) -> TaskPlan:
-        """What it is to be."""
-        return self._plan
-
-    @property
     def state(self) -> TaskState:
         """Where it is in its life."""
         return self._life.state
 
     @property
-    def id(self) -> TaskId:
-        """Which task it is."""
-        return self._plan.task
-
-    @property
     def error(self) -> Exception | None:
         """Why it is FAILED, or waits CLOSED; None in every other state."""
         return self._life.error
-
-    @property
-    def partition(self) -> int:
-        """The partition of source and changelog."""
-        return self.id.partition
-
-    @property
-    def instance(self) -> str:
-        """The name of the instance that holds it."""
-        return self._settings.instance
-
-    @property
-    def changelog(self) -> str:
-        """Its store's changelog."""
-        return self._replica.changelog
-
-    @property
-    def changelog_partition(self) -> ChangelogPartition:
-        """Its partition of the changelog."""
-        return self.changelog, self.partition
-
-    @property
-    def path(self) -> Path:
-        """The folder of its store."""
-        return self._store.path
-
-    @property
-    def position(self) -> ChangelogPosition | None:
-        """Up to where its changelog is applied; None while its store is empty."""
-        return self._replica.position
-
-    @property
-    def offset(self) -> int:
-        """Of the next changelog record to apply."""
-        return self._replica.offset
-
-    @property
-    def store_position(self) -> Position | None:
-        """What its store stands for, with the last commit; None while it is empty."""
-        return self._store.position
-
-    @property
-    def reached_end(self) -> bool:
-        """Whether the store stood at the end of the changelog when that was read last."""
-        return self._replica.reached_end
 
     @property
     def commit_record(self) -> CommitRecord | None:
@@ -187,7 +172,7 @@ class Task:
             TopicMismatchError: the commit is another application's.
         """
         record = self.commit_record
-        return None if record is None else record.digests.get(self._replica.name)
+        return None if record is None else record.digests.get(self.replica.name)
 
     @property
     def source_offset(self) -> int | None:
@@ -204,13 +189,13 @@ class Task:
             plan: that names it active.
             renew_digest: whether the digest in the commit records was found wrong; None for as known before.
         """
-        self._plan = plan
+        self.plan = plan
         if renew_digest is not None:
             self._renew_digest = renew_digest
-        self._committer.close()  # a producer fences once
+        self.committer.close()  # a producer fences once
         self._life.transition(TaskState.OWNING)
         self._ownership.begin()
-        self._replica.begin_restore()
+        self.replica.begin_restore()
 
     def fence(self) -> None:
         """Step 2: fence every earlier owner and abort what it left open.
@@ -220,20 +205,20 @@ class Task:
         Raises:
             BrokerUnreachableError: the coordinator did not answer in time.
         """
-        self._committer.fence()
+        self.committer.fence()
         self._ownership.take()
-        self._replica.resume()
+        self.replica.resume()
         self._life.transition(TaskState.RESTORING)
 
     @property
     def restored(self) -> bool:
         """Whether it is fenced and its store at the last end of the changelog: step 3 is done."""
-        return self.state is TaskState.RESTORING and self._replica.reached_end and self._replica.lag_records == 0
+        return self.state is TaskState.RESTORING and self.replica.reached_end and self.replica.lag_records == 0
 
     def complete_restoration(self) -> None:
         """Step 4: go on from the last commit, unless a later owner made it, or a job that this one would misread."""
         record = self.commit_record
-        if record is None or record.generation <= self._plan.generation:
+        if record is None or record.generation <= self.plan.generation:
             try:
                 signature = continued_signature(self.job, record)
             except (ConfigurationError, TopicMismatchError) as error:
@@ -243,25 +228,20 @@ class Task:
             self.operation = self.job.operation if signature is None else self.job.operation.going_on(signature)
             self.partition_check = self._new_partition_check()  # the store may hold more than when it last owned it
             # What is to be undone is proven by the digest that was committed.
-            renew = self._renew_digest and self.uncommitted_from is None
-            self._committer.begin(record, renew, signature, segments_of(self.operation))
+            renew = self._renew_digest and self.replica.uncommitted_from is None
+            self.committer.begin(record, renew, signature, self.operation.segments)
             self._ownership.resume(self.source_offset)
             self._renew_digest = False
             return
-        self._committer.close()
+        self.committer.close()
         self._life.transition(
             TaskState.CLOSED,
             FencedError(
-                f"Task {self.id} was given to {self.instance!r} in generation {self._plan.generation}, but "
+                f"Task {self.id} was given to {self.settings.instance!r} in generation {self.plan.generation}, but "
                 f"{record.instance!r} has committed in generation {record.generation}: nothing is written until a "
                 "newer assignment names this instance."
             ),
         )
-
-    @property
-    def uncommitted_from(self) -> int | None:
-        """Offset of the first change that its store has applied behind the last commit; None for none."""
-        return self._replica.uncommitted_from
 
     def undo(self, before: Sequence[Change], group: ConsumerGroup) -> None:
         """Write again what the changes behind the last commit replaced, under the next commit record.
@@ -274,9 +254,9 @@ class Task:
             TopicMismatchError: by the digest of the last commit these are not the values.
             StatefulStreamsError: as `write`.
         """
-        record, first, name = self.commit_record, self.uncommitted_from or 0, self._replica.name
-        _, digest = measure(self._store, name)
-        torn = digest, self.get_many([key for key, _ in before])
+        record, first, name = self.commit_record, self.replica.uncommitted_from or 0, self.replica.name
+        _, digest = measure(self.replica.store, name)
+        torn = digest, self.replica.get_many([key for key, _ in before])
         undone = check_undo(self.changelog_partition, first, name, record, torn, before)
         assert record is not None  # without one nothing is proven
         self.write(
@@ -284,7 +264,7 @@ class Task:
                 changes=Changes(list(undone), []),
                 source_offset=self.source_offset or 0,
                 records=0,
-                time=time_of_commit(record),
+                time=StreamTime.after(record),
                 expired_before_ms=record.expired_before_ms.get(name),
             ),
             group,
@@ -293,52 +273,39 @@ class Task:
             "%s[%d] held changes of %d key(s), from offset %d on, that no commit record followed: half of a torn "
             "transaction. They were undone, and its records are processed again. What it had put out cannot be undone: "
             "the sink may hold some of those outputs twice.",
-            self.changelog,
+            self.replica.changelog,
             self.partition,
             len(undone),
             first,
         )
 
-    def check_state(self) -> None:
-        """Say before it is needed that the job could not go on with what the store holds.
-
-        Raises:
-            ConfigurationError: another version of the job wrote the state, and this one would misread it.
-            TopicMismatchError: the last commit is another application's, or the source was deleted and created again.
-        """
-        continued_signature(self.job, self.commit_record)
-
     def demote(self, plan: TaskPlan) -> None:
         """Be a standby: write nothing, follow the changelog from where the store stands."""
-        self._plan = plan
-        self._committer.close()
+        self.plan = plan
+        self.committer.close()
         self._life.transition(TaskState.FOLLOWING)
         self._ownership.end()
-        self._replica.resume()
-
-    def update(self, plan: TaskPlan) -> None:
-        """Note a plan that changes neither role nor generation of an active task."""
-        self._plan = plan
+        self.replica.resume()
 
     def drop_producer(self) -> None:
         """Give the producer up: what became of its last transaction is not known, or what may become of its next.
 
         An active task is fenced and restored again before it processes anything.
         """
-        self._committer.close()
+        self.committer.close()
         if self.state in (TaskState.RESTORING, TaskState.RUNNING):
             self._life.transition(TaskState.OWNING)
 
     def on_fenced(self, error: Exception) -> None:
         """Another instance owns the task: wait for the newer assignment that says so."""
-        self._committer.close()
+        self.committer.close()
         self._life.transition(TaskState.CLOSED, error)
         self._ownership.lose()
 
     @property
     def closed_owner(self) -> ClosedOwner:
         """What is to be known of it once its store is closed."""
-        return ClosedOwner(self._plan, self._ownership, self._own_commit_record())
+        return ClosedOwner(self.plan, self._ownership, self._own_commit_record())
 
     @property
     def fenced_for_s(self) -> float:
@@ -347,40 +314,24 @@ class Task:
 
     def fail(self, error: Exception) -> None:
         """Stop with an error; the state stays as of the last commit."""
-        self._committer.close()
+        self.committer.close()
         self._life.transition(TaskState.FAILED, error)
 
     def close(self) -> None:
         """Give the store's lock back."""
-        self._committer.close()
+        self.committer.close()
         self._life.transition(TaskState.CLOSED)
-        self._store.close()
+        self.replica.store.close()
 
     def _new_partition_check(self) -> PartitionCheck | None:
         number = self.job.input.num_partitions
         return None if number is None else PartitionCheck(self.partition, number, self._known_groups)
 
     def _known_groups(self) -> Iterator[bytes]:
-        for key, _ in self.items():
-            yield from groups_of(self.operation, [key])
+        for key, _ in self.replica.items():
+            yield from self.operation.groups([key])
 
     # -- its store -----------------------------------------------------------------------------------------------
-
-    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The stored values of `keys`, in their order; None where there is none.
-
-        Raises:
-            StoreCorruptedError: a block cannot be read.
-        """
-        return self._store.get_many(self._replica.name, keys)
-
-    def items(self) -> Iterator[tuple[bytes, bytes]]:
-        """Every key and stored value, in the order of the keys' bytes."""
-        return self._store.items(self._replica.name)
-
-    def range(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """The stored pairs from key `begin` (included) to `end` (excluded), in the order of the keys' bytes."""
-        return self._store.range(self._replica.name, begin, end)
 
     def write(self, result: BatchResult, group: ConsumerGroup) -> None:
         """Steps 4 and 5 of the protocol (``docs/protocol.md``): one Kafka transaction, then one RocksDB write batch.
@@ -400,10 +351,10 @@ class Task:
                 f"Task {self.id} is {self.state.name} and must not write: only a RUNNING task may, after "
                 "fence() and complete_restoration()."
             )
-        self._committer.commit(result, self.commit_record, self._plan.generation, group)
+        self.committer.commit(result, self.commit_record, self.plan.generation, group)
         if result.records:
             self._ownership.count_commit(result.records)
-        if not self._committer.reusable:
+        if not self.committer.reusable:
             self.drop_producer()
 
     def apply(self, batch: ChangelogBatch) -> None:
@@ -412,7 +363,7 @@ class Task:
         Raises:
             StatefulStreamsError: as `Replica.apply`.
         """
-        self._replica.apply(batch)
+        self.replica.apply(batch)
         try:
             self._last_commit.read()
         except TopicMismatchError as error:
@@ -431,54 +382,38 @@ class Task:
         Raises:
             StoreOutdatedError: the store must not be resumed.
         """
-        self._replica.resume()
-        offset = resume_offset(self._replica, bounds, self.job.store.delete_retention_ms, read_back=read_back)
-        self._replica.expect_end(bounds[1], last=self.state is TaskState.RESTORING)
+        self.replica.resume()
+        offset = resume_offset(self.replica, bounds, self.job.store.delete_retention_ms, read_back=read_back)
+        self.replica.expect_end(bounds[1], last=self.state is TaskState.RESTORING)
         return offset
-
-    @property
-    def touch_due(self) -> bool:
-        """Whether it was known so long ago that all is applied that the changelog's end is to be asked for."""
-        return self._replica.touch_due
-
-    def await_end(self, end: int) -> None:
-        """Learn of the changelog's end, which was asked for just now."""
-        self._replica.await_end(end)
 
     def holds_all_before(self, end: int) -> bool:
         """Whether the store lacks nothing of a changelog that ends there."""
         # Behind the last commit of a running task lies that commit's marker.
-        return end <= self._replica.offset + (self.state is TaskState.RUNNING)
-
-    def touch(self) -> None:
-        """Keep an idle store from growing old: all of the changelog is applied as of now."""
-        self._replica.touch()
-
-    def scan(self) -> DigestScan:
-        """Begin to compute the digest of what the store holds now."""
-        return self._store.scan(self._replica.name)
-
-    def checkpoint(self, folder: Path) -> None:
-        """Make a copy of the store as it stands (`Store.checkpoint`)."""
-        self._store.checkpoint(folder)
-
-    def estimate_num_keys(self) -> int:
-        """The store's number of keys, as RocksDB estimates it."""
-        return self._store.estimate_num_keys(self._replica.name)
+        return end <= self.replica.offset + (self.state is TaskState.RUNNING)
 
     # -- its report ----------------------------------------------------------------------------------------------
 
     def status(self) -> TaskStatus:
         """For the heartbeat."""
         return open_task_status(
-            plan=self._plan,
+            plan=self.plan,
             state=self.state,
-            error=self.error,
-            replica=self._replica,
+            error=self.error or self._hindrance(),
+            replica=self.replica,
             ownership=self._ownership,
             record=self._own_commit_record(),
             job=self.job,
         )
+
+    def _hindrance(self) -> Exception | None:
+        """What a standby's promotion would meet; it goes on following, because its store is as it should be."""
+        if self.state is TaskState.FOLLOWING:
+            try:
+                continued_signature(self.job, self.commit_record)
+            except (ConfigurationError, TopicMismatchError) as error:
+                return error
+        return None
 
     def _own_commit_record(self) -> CommitRecord | None:
         with contextlib.suppress(TopicMismatchError):  # reported where it is applied; it must not hold up other tasks

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass, field
 
 from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord, SegmentDigests, SourcePosition
 from airflow_provider.changelog.consumer_group import ConsumerGroup
+from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.changelog.range_reader import holds_records
 from airflow_provider.changelog.replica import Replica
 from airflow_provider.common.clock import now_ms
@@ -20,11 +22,41 @@ from airflow_provider.state.position import Position
 from airflow_provider.state.running_digest import RunningDigest
 from airflow_provider.state.time_segments import TimeSegments
 from airflow_provider.state.time_spans import MAX_SPANS, TimeSpans
+from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.planner.stage_spec import StageSpec
-from airflow_provider.streaming.worker.batch_result import BatchResult
 from airflow_provider.streaming.worker.kafka_clients import KafkaClients, TaskProducer
 
-__all__ = ["TaskCommitter"]
+__all__ = ["BatchResult", "TaskCommitter"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchResult:
+    """What a task's rows of a micro-batch came to: everything that one commit writes.
+
+    Args:
+        changes: new state and output.
+        source_offset: of the next input record.
+        records: input records that the commit covers.
+        filtered: how many of them each named filter dropped.
+        failed: how many of them were left out because they cannot be processed.
+        dead_letters: those of them that go to the dead-letter topic.
+        late: how many of them came too late for all of their windows.
+        digest_change: what the new state adds to the store's digest, by segment (`state.running_digest`).
+        time: of the task after them.
+        expired_before_ms: before which time the store holds nothing any more; None where nothing expires.
+    """
+
+    changes: Changes
+    source_offset: int
+    records: int
+    filtered: Mapping[str, int] = field(default_factory=dict)
+    failed: int = 0
+    dead_letters: Sequence[DeadLetter] = ()
+    late: int = 0
+    digest_change: Mapping[int, int] = field(default_factory=dict)
+    time: StreamTime = field(default_factory=StreamTime)
+    expired_before_ms: int | None = None
 
 
 class TaskCommitter:
@@ -113,7 +145,8 @@ class TaskCommitter:
             raise RuntimeError(f"Task {self._task_id} has no producer: fence() comes before commit().")
         job, changelog, state = self._job, self._replica.changelog, result.changes.state
         record = self._next_record(result, last, generation)
-        self._check_size(record)
+        raw = record.to_bytes()
+        self._check_size(raw)
         letters = {str(job.error_policy.topic): result.dead_letters} if result.dead_letters else {}
         outputs = dict.fromkeys(job.outputs, result.changes.output)
         # 4. one transaction in Kafka
@@ -126,7 +159,7 @@ class TaskCommitter:
             offset, len(state) + 1, record.committed_at_ms, self._changelog_holds_records
         )
         expired = self._newly_expired(record, last)
-        self._replica.store.write({self._replica.name: state}, before.moved(changelog, to, record.to_bytes()), expired)
+        self._replica.store.write({self._replica.name: state}, before.moved(changelog, to, raw), expired)
         self._digest.add(result.digest_change, result.expired_before_ms, self._spans(record))
         self._failpoints.hit(FailPoint.STORE_DONE)
         self._replica.set_end(offset)
@@ -149,8 +182,8 @@ class TaskCommitter:
         with closing(self._kafka.open_reader(self._job)) as reader:
             return holds_records(reader, (self._replica.changelog, self._task_id.partition), begin, end)
 
-    def _check_size(self, record: CommitRecord) -> None:
-        changelog, size = self._replica.changelog, len(COMMIT_KEY) + len(record.to_bytes())
+    def _check_size(self, record: bytes) -> None:
+        changelog, size = self._replica.changelog, len(COMMIT_KEY) + len(record)
         limit = self._job.pair_limit(changelog)
         if size > limit:
             raise ConfigurationError(

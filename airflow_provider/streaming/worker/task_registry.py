@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import Final
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import FailureStatus, TaskState, TaskStatus
@@ -17,14 +18,12 @@ from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.streaming.faults.store_fault import StoreFault, inject_store_fault
 from airflow_provider.streaming.planner.stage_spec import StageSpec, stage_of
-from airflow_provider.streaming.worker.closed_owners import ClosedOwners
+from airflow_provider.streaming.worker.failed_tasks import FailedTasks
 from airflow_provider.streaming.worker.kafka_clients import KafkaClients, RestoreConsumer
-from airflow_provider.streaming.worker.lost_stores import LostStores
+from airflow_provider.streaming.worker.ownership import ClosedOwners
 from airflow_provider.streaming.worker.plan import TaskPlan
 from airflow_provider.streaming.worker.reaction import Reaction, reaction_to_batch_error, reaction_to_error
-from airflow_provider.streaming.worker.refused_tasks import RefusedTasks
 from airflow_provider.streaming.worker.replica_opening import open_replica
-from airflow_provider.streaming.worker.retries import Retries
 from airflow_provider.streaming.worker.standby_duties import StandbyDuties
 from airflow_provider.streaming.worker.task import Task
 from airflow_provider.streaming.worker.task_report import failed_task_status, unopened_task_status, with_ownership
@@ -32,6 +31,7 @@ from airflow_provider.streaming.worker.task_report import failed_task_status, un
 __all__ = ["TaskRegistry"]
 
 _LOCK_TIMEOUT_S = 20.0
+_SETTLED: Final = frozenset({TaskState.RUNNING, TaskState.FOLLOWING})
 
 
 class TaskRegistry:
@@ -67,14 +67,19 @@ class TaskRegistry:
         self._plans: Mapping[TaskId, TaskPlan] = {}
         self._errors: dict[TaskId, Exception] = {}
         self._was_locked: frozenset[TaskId] = frozenset()
-        self._lost, self._refused, self._closed = LostStores(), RefusedTasks(), ClosedOwners()
-        self._retries = Retries(clock)
+        self._failed, self._closed = FailedTasks(clock), ClosedOwners()
         self._quarantine_grew = True  # what an earlier process left in quarantine counts too
 
     @property
     def tasks(self) -> Mapping[TaskId, Task]:
         """The open tasks, as they are now; a view."""
         return MappingProxyType(self._tasks)
+
+    @property
+    def settled(self) -> bool:
+        """Whether every task of the plans does what it is to, and nothing went wrong since they were begun with."""
+        tasks = self._tasks.values()
+        return not self._errors and len(tasks) == len(self._plans) and all(task.state in _SETTLED for task in tasks)
 
     def begin_call(self, plans: Sequence[TaskPlan]) -> None:
         """Close what the plans do not name; every task is tried again.
@@ -95,14 +100,14 @@ class TaskRegistry:
                 with self.isolating(plan.task):
                     self._inject_fault(plan.task, fault)
         for task_id, task in list(self._tasks.items()):
-            if not task.path.joinpath("CURRENT").exists():
+            if not task.replica.store.path.joinpath("CURRENT").exists():
                 # RocksDB goes on with the files it holds open, and the next start would find nothing.
                 drill = drills.get(task_id)
                 who = ": find out who did it" if drill is None else f" by a drill (fault {drill})"
                 with self.isolating(task_id):
                     raise StoreCorruptedError(
-                        f"The files of the open store {task.path} were removed{who}. The store is restored from its "
-                        "changelog."
+                        f"The files of the open store {task.replica.store.path} were removed{who}. The store is "
+                        "restored from its changelog."
                     )
 
     def _due_fault(self, plan: TaskPlan) -> StoreFault | None:
@@ -137,11 +142,8 @@ class TaskRegistry:
         """
         task_id = plan.task
         stage = stage_of(self._settings.application_id, self._stages, task_id.stage)
-        if self._lost.reason(plan) is not None or self._refused.reason(plan) is not None:
-            if not self._retries.take(plan):
-                return None
-            self._lost.forget(task_id)
-            self._refused.forget(task_id)
+        if self._failed.closed(plan) is not None and not self._failed.take(plan):
+            return None
         replay = plan.replay is not None and self._directory.replayed(task_id) != plan.replay
         if replay:
             self.close(task_id)
@@ -201,11 +203,11 @@ class TaskRegistry:
             task: of that plan.
             plan: the newest.
         """
-        return task.state is TaskState.FAILED and self._retries.take(plan)
+        return task.state is TaskState.FAILED and self._failed.take(plan)
 
     def release(self, folder: str) -> bool:
         """Close the task whose store lies in a folder, because another worker needs it; false when none is open."""
-        task_id = next((p for p, task in self._tasks.items() if str(task.path) == folder), None)
+        task_id = next((p for p, task in self._tasks.items() if str(task.replica.store.path) == folder), None)
         if task_id is None:
             return False
         self.close(task_id)
@@ -218,27 +220,21 @@ class TaskRegistry:
             self._directory.prune(self._tasks.keys(), settings.quarantine_max_stores, settings.quarantine_max_bytes)
             self._quarantine_grew = False
 
-    def note(self, task_id: TaskId, error: Exception) -> None:
-        """Report an error of a task that goes on nevertheless: it is in the task's status until the next call."""
-        self._errors[task_id] = error
-
     def error(self, task_id: TaskId) -> Exception | None:
         """Why a task stopped, or what went wrong with it in the last call; None where nothing did."""
         task, plan = self._tasks.get(task_id), self._plans.get(task_id)
         if task is not None and task.error is not None:
             return task.error
-        refused = None if task is not None or plan is None else self._refused.reason(plan)
-        return self._errors.get(task_id) if refused is None else refused
+        closed = None if task is not None or plan is None else self._failed.closed(plan)
+        return self._errors.get(task_id) if closed is None else closed.error
 
     def status(self, plan: TaskPlan) -> TaskStatus:
         """How the task of a plan is, whether it is open or not."""
         task, error = self._tasks.get(plan.task), self._errors.get(plan.task)
         if task is not None:
             status = task.status()
-        elif (lost := self._lost.reason(plan)) is not None:
-            status = failed_task_status(plan, lost, " A standby is to take over.")
-        elif (refused := self._refused.reason(plan)) is not None:
-            status = failed_task_status(plan, refused)
+        elif (why := self._failed.closed(plan)) is not None:
+            status = failed_task_status(plan, why.error, " A standby is to take over." if why.lost else "")
         else:
             status = unopened_task_status(plan)
         status = dataclasses.replace(status, replay=plan.replay)
@@ -296,12 +292,11 @@ class TaskRegistry:
                 task.on_fenced(error)
                 return
             case Reaction.FAIL if task is not None:
-                self._retries.note(task.plan, error)
+                self._failed.note(task.plan, error)
                 task.fail(error)
                 return
             case Reaction.FAIL if (plan := self._plans.get(task_id)) is not None:
-                self._retries.note(plan, error)
-                self._refused.note(plan, error)
+                self._failed.note_refused(plan, error)
                 return
         if task is not None:
             # What the last commit did may be in the changelog and not in the store.
@@ -326,5 +321,4 @@ class TaskRegistry:
             self._quarantine_grew = True
         plan = self._plans.get(task_id) if task is None else task.plan
         if plan is not None:
-            self._retries.note(plan, error)
-            self._lost.note(plan, error)
+            self._failed.note_lost(plan, error)

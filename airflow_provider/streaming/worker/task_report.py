@@ -8,11 +8,10 @@ from airflow_provider.changelog.commit_record import CommitRecord
 from airflow_provider.changelog.replica import Replica
 from airflow_provider.common.error_text import error_text
 from airflow_provider.control.status import FailureStatus, RestorePhase, RestoreStatus, TaskState, TaskStatus
+from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.ownership import Ownership
 from airflow_provider.streaming.worker.plan import TaskPlan
-from airflow_provider.streaming.worker.task_time import time_of_commit
-from airflow_provider.streaming.worker.time_report import time_status
 
 __all__ = ["failed_task_status", "open_task_status", "unopened_task_status", "with_ownership"]
 
@@ -82,7 +81,7 @@ def with_ownership(status: TaskStatus, ownership: Ownership, record: CommitRecor
         failed_records=0 if record is None else record.failed,
         late_records=0 if record is None else record.late,
         stream_time_ms=None if record is None else record.stream_time_ms,
-        time=time_status(job, time_of_commit(record)),
+        time=job.operation.time_status(StreamTime.after(record), job.input.sides),
         first_commit_at_ms=ownership.first_commit_at_ms,
         owned_at_ms=ownership.owned_at_ms,
     )

@@ -152,11 +152,11 @@ class TaskSnapshots:
                 sent, self._upload = self._upload, None
                 self._judge(sent)
             return
-        position = task.store_position
+        position = task.replica.store.position
         # At the end, so that the age of what was applied last says since when deletions may be missing.
         asked = asked_by is not None and asked_by != self._asked_by
         due = asked or time.monotonic() >= self._due
-        if not trustworthy or not task.reached_end or position is None or not due:
+        if not trustworthy or not task.replica.reached_end or position is None or not due:
             return
         offsets = {changelog: at.offset for changelog, at in position.changelogs.items()}
         newest = None if asked else self._newest
@@ -165,10 +165,10 @@ class TaskSnapshots:
             if age_ms < task.job.store.delete_retention_ms / 4:
                 return  # nothing is new, and what is there does not get too old yet
         self._due, self._asked_by = time.monotonic() + settings.interval_s, asked_by
-        _remove_left_behind(task.path)
-        folder = _own_folder(task.path, _OUTGOING)
+        _remove_left_behind(task.replica.store.path)
+        folder = _own_folder(task.replica.store.path, _OUTGOING)
         shutil.rmtree(folder, ignore_errors=True)
-        task.checkpoint(folder)
+        task.replica.store.checkpoint(folder)
         place = place_of(settings, task.job.application_id, task.job.store.name, self._task_id)
         # All but the topics' ids, which a broker is asked for beside the slot's work.
         manifest = functools.partial(
@@ -179,7 +179,7 @@ class TaskSnapshots:
             instance=self._instance,
             commit=None if position.commit is None else position.commit.decode(),
             taken_at_ms=now_ms(),
-            keys={task.job.store.name: task.estimate_num_keys()},
+            keys={task.job.store.name: task.replica.store.estimate_num_keys(task.job.store.name)},
         )
         retention_ms = task.job.store.delete_retention_ms
 

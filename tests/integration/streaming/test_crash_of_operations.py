@@ -281,7 +281,7 @@ def in_memory(application_id: str, batches: list[list[InputRecord]]) -> tuple[di
             for sink in SINKS
         }
         tasks = tester._active.tasks.values()  # noqa: SLF001
-        found = {task.changelog: to_plain(task.commit_record) for task in tasks}
+        found = {task.replica.changelog: to_plain(task.commit_record) for task in tasks}
     return facts_of(output), {changelog: counted(record) for changelog, record in found.items()}
 
 

@@ -294,7 +294,7 @@ def test_another_applications_changelog_is_refused(task: TaskPlan, foreign: Appl
 def test_quiet_store_is_never_taken_for_one_that_slept(
     task: TaskPlan, application: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_provider.changelog.replica._TOUCH_MS", 50)
+    monkeypatch.setattr("airflow_provider.changelog.completeness._TOUCH_MS", 50)
     plans = process_first(application)
     plan = plans.plan(task, budget_s=0.0)
     slot = Slot(plan)
@@ -317,7 +317,7 @@ def test_quiet_store_is_never_taken_for_one_that_slept(
 def test_owner_that_was_followed_by_another_is_not_kept_fresh(
     application: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_provider.changelog.replica._TOUCH_MS", 0)
+    monkeypatch.setattr("airflow_provider.changelog.completeness._TOUCH_MS", 0)
     old, new = application.instance("i1"), application.instance("i2")
     with closing(Slot(old.plan(active(0)))) as zombie, closing(Slot(new.plan(active(0, 2)))) as owner:
         zombie.call(old.plan(active(0)), (), False)

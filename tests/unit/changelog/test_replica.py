@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from airflow_provider.changelog import completeness
 from airflow_provider.changelog import replica as replica_module
 from airflow_provider.changelog.batch import ChangelogBatch
 from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord, SourcePosition
@@ -218,7 +219,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock(1_700_000_000_000)
-    monkeypatch.setattr(replica_module, "now_ms", lambda: clock.ms)
+    monkeypatch.setattr(completeness, "now_ms", lambda: clock.ms)
     return clock
 
 

@@ -96,7 +96,7 @@ def test_what_comes_out_is_what_the_reference_says(within_ms: int, delay_ms: int
         found = [round(state["window"]["start"].timestamp() * 1000) for state in tester.states().values()]
         assert sorted(found) == expected.remembered()
         (task,) = tester._active.tasks.values()  # noqa: SLF001
-        assert f"{task.scan().result():016x}" == task.digest
+        assert f"{task.replica.scan().result():016x}" == task.digest
 
 
 def test_it_does_not_depend_on_where_micro_batches_end() -> None:
@@ -119,7 +119,7 @@ def test_store_holds_nothing_that_is_over() -> None:
         for at in range(0, 2_000_000, 20_000):
             tester.pipe_inputs([event(at + n, f"{at}-{n}") for n in range(8)])
         (task,) = tester._active.tasks.values()  # noqa: SLF001
-        assert len(list(task.items())) <= 16
+        assert len(list(task.replica.items())) <= 16
         log, changelog = tester._log, "unique-state-changelog"  # noqa: SLF001
         assert log.begin(changelog, 0) > log.end(changelog, 0) // 2
         states = tester.states()

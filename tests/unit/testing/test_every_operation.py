@@ -180,7 +180,11 @@ def batches_of(operation: Operation, seed: int) -> list[list[InputRecord]]:
 
 @functools.cache
 def undisturbed(name: str, seed: int) -> dict[str, Any]:
-    operation = OPERATIONS[name]
+    return undisturbed_by(OPERATIONS[name], seed)
+
+
+def undisturbed_by(operation: Operation, seed: int) -> dict[str, Any]:
+    """What the input comes to where nothing dies."""
     with JobTester(operation.job) as tester:
         for batch in batches_of(operation, seed):
             tester.pipe_inputs(batch)
@@ -194,8 +198,14 @@ def test_each_record_counts_once_though_its_instance_dies_at_every_fail_point(
 ) -> None:
     seed = random.SystemRandom().randrange(100)
     print(f"seed {seed}")
-    operation, chance = OPERATIONS[name], random.Random(seed)
-    expected = undisturbed(name, seed)
+    assert_each_record_counts_once(OPERATIONS[name], seed, undisturbed(name, seed), successor, deaths)
+
+
+def assert_each_record_counts_once(
+    operation: Operation, seed: int, expected: dict[str, Any], successor: Callable[[JobTester], None], deaths: Deaths
+) -> None:
+    """Though the instance dies at every fail point, and what comes then is `successor`."""
+    chance = random.Random(seed)
     points = chance.sample(list(FailPoint), len(FailPoint))
     with JobTester(operation.job) as tester:
         for batch in batches_of(operation, seed):
@@ -221,7 +231,7 @@ def test_each_record_counts_once_though_its_instance_dies_at_every_fail_point(
 def assert_certified(tester: JobTester) -> None:
     """Each standby's store holds what its active's commits say, and so does each active's."""
     for task in tester._active.tasks.values():
-        assert f"{task.scan().result():016x}" == task.digest
+        assert f"{task.replica.scan().result():016x}" == task.digest
     for task in follow(tester).tasks.values():
         certification = Certification()
         certification.tick(task, 0.0, may_begin=True)

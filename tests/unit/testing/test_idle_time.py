@@ -41,7 +41,7 @@ def closed(tester: JobTester) -> list[tuple[str, int]]:
 def commits(tester: JobTester) -> int:
     (task,) = tester._active.tasks.values()  # noqa: SLF001
     assert task.commit_record is not None
-    assert f"{task.scan().result():016x}" == task.digest
+    assert f"{task.replica.scan().result():016x}" == task.digest
     return task.commit_record.sequence
 
 
@@ -114,7 +114,7 @@ def test_nothing_is_committed_once_nothing_is_kept() -> None:
         tester.pipe_inputs([event(0), event(1, "b")])
         tester.advance_wall_clock("3 hours")
         (task,) = tester._active.tasks.values()  # noqa: SLF001
-        assert list(task.items()) == []
+        assert list(task.replica.items()) == []
         before = commits(tester)
         for _ in range(5):
             tester.advance_wall_clock("1 day")
@@ -133,7 +133,7 @@ def test_sessions_close_and_duplicates_are_forgotten() -> None:
         tester.pipe_inputs([event(0), event(1)])
         tester.advance_wall_clock("10 minutes")
         (task,) = tester._active.tasks.values()  # noqa: SLF001
-        assert list(task.items()) == []
+        assert list(task.replica.items()) == []
         tester.pipe_inputs([event(2), event(10 * MINUTE)])
         assert (tester.counts.late, len(tester.read_output())) == (1, 2)
 

@@ -207,7 +207,7 @@ def test_table_that_is_broadcast_is_in_each_task_and_rows_stay_in_theirs() -> No
             ("o7", "FR"),
         ]
         joins = [task for task in tester._active.tasks.values() if task.id.stage == 2]  # noqa: SLF001
-        assert [[key for key, _ in task.items() if key[0] != 0xFF] for task in joins] == [[b"ann", b"bob"]] * 3
+        assert [[key for key, _ in task.replica.items() if key[0] != 0xFF] for task in joins] == [[b"ann", b"bob"]] * 3
         assert tester.states() == {"ann": {"customer": "ann", "country": "FR"}}
         assert [task.commit_record.processed for task in joins if task.commit_record] == [7, 6, 7]
         tables = [task.commit_record for task in tester._active.tasks.values() if task.id.stage == 1]  # noqa: SLF001

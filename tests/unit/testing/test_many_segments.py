@@ -8,6 +8,7 @@ import pytest
 
 from airflow_provider.streaming import StatefulJob, Stream, session_window, stream, window
 from airflow_provider.streaming import functions as F
+from airflow_provider.streaming.operations.state_reader import StoreReader
 from airflow_provider.streaming.windows import SessionWindow, Window
 from airflow_provider.streaming.worker.task import Task
 from airflow_provider.testing import InputRecord, JobTester
@@ -41,7 +42,7 @@ def the_task(tester: JobTester) -> Task:
 
 
 def check_digest(task: Task) -> None:
-    assert f"{task.scan().result():016x}" == task.digest
+    assert f"{task.replica.scan().result():016x}" == task.digest
 
 
 def record_bytes(task: Task) -> int:
@@ -52,13 +53,13 @@ def record_bytes(task: Task) -> int:
 
 def test_late_row_of_a_session_looks_up_its_own_group_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_up = list[int]()
-    get_many = Task.get_many
+    get_many = StoreReader.get_many
 
-    def counting(task: Task, keys: Sequence[bytes]) -> list[bytes | None]:
+    def counting(reader: StoreReader, keys: Sequence[bytes]) -> list[bytes | None]:
         looked_up.append(len(keys))
-        return get_many(task, keys)
+        return get_many(reader, keys)
 
-    monkeypatch.setattr(Task, "get_many", counting)
+    monkeypatch.setattr(StoreReader, "get_many", counting)
     with JobTester(CHANGED["sessions"]("0 seconds")) as tester:
         tester.pipe_inputs([{"k": "a", "at": T0}])
         tester.restart(job=CHANGED["sessions"]("1 hour"))
@@ -88,7 +89,7 @@ def test_commit_record_stays_small_when_the_watermark_is_made_longer(job_of: Cal
         assert len(kept) >= 1_200
         tester.pipe_inputs([{"k": "k", "at": T0 + 9 * 86_400_000}])
         check_digest(the_task(tester))
-        assert len(list(the_task(tester).items())) == len(tester.states()) == 1
+        assert len(list(the_task(tester).replica.items())) == len(tester.states()) == 1
 
 
 def test_commit_record_stays_small_while_a_side_of_a_join_waits_for_the_other() -> None:
@@ -116,4 +117,4 @@ def test_commit_record_stays_small_while_a_side_of_a_join_waits_for_the_other() 
         tester.promote_standby()
         assert click(tester, 998) == 5
         check_digest(the_task(tester))
-        assert len(list(the_task(tester).items())) < 60
+        assert len(list(the_task(tester).replica.items())) < 60

@@ -69,8 +69,8 @@ def test_standby_holds_what_the_active_wrote_in_stores_of_its_own(
 
     second.become(Role.STANDBY, 1)
 
-    assert list(second.tasks[TaskId(0, 0)].items()) == list(first.tasks[TaskId(0, 0)].items())
-    assert second.tasks[TaskId(0, 0)].path != first.tasks[TaskId(0, 0)].path
+    assert list(second.tasks[TaskId(0, 0)].replica.items()) == list(first.tasks[TaskId(0, 0)].replica.items())
+    assert second.tasks[TaskId(0, 0)].replica.store.path != first.tasks[TaskId(0, 0)].replica.store.path
 
 
 def test_store_that_was_lost_is_replayed_from_its_changelog(
@@ -79,12 +79,12 @@ def test_store_that_was_lost_is_replayed_from_its_changelog(
     first, _ = instances
     first.become(Role.ACTIVE, 1)
     process(first, job, 0)
-    before = list(first.tasks[TaskId(0, 0)].items())
+    before = list(first.tasks[TaskId(0, 0)].replica.items())
 
     first.close()
     first.remove_stores()
     assert not first.tasks
     first.become(Role.ACTIVE, 2)
 
-    assert list(first.tasks[TaskId(0, 0)].items()) == before
+    assert list(first.tasks[TaskId(0, 0)].replica.items()) == before
     assert first.tasks[TaskId(0, 0)].status().restore.records == 2

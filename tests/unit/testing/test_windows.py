@@ -122,7 +122,7 @@ def run(job: StatefulJob, rows: list[Row], randomness: random.Random) -> tuple[d
             case 2:
                 tester.promote_standby()
     (task,) = tester._active.tasks.values()  # noqa: SLF001
-    assert f"{task.scan().result():016x}" == task.digest
+    assert f"{task.replica.scan().result():016x}" == task.digest
     outputs = tester.read_output()
     return {o.key: o.value for o in outputs}, [o.value for o in outputs], tester
 
@@ -254,11 +254,11 @@ def test_a_store_holds_no_window_that_is_over() -> None:
             if at % 50_000 == 0:
                 tester.pipe_inputs([{"customer": c, "amount": 1, "at": at + n} for n in range(20) for c in "abcdefgh"])
         (task,) = tester._active.tasks.values()  # noqa: SLF001
-        assert len(list(task.items())) == 8
+        assert len(list(task.replica.items())) == 8
         states = tester.states()
         tester.promote_standby()
         (task,) = tester._active.tasks.values()  # noqa: SLF001
-        assert len(list(task.items())) == 8
+        assert len(list(task.replica.items())) == 8
         # Nor does the changelog, but for what the last expiry brought.
         log = tester._log  # noqa: SLF001
         begin, end = log.begin("windows-state-changelog", 0), log.end("windows-state-changelog", 0)

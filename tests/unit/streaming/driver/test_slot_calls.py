@@ -245,3 +245,21 @@ def test_bound_that_the_user_set_is_left_alone(tmp_path: Path) -> None:
     calls.batch(rows, frozenset({TaskId(0, 0)}), never)
 
     assert rows.settings == {}
+
+
+def test_plan_has_the_number_of_the_goal_which_grows_when_the_tasks_are_to_be_something_else(
+    plans: list[SlotPlan], tmp_path: Path
+) -> None:
+    spark = FakeSpark(status_of(0))
+    goal = Goal(SlotGoal().followed_by((plan(0),), paused=False))
+    calls = calls_of(spark, goal, tmp_path)
+
+    calls.round()
+    goal.goal = goal.goal.followed_by((plan(0),), paused=True)
+    calls.round()
+    goal.goal = goal.goal.followed_by((plan(0, generation=2),), paused=False)
+    calls.round()
+    goal.goal = goal.goal.followed_by((), paused=False, stopping=True)
+    calls.round()
+
+    assert [sent.number for sent in plans] == [1, 1, 2, 3]

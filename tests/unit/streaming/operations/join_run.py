@@ -6,24 +6,22 @@ import json
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
 
+from airflow_provider.changelog.replica import Replica
+from airflow_provider.state.digest import digest_of
 from airflow_provider.state.time_segments import time_prefix
 from airflow_provider.streaming.operations.join_interval import IntervalJoin
 from airflow_provider.streaming.operations.join_rows import GONE, LEFT, RIGHT, UNKEYED, JoinRows, rows_of_columns
 from airflow_provider.streaming.operations.join_stream_table import StreamTableJoin
 from airflow_provider.streaming.operations.join_tables import TableTableJoin
 from airflow_provider.streaming.operations.operation import Operation
+from airflow_provider.streaming.operations.state_reader import StoreReader
 from airflow_provider.streaming.operations.stream_time import StreamTime
-from airflow_provider.streaming.operations.timed_rows import (
-    FurtherReader,
-    PlacingOperation,
-    RangeReader,
-    TimedOperation,
-)
+from tests.unit.streaming.operations.merging import batch_of
 
 __all__ = ["Given", "JoinRun", "left", "random_cuts", "right"]
 
@@ -88,43 +86,40 @@ class JoinRun:
             }
         )
         self.rows += len(keys)
-        assert isinstance(join, PlacingOperation)
-        placed = join.place(rows, self.time)
-        rows, self.time = placed.rows, placed.after
+        placed = join.place(batch_of(rows, before=self.time), 0)
+        self.time = placed.after
         self.late += placed.late
-        if rows.num_rows == 0:
+        if placed.rows.num_rows == 0:
             return []
-        grouped = join.group("k", rows)
-        if isinstance(grouped, RangeReader):
-            grouped.read(self.range)
-        old = [self.store.get(key) for key in grouped.keys]
-        if isinstance(grouped, FurtherReader):
-            while further := grouped.further_keys(old):
-                old += [self.store.get(key) for key in further]
-        self.read_bytes += sum(len(value) for value in old if value is not None)
-        changes = grouped.apply(old)
+        state = StoreReader(cast(Replica, self))
+        changes = join.merge(placed, state, tolerant=False)
+        self.read_bytes += sum(len(value) for value in state.known.values() if value is not None)
         self.written_bytes += sum(len(value) for _, value in changes.state if value is not None)
-        assert {key for key, _ in changes.state if key in self.store} <= set(grouped.keys)
-        if not isinstance(join, TimedOperation):
-            # The digest takes them in this order.
-            at = {key: number for number, key in enumerate(grouped.keys)}
-            places = [at[key] for key, _ in changes.state if key in at]
-            assert places == sorted(places)
-            assert len(at) == len(grouped.keys)
-            assert all(value is not None for key, value in changes.state if key not in at)
-        if isinstance(join, TimedOperation):
-            changes = join.close(changes, placed, self.range, "k")
+        assert {key for key, _ in changes.state if key in self.store} <= state.known.keys()
+        changes = join.close(placed, changes, state)
+        before, change = self.digest, sum(state.digest_change(changes.state, join.segments).values())
         for key, value in changes.state:
             if value is None:
                 self.store.pop(key)
             else:
                 self.store[key] = value
-        if isinstance(join, TimedOperation) and self.time.watermark_ms is not None:
-            first = time_prefix(join.expired_before_ms(self.time.watermark_ms))
+        assert self.digest == (before + change) % 2**64
+        mark = self.time.watermark_ms
+        expired = None if mark is None else join.expired_before_ms(mark)
+        if expired is not None:
+            first = time_prefix(expired)
             self.store = {key: value for key, value in self.store.items() if key >= first}
         found = [(key.decode(), None if value is None else json.loads(value)) for key, value in changes.output]
         self.output += found
         return found
+
+    @property
+    def digest(self) -> int:
+        return digest_of(self.store.keys(), self.store.values())
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        assert len(set(keys)) == len(keys)
+        return [self.store.get(key) for key in keys]
 
     def range(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
         return iter([(key, self.store[key]) for key in sorted(self.store) if begin <= key < end])

@@ -21,7 +21,8 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.operations.aggregate import Aggregate, Aggregation
 from airflow_provider.streaming.operations.aggregate_function import Function
-from airflow_provider.streaming.operations.function_error import FunctionError
+from airflow_provider.streaming.operations.changes import FunctionError
+from tests.unit.streaming.operations.merging import merged
 
 UTC = dt.UTC
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=UTC)
@@ -86,8 +87,7 @@ class Keys:
 
     def take(self, table: pa.Table, tolerant: bool = False) -> list[int]:
         """Process a batch; the offsets of the rows that were left out."""
-        grouped = self.operation.group("key", table)
-        changes = grouped.apply([self.state.get(key) for key in grouped.keys], tolerant)
+        changes = merged(self.operation, table, self.state, key_name="key", tolerant=tolerant)
         self.state.update({key: value for key, value in changes.state if value is not None})
         for key, value in changes.output:
             assert value is not None
@@ -190,10 +190,7 @@ def test_repeated_batch_computes_the_same_bytes_from_the_same_state(rows: list[R
     for part in (rows[:cut], rows[cut:]):
         if not part:
             continue
-        grouped = operation.group("key", batch(part))
-        once = grouped.apply([state.get(key) for key in grouped.keys])
-        again = operation.group("key", batch(part))
-        twice = again.apply([state.get(key) for key in again.keys])
+        once, twice = (merged(operation, batch(part), state) for _ in range(2))
         assert once == twice
         state.update(once.state)
 
@@ -313,9 +310,7 @@ def test_two_aggregates_of_one_kind_on_different_columns_keep_their_places() -> 
 
 def test_output_names_the_key_and_comes_once_a_key_and_batch() -> None:
     operation = Aggregation((F.count().alias("n"),))
-    grouped = operation.group("tailnum", batch([{"key": key} for key in "abab"]))
-
-    changes = grouped.apply([None] * len(grouped.keys))
+    changes = merged(operation, batch([{"key": key} for key in "abab"]), key_name="tailnum")
 
     assert sorted(map(str, changes.output)) == sorted(
         str((key.encode(), f'{{"tailnum":"{key}","n":2}}'.encode())) for key in "ab"
@@ -326,10 +321,9 @@ def test_output_names_the_key_and_comes_once_a_key_and_batch() -> None:
 def test_keys_come_in_the_order_of_the_store(keys: list[str]) -> None:
     rows: list[Row] = [{"key": key, "big": 1} for key in keys]
 
-    grouped = Aggregation((F.count().alias("n"), F.sum("big"))).group("key", batch(rows))
-    changes = grouped.apply([None] * len(grouped.keys), tolerant=False)
+    changes = merged(Aggregation((F.count().alias("n"), F.sum("big"))), batch(rows))
 
-    assert list(grouped.keys) == [key for key, _ in changes.state] == sorted({key.encode() for key in keys})
+    assert [key for key, _ in changes.state] == sorted({key.encode() for key in keys})
     assert {key.decode(): json.loads(value or b"")["n"] for key, value in changes.output} == Counter(keys)
 
 
@@ -358,15 +352,15 @@ def test_column_that_cannot_be_kept_is_refused_by_name(aggregate: Callable[[], A
     refused = aggregate().alias("the result")
 
     with pytest.raises(ConfigurationError, match=r"'the result'.*Cast the column"):
-        Aggregation((refused,)).group("key", table)
+        merged(Aggregation((refused,)), table)
 
 
 def test_values_of_any_type_are_counted() -> None:
     table = batch([{"key": "a"}]).append_column("raw", pa.array([b"x"], pa.binary()))
 
-    grouped = Aggregation((F.count("raw"),)).group("key", table)
+    changes = merged(Aggregation((F.count("raw"),)), table, key_name="key")
 
-    assert grouped.apply([None]).output == [(b"a", b'{"key":"a","count(raw)":1}')]
+    assert changes.output == [(b"a", b'{"key":"a","count(raw)":1}')]
 
 
 @pytest.mark.parametrize(
@@ -381,10 +375,9 @@ def test_aggregation_needs_results_each_with_a_name_of_its_own(aggregates: tuple
 def test_state_of_other_aggregates_is_refused() -> None:
     keys = Keys(F.count().alias("n"))
     keys.take(batch([{"key": "a"}]))
-    grouped = Aggregation((F.count().alias("n"), F.sum("big"))).group("key", batch([{"key": "a"}]))
 
     with pytest.raises(ConfigurationError, match="new application id or store name"):
-        grouped.apply([keys.state[b"a"]])
+        merged(Aggregation((F.count().alias("n"), F.sum("big"))), batch([{"key": "a"}]), keys.state)
 
 
 def test_avg_is_the_mean_under_sparks_other_name() -> None:

@@ -24,6 +24,7 @@ from airflow_provider.streaming.operations.join_rows import (
 )
 from airflow_provider.streaming.operations.join_side import DELETED, JoinSide
 from airflow_provider.streaming.operations.join_state import KeptRow, decode_rows, encode_rows
+from tests.unit.streaming.operations.merging import merged
 
 
 def values_of(values: list[bytes | None]) -> pa.ChunkedArray:
@@ -35,7 +36,7 @@ def encoded(flags: list[int], times: list[int], rows: pa.Array) -> list[bytes]:
 
 
 def side_rows(operation: JoinSide, **columns: pa.Array) -> list[tuple[bytes, bytes | None]]:
-    return list(operation.group("k", pa.table(columns)).apply([]).output)
+    return list(merged(operation, pa.table(columns)).output)
 
 
 def test_rows_come_back_as_they_were_written() -> None:

@@ -217,10 +217,9 @@ def test_versions_of_a_hot_key_lie_in_chunks_of_bounded_size() -> None:
     for first in range(0, 20_000, 1_000):
         run.add([right("a", first + at, at) for at in range(0, 1_000, 2)])
     assert max(map(len, run.store.values())) < 18 * 1024
-    versions = run.join.whole_state(b"a", run.store[b"a"], lambda keys: [run.store.get(key) for key in keys])
-    assert [found["from_ms"] for found in run.join.decode_states([versions], pa.schema([]))[0]] == [
-        *range(0, 20_000, 2)
-    ]
+    stored = [(b"a", run.store[b"a"])]
+    ((group, name, versions),) = run.join.read_states(stored, pa.schema([]), run.time, run.get_many)
+    assert (group, name, [found["from_ms"] for found in versions]) == ("a", "a", [*range(0, 20_000, 2)])
     # What comes behind the newest touches the chunks of its time alone.
     run.read_bytes = run.written_bytes = 0
     run.add([right("a", 5_001, 7)])

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.operations.aggregate import Aggregate, Aggregation
-from airflow_provider.streaming.operations.function_error import FunctionError
+from airflow_provider.streaming.operations.changes import FunctionError
 from airflow_provider.streaming.operations.merge_aggregation import MergeAggregation
 from airflow_provider.streaming.operations.partial_aggregation import PartialAggregation, can_combine
+from tests.unit.streaming.operations.merging import merged as merged_by
 from tests.unit.streaming.operations.test_aggregate import TYPES, VALUES
 
 NUMBERS = ("big", "small", "real", "single", "price", "wide")
@@ -43,19 +44,18 @@ def table(rows: list[dict[str, Any]], schema: pa.Schema = SCHEMA) -> pa.Table:
 
 
 def parts_of(aggregates: tuple[Aggregate, ...], rows: pa.Table) -> list[tuple[bytes, bytes]]:
-    changes = PartialAggregation(aggregates).group("k", rows).apply([])
+    changes = merged_by(PartialAggregation(aggregates), rows)
     assert not changes.state
     return [(key, value) for key, value in changes.output if value is not None]
 
 
 def merged(operation: MergeAggregation, parts: list[tuple[bytes, bytes]], old: dict[bytes, bytes]) -> dict[bytes, Any]:
     """The output of one micro-batch of the later stage; `old` becomes its state."""
-    decoded = operation.partial_rows.decode(pa.chunked_array([[value for _, value in parts]], pa.binary()))
+    decoded = operation.decoder.decode(pa.chunked_array([[value for _, value in parts]], pa.binary()))
     assert not decoded.bad
     keys = pa.array([key for key, _ in parts], pa.binary())
     arrived = pa.table({"__key": keys, "__offset": pa.array(range(len(parts)), pa.int64()), **decoded.columns})
-    grouped = operation.group("k", arrived)
-    changes = grouped.apply([old.get(key) for key in grouped.keys])
+    changes = merged_by(operation, arrived, old)
     old |= {key: value for key, value in changes.state if value is not None}
     return {key: value and json.loads(value) for key, value in changes.output}
 
@@ -63,8 +63,7 @@ def merged(operation: MergeAggregation, parts: list[tuple[bytes, bytes]], old: d
 @settings(max_examples=60)
 @given(rows=rows_of_a_job, data=st.data())
 def test_parts_come_to_the_same_wherever_micro_batches_end(rows: list[dict[str, Any]], data: st.DataObject) -> None:
-    plain = Aggregation(EVERY).group("k", table(rows))
-    expected = plain.apply([None] * len(plain.keys))
+    expected = merged_by(Aggregation(EVERY), table(rows))
     cuts = sorted({0, len(rows), *data.draw(st.sets(st.integers(0, len(rows))))})
 
     parts = [part for begin, end in itertools.pairwise(cuts) for part in parts_of(EVERY, table(rows[begin:end]))]
@@ -112,7 +111,7 @@ def test_parts_that_mean_something_else_by_a_name_are_not_taken_as_of_no_rows(wa
     (good,), (other,) = parts_of((count, total), rows), parts_of((was, count), rows)
 
     operation = MergeAggregation((count, total)).of_rows(SCHEMA)
-    decoded = operation.partial_rows.decode(pa.chunked_array([[good[1], other[1]]], pa.binary()))
+    decoded = operation.decoder.decode(pa.chunked_array([[good[1], other[1]]], pa.binary()))
 
     assert list(decoded.bad) == [1]
     assert "it holds the aggregate 'total' as another version of the job computed it" in decoded.bad[1]
@@ -123,7 +122,7 @@ def test_record_of_another_program_is_named(value: bytes) -> None:
     operation = MergeAggregation((F.count().alias("n"),)).of_rows(SCHEMA)
     good = parts_of(operation.aggregates, table([{"__key": b"a"}]))[0][1]
 
-    decoded = operation.partial_rows.decode(pa.chunked_array([[good, value]], pa.binary()))
+    decoded = operation.decoder.decode(pa.chunked_array([[good, value]], pa.binary()))
 
     assert list(decoded.bad) == [1]
     assert "no record of an earlier stage" in decoded.bad[1]
@@ -134,8 +133,8 @@ def test_row_without_room_in_a_sum_is_left_out_before_the_repartition() -> None:
     rows = table([{"__key": b"a", "big": 2**62}, {"__key": b"a", "big": 2**62}, {"__key": b"b", "big": 1}])
 
     with pytest.raises(FunctionError, match="no room"):
-        PartialAggregation(aggregates).group("k", rows).apply([])
-    changes = PartialAggregation(aggregates).group("k", rows).apply([], tolerant=True)
+        merged_by(PartialAggregation(aggregates), rows)
+    changes = merged_by(PartialAggregation(aggregates), rows, tolerant=True)
 
     assert [failure.offset for failure in changes.failed] == [1]
     parts = [(key, value) for key, value in changes.output if value is not None]

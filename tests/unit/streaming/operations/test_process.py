@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider.errors import ConfigurationError, ProcessError
-from airflow_provider.streaming.operations.function_error import FunctionError
-from airflow_provider.streaming.operations.operation import Changes, GroupedRows
+from airflow_provider.streaming.operations.changes import Changes, FunctionError
 from airflow_provider.streaming.operations.process import Process, ProcessFunction, Row, ValueState
 from airflow_provider.streaming.operations.state_codec import decode_state, encode_state
+from tests.unit.streaming.operations.merging import merged
 
 
 def apply(
@@ -32,9 +32,8 @@ def apply(
             "amount": pa.array([amount for _, amount in rows], pa.int64()),
         }
     )
-    grouped = Process(function, ("amount",)).group("customer", table)
     stored = {key.encode(): encode_state(value) for key, value in (old or {}).items()}
-    return grouped.apply([stored.get(key) for key in grouped.keys], tolerant)
+    return merged(Process(function, ("amount",)), table, stored, key_name="customer", tolerant=tolerant)
 
 
 def states(changes: Changes) -> dict[str, Any]:
@@ -183,7 +182,7 @@ def test_function_may_change_its_rows_although_another_row_raises(function: Proc
 def test_function_may_change_what_its_rows_hold_although_another_row_raises() -> None:
     items = pa.array([[1], [2], [3]], pa.list_(pa.int64()))
 
-    changes = group({"items": items}, changes_what_its_rows_hold).apply([None], tolerant=True)
+    changes = processed({"items": items}, changes_what_its_rows_hold, tolerant=True)
 
     assert states(changes) == {"k": 400}
     assert [failure.offset for failure in changes.failed] == [1]
@@ -204,10 +203,8 @@ def test_error_names_the_first_row_that_raises(function: ProcessFunction) -> Non
 
 
 def test_error_names_the_first_row_that_the_function_does_not_return_for() -> None:
-    grouped = group({"amount": pa.array([5, 1, 3, 7])}, does_not_return_for_three, timeout_s=1)
-
     with pytest.raises(FunctionError, match="did not return") as caught:
-        grouped.apply([None])
+        processed({"amount": pa.array([5, 1, 3, 7])}, does_not_return_for_three, timeout_s=1)
 
     assert caught.value.offset == 2
 
@@ -237,17 +234,15 @@ def test_error_crosses_to_the_driver_whole() -> None:
 
 def test_state_of_another_operation_is_refused() -> None:
     table = pa.table({"__key": pa.array([b"a"]), "__offset": pa.array([1]), "amount": pa.array([1])})
-    grouped = Process(total, ("amount",)).group("customer", table)
 
     with pytest.raises(ConfigurationError, match=r"'a' is not one of process.*new application id"):
-        grouped.apply([b"\x01\x01\0\0"])
+        merged(Process(total, ("amount",)), table, {b"a": b"\x01\x01\0\0"})
 
 
 def test_keys_that_are_no_text_keep_their_bytes() -> None:
     table = pa.table({"__key": pa.array([b"\xe9"]), "__offset": pa.array([1]), "amount": pa.array([1])})
-    grouped = Process(total, ("amount",)).group("customer", table)
 
-    assert grouped.apply([None]).state == [(b"\xe9", encode_state(1))]
+    assert merged(Process(total, ("amount",)), table).state == [(b"\xe9", encode_state(1))]
 
 
 def counts_by_number(key: str, rows: list[Row], state: ValueState) -> Iterable[Row]:
@@ -268,7 +263,7 @@ def test_state_has_the_types_of_the_batch_before() -> None:
 def test_state_that_is_json_is_read_and_written_anew() -> None:
     table = pa.table({"__key": pa.array([b"a"]), "__offset": pa.array([1]), "amount": pa.array([1])})
 
-    changes = Process(total, ("amount",)).group("customer", table).apply([json.dumps(10).encode()])
+    changes = merged(Process(total, ("amount",)), table, {b"a": json.dumps(10).encode()})
 
     assert states(changes) == {"a": 11}
     assert changes.state[0][1] == encode_state(11)
@@ -302,10 +297,12 @@ def test_output_has_numbers_as_the_output_of_aggregates_has_them() -> None:
     assert written == (b'{"customer":"a","x":"NaN","y":["Infinity",{"z":"-Infinity"}],"d":1.50,"n":null,"e":"NaN"}')
 
 
-def group(columns: dict[str, pa.Array], function: ProcessFunction, timeout_s: float | None = None) -> GroupedRows:
+def processed(
+    columns: dict[str, pa.Array], function: ProcessFunction, timeout_s: float | None = None, *, tolerant: bool = False
+) -> Changes:
     size = len(next(iter(columns.values())))
     table = pa.table({"__key": pa.array([b"k"] * size), "__offset": pa.array(range(size), pa.int64()), **columns})
-    return Process(function, tuple(columns), timeout_s).group("key", table)
+    return merged(Process(function, tuple(columns), timeout_s), table, tolerant=tolerant)
 
 
 def keeps_its_row(key: str, rows: list[Row], state: ValueState) -> None:
@@ -338,16 +335,15 @@ def test_row_of_any_types_can_be_kept_as_it_is() -> None:
     ]
     columns = {name: pa.array([value], kind) for (name, value), kind in zip(row.items(), kinds, strict=True)}
 
-    assert states(group(columns, keeps_its_row).apply([None])) == {"k": row}
+    assert states(processed(columns, keeps_its_row)) == {"k": row}
 
 
 def test_value_that_python_cannot_hold_is_an_error_of_its_record() -> None:
     days = pa.array([1, 99_999_999, 3], pa.int32()).cast(pa.date32())
-    grouped = group({"day": days}, keeps_its_row)
 
     with pytest.raises(FunctionError, match="after the year 9999") as caught:
-        grouped.apply([None])
-    tolerated = grouped.apply([None], tolerant=True)
+        processed({"day": days}, keeps_its_row)
+    tolerated = processed({"day": days}, keeps_its_row, tolerant=True)
 
     assert caught.value.offset == 1
     assert [failure.offset for failure in tolerated.failed] == [1]

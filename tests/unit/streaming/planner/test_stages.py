@@ -17,6 +17,7 @@ from airflow_provider.streaming.planner.compiled_job import CompiledJob, compile
 from airflow_provider.streaming.planner.row_types import RowTypes
 from airflow_provider.streaming.planner.stage_topics import internal_specs, partitions_read
 from airflow_provider.streaming.planner.topic_facts import TopicFacts
+from tests.unit.streaming.operations.merging import merged
 from tests.unit.testing.word_count import COUNTS, LINES, WORDS, job_of
 
 FACTS = TopicFacts(
@@ -120,4 +121,4 @@ def test_topic_that_no_stage_writes_is_found() -> None:
 def test_rows_without_columns_go_on_too() -> None:
     rows = pa.table({"__key": pa.array([b"a", b"b"]), "other": pa.array([1, 2])})
 
-    assert Repartition(()).group("k", rows).apply([]).output == [(b"a", b"{}"), (b"b", b"{}")]
+    assert merged(Repartition(()), rows).output == [(b"a", b"{}"), (b"b", b"{}")]

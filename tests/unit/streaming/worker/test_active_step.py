@@ -11,18 +11,21 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider.changelog.consumer_group import ConsumerGroup
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import DecodeError, ProcessError, RecordError
 from airflow_provider.state.digest import digest_of
 from airflow_provider.state.position import RESERVED_PREFIX
 from airflow_provider.streaming.error_policy import ErrorPolicy, OnError
-from airflow_provider.streaming.operations.operation import Changes
+from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.operations.limits import Limits, TopicLimit
 from airflow_provider.streaming.operations.process import Process, Row, ValueState
 from airflow_provider.streaming.operations.state_codec import encode_state
+from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.planner.stage_spec import InputSpec
 from airflow_provider.streaming.worker.active_step import active_step
-from airflow_provider.streaming.worker.batch_result import BatchResult
 from airflow_provider.streaming.worker.partition_check import PartitionCheck
 from airflow_provider.streaming.worker.task import Task
+from airflow_provider.streaming.worker.task_committer import BatchResult
 from airflow_provider.testing.in_memory_clients import InMemoryGroup
 
 GROUP = InMemoryGroup()
@@ -50,13 +53,20 @@ class FakeTask:
         changelog="app-state-changelog",
         store=SimpleNamespace(name="state"),
         sink_topic=None,
-        narrowest_output=None,
-        pair_limit=lambda _: 1_048_588,
+        limits=Limits(TopicLimit("app-state-changelog", 1_048_588), None),
     )
     operation = job.operation
     partition_check: PartitionCheck | None = None
     commit_record = None
-    range = None
+    time = StreamTime()
+
+    @property
+    def id(self) -> TaskId:
+        return TaskId(0, self.partition)
+
+    @property
+    def replica(self) -> FakeTask:
+        return self
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         return [self.stored.get(key) for key in keys]

@@ -8,8 +8,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import TaskState
 from airflow_provider.errors import BrokerUnreachableError, ProcessError
 from airflow_provider.streaming.operations.state_codec import encode_state
-from airflow_provider.streaming.worker.batch_processor import BatchProcessor
-from airflow_provider.streaming.worker.crash_count import CrashCounter
+from airflow_provider.streaming.worker.batch_processor import BatchProcessor, CrashCounter
 from airflow_provider.testing.in_memory_log import InMemoryLog
 from tests.unit.streaming.worker.bench import GROUP, Bench, active, commit_elsewhere, records_of, rows, standby
 
@@ -38,7 +37,7 @@ def test_rows_of_running_tasks_are_processed(processor: BatchProcessor, bench: B
     skipped = processor.process([(0, rows(1, 2)), (1, rows(3))], {TaskId(0, 0), TaskId(0, 1)}, False, 3)
 
     assert skipped == set()
-    assert [bench.registry.tasks[TaskId(0, p)].get_many([b"k"]) for p in (0, 1)] == [
+    assert [bench.registry.tasks[TaskId(0, p)].replica.get_many([b"k"]) for p in (0, 1)] == [
         [encode_state(2)],
         [encode_state(3)],
     ]
@@ -87,7 +86,7 @@ def test_task_that_lacks_little_catches_up_before_its_rows(
 
     assert processor.process([(0, rows(5, begin=100))], {TaskId(0, 0)}, False, 3) == set()
 
-    assert bench.registry.tasks[TaskId(0, 0)].get_many([b"k"]) == [encode_state(5)]
+    assert bench.registry.tasks[TaskId(0, 0)].replica.get_many([b"k"]) == [encode_state(5)]
 
 
 def test_error_that_another_attempt_may_get_past_ends_the_call(processor: BatchProcessor, bench: Bench) -> None:
@@ -100,7 +99,7 @@ def test_error_that_another_attempt_may_get_past_ends_the_call(processor: BatchP
     assert bench.state() is TaskState.OWNING
     bench.hold(active(0))
     processor.process([(0, rows(1))], {TaskId(0, 0)}, False, 3)
-    assert bench.registry.tasks[TaskId(0, 0)].get_many([b"k"]) == [encode_state(1)]
+    assert bench.registry.tasks[TaskId(0, 0)].replica.get_many([b"k"]) == [encode_state(1)]
 
 
 def test_task_whose_commit_may_be_ended_twice_is_owned_again_before_its_next_rows(
@@ -114,7 +113,7 @@ def test_task_whose_commit_may_be_ended_twice_is_owned_again_before_its_next_row
     assert (skipped, bench.state()) == (set(), TaskState.RUNNING)
     assert bench.writers[0].closed
     assert len(bench.writers) == 2
-    assert bench.registry.tasks[TaskId(0, 0)].get_many([b"k"]) == [encode_state(2)]
+    assert bench.registry.tasks[TaskId(0, 0)].replica.get_many([b"k"]) == [encode_state(2)]
 
 
 def test_task_that_cannot_be_owned_again_at_once_has_committed_and_waits_for_the_next_call(
@@ -127,7 +126,7 @@ def test_task_that_cannot_be_owned_again_at_once_has_committed_and_waits_for_the
     skipped = processor.process([(0, rows(1)), (0, rows(2, begin=1))], {TaskId(0, 0)}, False, 3)
 
     assert (skipped, bench.state()) == ({TaskId(0, 0)}, TaskState.OWNING)
-    assert bench.registry.tasks[TaskId(0, 0)].get_many([b"k"]) == [encode_state(1)]
+    assert bench.registry.tasks[TaskId(0, 0)].replica.get_many([b"k"]) == [encode_state(1)]
 
 
 def test_poison_fails_its_task_at_the_last_attempt_and_no_other(processor: BatchProcessor, bench: Bench) -> None:

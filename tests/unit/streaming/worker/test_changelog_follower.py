@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider.changelog import replica
+from airflow_provider.changelog import completeness
 from airflow_provider.changelog.commit_record import COMMIT_KEY, SourcePosition
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import TaskState
@@ -20,7 +20,7 @@ def test_standby_follows_for_ever(bench: Bench, log: InMemoryLog) -> None:
     for value in (1, 2):
         commit_elsewhere(log, 0, 1, k=value)
         bench.hold(standby(0))
-        assert bench.registry.tasks[TaskId(0, 0)].get_many([b"k"]) == [b"%d" % value]
+        assert bench.registry.tasks[TaskId(0, 0)].replica.get_many([b"k"]) == [b"%d" % value]
 
     assert bench.registry.tasks[TaskId(0, 0)].status().warm
     assert bench.reader.assigned == {("app-state-changelog", 0)}
@@ -57,7 +57,7 @@ def test_standby_that_lacks_a_commit_reads_it_before_it_becomes_the_active(bench
     bench.follower.follow(0.0)
 
     assert bench.state() is TaskState.RUNNING
-    assert bench.registry.tasks[TaskId(0, 0)].get_many([b"k"]) == [b"2"]
+    assert bench.registry.tasks[TaskId(0, 0)].replica.get_many([b"k"]) == [b"2"]
 
 
 def test_follower_returns_as_soon_as_all_is_applied(bench: Bench, log: InMemoryLog) -> None:
@@ -88,7 +88,7 @@ def test_error_of_one_changelog_holds_up_no_other(bench: Bench, log: InMemoryLog
     bench.hold(standby(0), standby(1))
 
     assert bench.registry.status(standby(0)).error == "gone"
-    assert bench.registry.tasks[TaskId(0, 1)].get_many([b"k"]) == [b"1"]
+    assert bench.registry.tasks[TaskId(0, 1)].replica.get_many([b"k"]) == [b"1"]
 
 
 def test_position_that_the_log_has_lost_moves_the_store_aside(bench: Bench, log: InMemoryLog) -> None:
@@ -115,7 +115,7 @@ def test_bounds_that_are_not_known_are_asked_for_again(bench: Bench, log: InMemo
     commit_elsewhere(log, 0, 3, k=2)
     bench.hold(standby(0, 3))
 
-    assert bench.registry.tasks[TaskId(0, 0)].get_many([b"k"]) == [b"2"]
+    assert bench.registry.tasks[TaskId(0, 0)].replica.get_many([b"k"]) == [b"2"]
 
 
 def test_restoring_task_whose_end_is_not_known_is_fenced_again(bench: Bench) -> None:
@@ -149,18 +149,18 @@ def test_idle_store_is_touched_while_its_changelog_holds_nothing_more(
     commit_elsewhere(log, 0, 1, k=1)
     bench.hold(standby(0))
     task = bench.registry.tasks[TaskId(0, 0)]
-    before = task.position
+    before = task.replica.position
     assert before is not None
     # An idle hour goes by.
     later = before.complete_at_ms + 3_600_000
-    monkeypatch.setattr(replica, "now_ms", lambda: later)
+    monkeypatch.setattr(completeness, "now_ms", lambda: later)
     if more:
         commit_elsewhere(log, 0, 1, k=2)
         bench.reader.paused = True
 
     bench.hold(standby(0))
 
-    after = task.position
+    after = task.replica.position
     assert after is not None
     assert (after.complete_at_ms == later) is touched
     assert after.offset == before.offset
@@ -203,7 +203,7 @@ def test_owner_says_which_transaction_hides_the_end_of_its_changelog(
 def test_owner_goes_on_where_nothing_but_its_own_commit_is_hidden(bench: Bench, log: InMemoryLog) -> None:
     commit_elsewhere(log, 0, 1, k=1)
     bench.hold(active(0, 2))
-    end = bench.registry.tasks[TaskId(0, 0)].position
+    end = bench.registry.tasks[TaskId(0, 0)].replica.position
     assert end is not None
     bench.reader.hidden = (0, end.offset)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.streaming.worker.crash_count import CrashCounter
+from airflow_provider.streaming.worker.batch_processor import CrashCounter
 
 
 @pytest.fixture

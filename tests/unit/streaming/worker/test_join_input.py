@@ -12,8 +12,7 @@ from airflow_provider.streaming.operations.join_side import DELETED
 from airflow_provider.streaming.operations.json_decoder import JsonDecoder
 from airflow_provider.streaming.planner.stage_plan import NullKeys
 from airflow_provider.streaming.planner.stage_spec import InputSpec
-from airflow_provider.streaming.worker.arrival import rows_by_partition
-from airflow_provider.streaming.worker.join_input import for_join
+from airflow_provider.streaming.worker.arrival import for_join, rows_by_partition
 from airflow_provider.streaming.worker.row_validation import validate_rows
 from tests.unit.streaming.worker.test_arrival import piece, spec
 

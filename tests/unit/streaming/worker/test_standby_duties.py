@@ -17,7 +17,7 @@ from airflow_provider.streaming.worker.kafka_clients import RestoreConsumer
 from airflow_provider.streaming.worker.plan import TaskPlan
 from airflow_provider.streaming.worker.standby_duties import StandbyDuties
 from airflow_provider.streaming.worker.task import Task
-from tests.builders import standby
+from tests.builders import active, standby
 from tests.unit.streaming.worker.bench import instance_settings, job_spec
 
 
@@ -39,7 +39,8 @@ class FakeScan:
 class FakeStandby:
     """At the end of its changelog, where its active had the digest of ``{k: v}``."""
 
-    changelog, instance, state, reached_end = "app-state-changelog", "i1", TaskState.FOLLOWING, True
+    changelog, state, reached_end = "app-state-changelog", TaskState.FOLLOWING, True
+    settings = SimpleNamespace(instance="i1")
 
     def __init__(self, partition: int, value: bytes = b"v") -> None:
         self.id, self.partition = TaskId(0, partition), partition
@@ -48,6 +49,10 @@ class FakeStandby:
         self._found = digest_of([b"k"], [value])
         self.scans = 0
         self.plan = TaskPlan(task=self.id, role=Role.STANDBY, generation=1)
+
+    @property
+    def replica(self) -> FakeStandby:
+        return self
 
     def scan(self) -> FakeScan:
         self.scans += 1
@@ -89,6 +94,7 @@ def test_standbys_are_compared_one_at_a_time(duties: StandbyDuties) -> None:
     assert (first.scans, second.scans) == (1, 1)
     assert duties.with_status(standby(0)).certificate.position == 10
     assert duties.with_status(standby(1)).certificate.position is None
+    assert duties.with_status(active(0)) == active(0), "an active is never certified"
 
 
 def test_standby_that_differs_is_its_own_error_and_its_successor_is_restored_from_the_changelog_alone(

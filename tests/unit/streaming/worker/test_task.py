@@ -15,9 +15,9 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import RestorePhase, Role, TaskState
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, FencedError
 from airflow_provider.streaming.error_policy import ErrorPolicy, OnError
-from airflow_provider.streaming.operations.operation import Changes
-from airflow_provider.streaming.worker.batch_result import BatchResult
+from airflow_provider.streaming.operations.changes import Changes
 from airflow_provider.streaming.worker.task import Task
+from airflow_provider.streaming.worker.task_committer import BatchResult
 from airflow_provider.testing.in_memory_log import InMemoryLog, Record
 from tests.builders import commit_of
 from tests.unit.streaming.worker.bench import (
@@ -50,7 +50,7 @@ def test_active_task_is_fenced_restored_and_goes_on_from_the_last_commit(bench: 
 
     task = held(bench)
     assert (task.state, task.source_offset) == (TaskState.RUNNING, 100)
-    assert task.get_many([b"k"]) == [b"7"]
+    assert task.replica.get_many([b"k"]) == [b"7"]
     assert bench.reader.assigned == set()
 
 
@@ -61,7 +61,7 @@ def test_write_commits_to_the_changelog_then_to_the_store(bench: Bench, log: InM
     held(bench).write(result(b"2", 6), GROUP)
 
     assert [value for key, value in records_of(log, 0) if key == b"k"] == [b"1", b"2"]
-    assert held(bench).get_many([b"k"]) == [b"2"]
+    assert held(bench).replica.get_many([b"k"]) == [b"2"]
     record = held(bench).commit_record
     assert record is not None
     assert (record.sources, record.processed, record.generation) == ({"orders": SourcePosition(6)}, 2, 1)
@@ -101,7 +101,7 @@ def test_promotion_of_a_standby(bench: Bench, log: InMemoryLog) -> None:
     bench.follower.follow(0.0)
 
     assert held(bench).state is TaskState.RUNNING
-    assert held(bench).get_many([b"k"]) == [b"2"]
+    assert held(bench).replica.get_many([b"k"]) == [b"2"]
     status = held(bench).status()
     assert (status.role, status.generation, status.restore.records) == (Role.ACTIVE, 2, 2)
     assert status.owned_at_ms is not None
@@ -131,7 +131,7 @@ def test_demotion_of_an_active_follows_from_its_position(bench: Bench, log: InMe
     task = held(bench)
     assert (task.state, task.status().owned_at_ms) == (TaskState.FOLLOWING, None)
     assert bench.writers[0].closed
-    assert task.get_many([b"k"]) == [b"9"]
+    assert task.replica.get_many([b"k"]) == [b"9"]
 
 
 def test_fenced_task_waits_and_fences_again(bench: Bench, log: InMemoryLog) -> None:
@@ -149,7 +149,7 @@ def test_fenced_task_waits_and_fences_again(bench: Bench, log: InMemoryLog) -> N
     held(bench).fence()
     bench.follower.follow(0.0)
     assert held(bench).state is TaskState.RUNNING
-    assert held(bench).get_many([b"k"]) == [b"3"]
+    assert held(bench).replica.get_many([b"k"]) == [b"3"]
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_failed_task_keeps_its_store_and_is_promoted_by_a_newer_generation(bench
     bench.hold(active(0, 2))
 
     assert (held(bench).state, held(bench).status().error) == (TaskState.RUNNING, None)
-    assert held(bench).get_many([b"k"]) == [b"1"]
+    assert held(bench).replica.get_many([b"k"]) == [b"1"]
 
 
 def test_changelog_of_another_application_fails_the_task(bench: Bench) -> None:
@@ -298,7 +298,7 @@ def test_commit_says_which_topics_it_is_of(tmp_path: Path, log: InMemoryLog) -> 
 
         held(bench).write(result(b"1", 5), GROUP)
 
-        record, position = held(bench).commit_record, held(bench).position
+        record, position = held(bench).commit_record, held(bench).replica.position
     assert record is not None
     assert position is not None
     assert (record.sources, position.topic_id) == ({"orders": SourcePosition(5, "source-1")}, "log-1")
@@ -386,7 +386,7 @@ def test_store_of_a_changelog_that_was_created_again_is_kept_and_nothing_is_proc
         bench.hold(active(0, 3, replay="accept"))
 
         assert held(bench).state is TaskState.RUNNING
-        assert held(bench).get_many([b"k"]) == [b"7"]
+        assert held(bench).replica.get_many([b"k"]) == [b"7"]
 
 
 def test_store_with_a_commit_that_cannot_be_read_holds_up_no_report(bench: Bench, log: InMemoryLog) -> None:
@@ -416,7 +416,7 @@ def test_commit_behind_another_programs_records_fails_the_task(bench: Bench, log
 
     assert held(bench).state is TaskState.FAILED
     assert "another program writes into this changelog" in str(held(bench).error)
-    assert held(bench).get_many([b"k"]) == [b"1"]
+    assert held(bench).replica.get_many([b"k"]) == [b"1"]
 
 
 def test_end_of_a_commit_that_the_brokers_marked_twice_is_no_other_programs_record(
@@ -431,7 +431,7 @@ def test_end_of_a_commit_that_the_brokers_marked_twice_is_no_other_programs_reco
             held(bench).write(result(value, offset), GROUP)
 
     assert (held(bench).state, held(bench).error) == (TaskState.RUNNING, None)
-    assert held(bench).get_many([b"k"]) == [b"3"]
+    assert held(bench).replica.get_many([b"k"]) == [b"3"]
 
 
 def test_owner_says_from_which_source_offset_it_went_on(bench: Bench, log: InMemoryLog) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import Role, TaskState
-from airflow_provider.streaming.worker.task_life import TaskLife
+from airflow_provider.streaming.worker.task import TaskLife
 
 OWNING, RESTORING, RUNNING = TaskState.OWNING, TaskState.RESTORING, TaskState.RUNNING
 FOLLOWING, FAILED, CLOSED = TaskState.FOLLOWING, TaskState.FAILED, TaskState.CLOSED

@@ -28,10 +28,10 @@ from airflow_provider.errors import (
 )
 from airflow_provider.state.store import Store
 from airflow_provider.streaming.faults.store_fault import StoreFault, StoreFaultKind
-from airflow_provider.streaming.operations.operation import Changes
+from airflow_provider.streaming.operations.changes import Changes
 from airflow_provider.streaming.worker import task_registry
-from airflow_provider.streaming.worker.batch_result import BatchResult
 from airflow_provider.streaming.worker.plan import TaskPlan
+from airflow_provider.streaming.worker.task_committer import BatchResult
 from airflow_provider.testing.in_memory_log import InMemoryLog
 from tests.unit.streaming.worker.bench import GROUP, Bench, active, commit_elsewhere, standby
 
@@ -100,7 +100,7 @@ def test_replay_begins_with_an_empty_store_once(bench: Bench, log: InMemoryLog) 
 
 def test_store_is_released_to_another_worker_by_its_folder(bench: Bench) -> None:
     bench.hold(standby(0))
-    path = bench.registry.tasks[TaskId(0, 0)].path
+    path = bench.registry.tasks[TaskId(0, 0)].replica.store.path
 
     assert not bench.registry.release("/elsewhere")
     assert bench.registry.release(str(path))
@@ -151,7 +151,7 @@ def test_bad_store_is_moved_aside_and_restored_by_the_next_call(
     assert bench.registry.status(standby(0)).error == str(error)
     bench.hold(standby(0))
 
-    assert bench.registry.tasks[TaskId(0, 0)].get_many([b"k"]) == [b"1"]
+    assert bench.registry.tasks[TaskId(0, 0)].replica.get_many([b"k"]) == [b"1"]
 
 
 def test_store_that_the_disk_refuses_is_opened_again_as_it_is(bench: Bench, log: InMemoryLog) -> None:
@@ -375,7 +375,7 @@ def test_quarantine_is_pruned_when_all_is_restored(tmp_path: Path, log: InMemory
 def test_files_that_are_removed_under_an_open_store_are_noticed_and_it_is_restored(bench: Bench) -> None:
     commit_elsewhere(bench.log, 0, 1, k=1)
     bench.hold(standby(0))
-    shutil.rmtree(bench.registry.tasks[TaskId(0, 0)].path)
+    shutil.rmtree(bench.registry.tasks[TaskId(0, 0)].replica.store.path)
 
     bench.execution.apply_plan([standby(0)])
     status = bench.registry.status(standby(0))
@@ -384,7 +384,7 @@ def test_files_that_are_removed_under_an_open_store_are_noticed_and_it_is_restor
     assert status.error_kind == "StoreCorruptedError"
     assert "were removed: find out who did it" in str(status.error)
     assert bench.registry.status(standby(0)).error is None
-    assert dict(bench.registry.tasks[TaskId(0, 0)].items()) == {b"k": b"1"}
+    assert dict(bench.registry.tasks[TaskId(0, 0)].replica.items()) == {b"k": b"1"}
 
 
 def lose(generation: int = 1) -> StoreFault:
@@ -425,7 +425,7 @@ def test_standby_store_that_a_drill_removes_is_restored_and_never_looks_whole_be
     whole = bench.registry.status(standby(0, fault=lose()))
     assert (whole.ready, whole.fault, whole.restore.records) == (True, "f1", 2)
 
-    shutil.rmtree(bench.registry.tasks[TaskId(0, 0)].path)  # by no drill: its fault is done
+    shutil.rmtree(bench.registry.tasks[TaskId(0, 0)].replica.store.path)  # by no drill: its fault is done
     bench.execution.apply_plan([standby(0, fault=lose())])
     assert "find out who did it" in str(bench.registry.status(standby(0, fault=lose())).error)
 
@@ -436,7 +436,7 @@ def test_fault_that_was_told_of_befalls_no_store_again_although_its_note_is_remo
     commit_elsewhere(log, 0, 1, k=1)
     bench.hold(standby(0, fault=lose()))
     done = standby(0, fault=dataclasses.replace(lose(), done=True))
-    store = bench.registry.tasks[TaskId(0, 0)].path
+    store = bench.registry.tasks[TaskId(0, 0)].replica.store.path
     (store.parent / "rocksdb.fault").unlink()
 
     bench.hold(done)

@@ -38,14 +38,23 @@ class FakeStandby:
         self.job = SimpleNamespace(application_id="app", changelog=STORE.changelog, store=STORE)
         self.reached_end = True
         at = ChangelogPosition(offset=10, timestamp_ms=1, complete_at_ms=1)
-        self.store_position: Position | None = Position(changelogs={"app-state-changelog": at}, commit=b"{}")
+        self.position: Position | None = Position(changelogs={"app-state-changelog": at}, commit=b"{}")
         self.checkpoints: list[Path] = []
+
+    @property
+    def replica(self) -> FakeStandby:
+        return self
+
+    @property
+    def store(self) -> FakeStandby:
+        return self
 
     def checkpoint(self, folder: Path) -> None:
         folder.mkdir(parents=True)
         self.checkpoints.append(folder)
 
-    def estimate_num_keys(self) -> int:
+    def estimate_num_keys(self, name: str) -> int:
+        assert name == "state"
         return 1
 
 
@@ -112,7 +121,7 @@ def test_no_snapshot_is_taken_of_a_store_that_is(
 ) -> None:
     task.reached_end = why != "not-at-the-end"
     if why == "empty":
-        task.store_position = None
+        task.position = None
 
     snapshots.tick(cast(Task, task), settings, trustworthy=why != "not-trustworthy")
 

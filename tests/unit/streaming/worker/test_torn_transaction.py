@@ -40,7 +40,7 @@ def goes_on(bench: Bench, generation: int) -> None:
     """It holds what was committed, and counts the torn transaction's rows once."""
     task = bench.registry.tasks[TASK]
     assert (task.state, task.error) == (TaskState.RUNNING, None)
-    assert task.get_many([b"k", b"new"]) == [encode_state(5), None]
+    assert task.replica.get_many([b"k", b"new"]) == [encode_state(5), None]
     assert task.digest == f"{digest_of([b'k'], [encode_state(5)]):016x}"
     assert task.source_offset == 2
     active_step(task, rows(7, begin=2), GROUP)
@@ -62,7 +62,7 @@ def owned_by_an_empty_one(bench: Bench, another: Callable[[str], Bench]) -> Benc
 def owned_by_a_standby_that_followed(bench: Bench, another: Callable[[str], Bench]) -> Bench:
     followed = another("standby")
     followed.hold(standby(0))
-    assert followed.registry.tasks[TASK].get_many([b"k"]) == [b"torn"], "a standby applies what comes"
+    assert followed.registry.tasks[TASK].replica.get_many([b"k"]) == [b"torn"], "a standby applies what comes"
     followed.hold(active(0, 2))
     return followed
 
@@ -88,7 +88,7 @@ def test_half_of_a_transaction_is_undone_before_a_row_is_processed(
     goes_on(owner, generation=2)
     late = another("late")
     late.hold(standby(0))
-    assert late.registry.tasks[TASK].get_many([b"k", b"new"]) == [encode_state(7), None]
+    assert late.registry.tasks[TASK].replica.get_many([b"k", b"new"]) == [encode_state(7), None]
 
 
 def test_what_the_keys_held_must_be_proven_by_the_digest(

@@ -6,12 +6,15 @@ from airflow_provider.control.status import TimeStatus
 from airflow_provider.streaming import StatefulJob, stream, table
 from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.planner.stage_spec import StageSpec
-from airflow_provider.streaming.worker.time_report import time_status
 from airflow_provider.testing import InputRecord, JobTester
 
 SHOWN = stream("shown", schema="ad STRING, shown BIGINT", event_time="shown", watermark="0 seconds")
 CLICKS = stream("clicks", schema="ad STRING, clicked BIGINT", event_time="clicked", watermark="0 seconds")
 ADS = table("ads", schema="ad STRING, page STRING", key="ad")
+
+
+def time_status(spec: StageSpec, time: StreamTime) -> TimeStatus:
+    return spec.operation.time_status(time, spec.input.sides)
 
 
 def spec_of(job: StatefulJob) -> StageSpec:

@@ -1,24 +1,26 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from airflow_provider.changelog.replica import Replica
 from airflow_provider.state.digest import digest_of
 from airflow_provider.streaming.error_policy import ErrorPolicy, OnError
+from airflow_provider.streaming.operations.changes import Changes
 from airflow_provider.streaming.operations.join_interval import IntervalJoin
 from airflow_provider.streaming.operations.join_rows import JoinedColumns, JoinRows, rows_of_columns
 from airflow_provider.streaming.operations.join_stream_table import StreamTableJoin
-from airflow_provider.streaming.operations.operation import Changes
+from airflow_provider.streaming.operations.limits import TooLargeError
 from airflow_provider.streaming.operations.process import Process, Row, ValueState
 from airflow_provider.streaming.operations.state_codec import encode_state
-from airflow_provider.streaming.operations.stream_time import StreamTime
+from airflow_provider.streaming.operations.state_reader import StoreReader
 from airflow_provider.streaming.planner.stage_spec import StageSpec
-from airflow_provider.streaming.worker.computation import TooLargeError, compute
-from airflow_provider.streaming.worker.task_time import digest_changes
+from tests.unit.streaming.operations.merging import batch_of
 from tests.unit.streaming.worker.bench import CHANGELOG, job_spec
 
 LIMIT = 1_000
@@ -52,32 +54,44 @@ def rows(*pairs: tuple[bytes, int]) -> pa.Table:
     )
 
 
-def computed(job: StageSpec, get_many: Callable[[Sequence[bytes]], Sequence[bytes | None]], given: pa.Table) -> Changes:
-    grouped = job.operation.group(job.input.key_name, given)
-    return compute(job, job.operation, given, grouped, get_many(grouped.keys))
+class Held(dict[bytes, bytes]):
+    """A store."""
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        return [self.get(key) for key in keys]
+
+    def range(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return iter([(key, self[key]) for key in sorted(self) if begin <= key < end])
 
 
-def nothing(keys: Sequence[bytes]) -> list[bytes | None]:
-    return [None for _ in keys]
+def computed(job: StageSpec, given: pa.Table, stored: Mapping[bytes, bytes] | None = None) -> Changes:
+    return computed_by(job, given, StoreReader(cast(Replica, Held(stored or {}))))
+
+
+def computed_by(job: StageSpec, given: pa.Table, state: StoreReader) -> Changes:
+    batch, tolerant = batch_of(given, job.input.key_name), job.error_policy.tolerant
+    changes = job.operation.merge(batch, state, tolerant)
+    return job.operation.fitted(batch, changes, state, job.limits, tolerant)
 
 
 def test_record_that_makes_state_too_large_is_named_under_the_policy_to_fail() -> None:
     with pytest.raises(TooLargeError, match=r"its state is 1,\d+ bytes, and 'app-state-changelog' takes 900") as caught:
-        computed(job(OnError.FAIL, sink=9_000), nothing, rows((b"a", 1), (b"big", 1_100), (b"a", 2)))
+        computed(job(OnError.FAIL, sink=9_000), rows((b"a", 1), (b"big", 1_100), (b"a", 2)))
 
     assert (caught.value.offset, caught.value.key) == (11, "big")
 
 
 def test_record_that_makes_an_output_too_large_is_named() -> None:
     with pytest.raises(TooLargeError, match=r"its output is .* and 'sink' takes 400"):
-        computed(job(OnError.FAIL, sink=500), nothing, rows((b"a", 1), (b"big", 450)))
+        computed(job(OnError.FAIL, sink=500), rows((b"a", 1), (b"big", 450)))
 
 
 def test_only_the_rows_that_are_too_large_are_left_out_of_their_key() -> None:
     given = rows((b"big", 300), (b"a", 1), (b"big", 500), (b"big", 500), (b"b", 2), (b"big", 666), (b"big", 10))
     stored = {b"big": encode_state("x"), b"b": encode_state("x")}
 
-    changes = computed(job(), lambda keys: [stored.get(key) for key in keys], given)
+    state = StoreReader(cast(Replica, Held(stored)))
+    changes = computed_by(job(), given, state)
 
     assert dict(changes.state) == {key: encode_state("x" * size) for key, size in ((b"big", 811), (b"a", 1), (b"b", 3))}
     assert [(error.offset, type(error).__name__) for error in changes.failed] == [
@@ -87,13 +101,12 @@ def test_only_the_rows_that_are_too_large_are_left_out_of_their_key() -> None:
     # One output a call: the key that is too large is called row by row.
     assert sorted(len(value) for key, value in changes.output if key == b"big" and value) == [38, 328, 528]
     after = {**stored, **{key: value for key, value in changes.state if value is not None}}
-    before, keys = digest_of(stored.keys(), stored.values()), [key for key, _ in changes.state]
-    digest = digest_changes(job().operation, keys, [stored.get(key) for key in keys], changes)[0]
+    before, digest = digest_of(stored.keys(), stored.values()), state.digest_change(changes.state, None)[0]
     assert (before + digest) % 2**64 == digest_of(after.keys(), after.values())
 
 
 def test_key_none_of_whose_rows_fits_changes_nothing() -> None:
-    changes = computed(job(), nothing, rows((b"big", 1_100), (b"big", 1_200)))
+    changes = computed(job(), rows((b"big", 1_100), (b"big", 1_200)))
 
     assert (changes.state, changes.output) == ([], [])
     assert [error.offset for error in changes.failed] == [10, 11]
@@ -116,14 +129,14 @@ def test_rows_of_a_join_that_are_too_large_by_themselves_are_left_out_alone(
         encoded = JoinRows().encode(np.array([1, 1, 1], np.uint8), np.array([1, 2, 3]), members)
         decoded = JoinRows().decode(pa.chunked_array([pa.array(encoded, pa.binary())]))
         keys = pa.array([b"a", b"a", b"b"], pa.binary())
-        return join.place(pa.table({"__key": keys, "__offset": [7, 8, 9], **decoded.columns}), StreamTime()).rows
+        return join.place(batch_of(pa.table({"__key": keys, "__offset": [7, 8, 9], **decoded.columns})), 0).rows
 
     spec = dataclasses.replace(job(), operation=join)
-    failed = computed(spec, nothing, given(LIMIT)).failed
+    failed = computed(spec, given(LIMIT)).failed
     assert [error.offset for error in failed] == [8]
     assert isinstance(failed[0], TooLargeError)
     # A row that fits alone is kept, whatever lies beside it.
-    assert computed(spec, nothing, given(750)).failed == ()
+    assert computed(spec, given(750)).failed == ()
     with pytest.raises(TooLargeError, match="its state is 1,") as caught:
-        computed(dataclasses.replace(spec, error_policy=ErrorPolicy()), nothing, given(LIMIT))
+        computed(dataclasses.replace(spec, error_policy=ErrorPolicy()), given(LIMIT))
     assert caught.value.offset == 8

@@ -5,11 +5,11 @@ from typing import cast
 
 import pytest
 
+from airflow_provider.changelog.commit_record import LastCommit
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import TopicMismatchError
 from airflow_provider.state.position import Position
 from airflow_provider.state.store import Store
-from airflow_provider.streaming.worker.last_commit import LastCommit
 from tests.builders import commit_of
 
 

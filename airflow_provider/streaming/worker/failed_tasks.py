@@ -1,4 +1,4 @@
-"""When tasks that failed are tried again by themselves."""
+"""Which tasks have failed, which of them stay closed for it, and when they are tried again by themselves."""
 
 from __future__ import annotations
 
@@ -12,9 +12,29 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.error_decision import retry_pause_s
 from airflow_provider.streaming.worker.plan import TaskPlan
 
-__all__ = ["Retries"]
+__all__ = ["Closed", "FailedTasks"]
 
 _WELL_S: Final = 60.0
+
+
+@dataclass(frozen=True)
+class Closed:
+    """Why a task's store is not open.
+
+    Args:
+        plan: what it was to be.
+        error: why.
+        lost: whether its owner lost it, so that a standby is to take over; otherwise it could not be opened, for a
+            reason that only a person removes.
+    """
+
+    plan: TaskPlan
+    error: Exception
+    lost: bool
+
+    def same(self, plan: TaskPlan) -> bool:
+        """Whether it stands for a plan: no newer generation names the task, and no replay was asked for since."""
+        return self.plan.same_ownership(plan) and (self.lost or self.plan.replay == plan.replay)
 
 
 @dataclass(frozen=True)
@@ -34,8 +54,11 @@ class _Failed:
     well_at: float
 
 
-class Retries:
+class FailedTasks:
     """Remembers each task's failures in a row: what has worked for a while after its last try begins anew.
+
+    A task whose store is not open fails and is held as one whose store is (`Task.fail`). An owner that lost its store
+    does not restore one that a standby has warm.
 
     Args:
         clock: monotonic seconds.
@@ -44,6 +67,7 @@ class Retries:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._failed: dict[TaskId, _Failed] = {}
+        self._closed: dict[TaskId, Closed] = {}
 
     def note(self, plan: TaskPlan, error: Exception) -> None:
         """A task has failed.
@@ -58,8 +82,27 @@ class Retries:
         retry_at = math.inf if pause_s is None else now + pause_s
         self._failed[plan.task] = _Failed(plan, failures, retry_at, retry_at + max(_WELL_S, 2 * (pause_s or 0.0)))
 
+    def note_refused(self, plan: TaskPlan, error: Exception) -> None:
+        """A task has failed, and could not be opened: it stays closed."""
+        self.note(plan, error)
+        self._closed[plan.task] = Closed(plan, error, lost=False)
+
+    def note_lost(self, plan: TaskPlan, error: Exception) -> None:
+        """A task has failed, and its store is lost: it stays closed where a standby can take over."""
+        self.note(plan, error)
+        if plan.yields_to_standby:
+            self._closed[plan.task] = Closed(plan, error, lost=True)
+
+    def closed(self, plan: TaskPlan) -> Closed | None:
+        """Why the task of a plan stays closed; None where it may be opened."""
+        closed = self._closed.get(plan.task)
+        if closed is not None and not closed.same(plan):
+            del self._closed[plan.task]
+            return None
+        return None if closed is not None and closed.lost and not plan.has_standbys else closed
+
     def take(self, plan: TaskPlan) -> bool:
-        """Whether a task that has failed is to be tried again now; true once for each failure.
+        """Whether a task that has failed is to be tried again now, opened where it stayed closed; true once for each.
 
         Args:
             plan: what it is to be.
@@ -68,6 +111,7 @@ class Retries:
         if known is None or self._clock() < known.retry_at:
             return False
         self._failed[plan.task] = replace(known, retry_at=math.inf)
+        self._closed.pop(plan.task, None)
         return True
 
     def _known(self, plan: TaskPlan) -> _Failed | None:

@@ -5,28 +5,25 @@ import pytest
 
 from airflow_provider.errors import ProcessError
 from airflow_provider.streaming.event_time import EVENT_MS
-from airflow_provider.streaming.operations.join_rows import FLAGS
 from airflow_provider.streaming.operations.stream_time import StreamTime
-from airflow_provider.streaming.worker.certain_failures import certain_failures
-from airflow_provider.streaming.worker.failure import Failure
+from airflow_provider.streaming.worker.attempt import certain_failures
+from airflow_provider.streaming.worker.record_rows import Failure
 
 Row = tuple[int, str] | tuple[int, str, int]
 
 
-def table(*rows: Row, sides: bool = False) -> pa.Table:
+def table(*rows: Row) -> pa.Table:
     """Rows of an offset, a key and, where there are times, one."""
     columns = {"__offset": pa.array([row[0] for row in rows], pa.int64())}
     columns["__key"] = pa.array([row[1].encode() for row in rows], pa.binary())
     if len(rows[0]) > 2:
         columns[EVENT_MS] = pa.array([row[-1] for row in rows], pa.int64())
-    if sides:
-        columns[FLAGS] = pa.array([0] * len(rows), pa.int64())
     return pa.table(columns)
 
 
-def certain(rows: pa.Table, *offsets: int, greatest_ms: int | None = None) -> list[int]:
+def certain(rows: pa.Table, *offsets: int, greatest_ms: int | None = None, sided: bool = False) -> list[int]:
     failures = [Failure(offset, ProcessError("in", 0, offset, "k", "no")) for offset in offsets]
-    return [failure.offset for failure in certain_failures(rows, failures, StreamTime(greatest_ms))]
+    return [failure.offset for failure in certain_failures(rows, failures, StreamTime(greatest_ms), sided=sided)]
 
 
 @pytest.mark.parametrize(
@@ -54,4 +51,4 @@ def test_record_behind_one_that_moved_time_is_not_certain() -> None:
 
 
 def test_with_two_sides_of_their_own_time_the_first_alone_is_certain() -> None:
-    assert certain(table((1, "a", 10), (2, "b", 9), (3, "c", 8), sides=True), 2, 3) == [2]
+    assert certain(table((1, "a", 10), (2, "b", 9), (3, "c", 8)), 2, 3, sided=True) == [2]

@@ -1,0 +1,114 @@
+"""What a batch reads of a task's store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from airflow_provider.state.digest import digest_change, digests_by_segment
+
+if TYPE_CHECKING:
+    from airflow_provider.changelog.replica import Replica
+    from airflow_provider.state.time_segments import TimeSegments
+
+__all__ = ["KnownState", "StateReader", "StoreReader"]
+
+Pair = tuple[bytes, bytes | None]
+
+
+class StateReader(Protocol):
+    """The state as it was before a batch."""
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of some keys, in their order; None where there is none.
+
+        What an operation changes it has to have read, unless it is sure that nothing is there.
+
+        Args:
+            keys: distinct.
+        """
+
+    def range(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The pairs from one key (included) to another (excluded), in the order of the keys' bytes."""
+
+
+class StoreReader:
+    """Reads a store, and remembers which values were read: what the digest needs, and who looks for new keys.
+
+    Args:
+        replica: the store.
+    """
+
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
+        self._keys: list[bytes] = []
+        self._values: list[bytes | None] = []
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """See `StateReader`.
+
+        Raises:
+            StoreCorruptedError: a block cannot be read.
+        """
+        values = self._replica.get_many(keys)
+        self._keys += keys
+        self._values += values
+        return values
+
+    def range(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """See `StateReader`."""
+        return self._replica.range(begin, end)
+
+    @property
+    def known(self) -> dict[bytes, bytes | None]:
+        """What was read by key."""
+        return dict(zip(self._keys, self._values, strict=True))
+
+    @property
+    def new(self) -> list[bytes]:
+        """The keys that were looked for and are not there."""
+        return [key for key, value in zip(self._keys, self._values, strict=True) if value is None]
+
+    def digest_change(self, changes: Sequence[Pair], segments: TimeSegments | None) -> Mapping[int, int]:
+        """What changes add to the digest of each of the store's segments.
+
+        Args:
+            changes: of the state, in any order.
+            segments: of its keys; None where they begin with no time.
+        """
+        if not changes:
+            return {}
+        keys = [key for key, _ in changes]
+        if segments is None and keys == self._keys:
+            return {0: digest_change(keys, self._values, changes)}
+        known = self.known
+        # A key that was not looked up cannot be there.
+        old = [known.get(key) for key in keys]
+        if segments is None:
+            return {0: digest_change(keys, old, changes)}
+        return digests_by_segment(
+            segments, keys, lambda begin, end: digest_change(keys[begin:end], old[begin:end], changes[begin:end])
+        )
+
+
+class KnownState:
+    """What is known already, with what some rows have made of it: nothing else is read.
+
+    Args:
+        known: by key.
+    """
+
+    def __init__(self, known: Mapping[bytes, bytes | None]) -> None:
+        self._known = dict(known)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """See `StateReader`."""
+        return [self._known.get(key) for key in keys]
+
+    def range(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """See `StateReader`: what is over with the batch is the matter of all of its rows."""
+        return iter(())
+
+    def update(self, changes: Sequence[Pair]) -> None:
+        """Rows were processed that come before the next."""
+        self._known.update(changes)
