@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from airflow.sdk import Param
 
-from airflow_provider.control.drills.kind import DRILLS, DrillKind
+from airflow_provider.control.drill_fault import DRILLS, DrillKind
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.kafka.names import NAME_PATTERN

@@ -10,8 +10,8 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider.common.clock import now_ms
+from airflow_provider.control.drill_fault import DrillKind, parse_drill_kind
 from airflow_provider.control.drills.blackout import blackout_at, parse_blackouts
-from airflow_provider.control.drills.kind import DrillKind, parse_drill_kind
 from airflow_provider.control.history.builder import skipped_drill_record
 from airflow_provider.operators.arguments import parse_optional, parse_texts
 from airflow_provider.operators.control import ControlOperator

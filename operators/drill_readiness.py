@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Context
 
 from airflow_provider.common.json_codec import to_plain
-from airflow_provider.control.drills.disk_headroom import disk_problems
-from airflow_provider.control.drills.drill import choose_hit, open_incidents
-from airflow_provider.control.drills.kind import DrillKind, parse_drill_kind
-from airflow_provider.control.unanswered import unanswered_problems
+from airflow_provider.control.drill_fault import DrillKind, parse_drill_kind
+from airflow_provider.control.drills.hit import choose_hit
+from airflow_provider.control.drills.readiness import disk_problems
+from airflow_provider.control.unanswered import open_incidents, unanswered_problems
 from airflow_provider.control.watcher import SILENT_AFTER_S, watch_problem
 from airflow_provider.errors import InstanceError
 from airflow_provider.operators.arguments import parse_optional
@@ -27,7 +27,7 @@ __all__ = ["CheckDrillReadinessOperator"]
 class CheckDrillReadinessOperator(ControlOperator):
     """Refuses a drill of an application whose failures are not answered, or that has one that is not repaired yet.
 
-    It refuses too where a disk could not take the worst case of the drill's kind (`control.drills.kind.Room`): stores
+    It refuses too where a disk could not take the worst case of the drill's kind (`control.drill_fault.Room`): stores
     that are restored afresh beside those that are kept.
 
     It listens until the application's watcher says that it watches, for ten seconds at most. That every task has its

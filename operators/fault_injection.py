@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Context
 
 from airflow_provider.common.json_codec import to_plain
+from airflow_provider.control.drill_fault import DrillKind, InjectedFault, parse_drill_kind
 from airflow_provider.control.drills.fault_injection import inject_fault
-from airflow_provider.control.drills.injected_fault import InjectedFault
-from airflow_provider.control.drills.kind import DrillKind, parse_drill_kind
 from airflow_provider.control.drills.waits import fault_taken
 from airflow_provider.control.history.builder import drill_record
 from airflow_provider.control.history.record import HistoryOutcome, HistoryRecord
@@ -21,7 +20,7 @@ from airflow_provider.operators.arguments import parse_flag, parse_if_given, par
 from airflow_provider.operators.control import ControlOperator
 
 if TYPE_CHECKING:
-    from airflow_provider.control.drills.output_cut import OutputCut
+    from airflow_provider.control.drill_fault import OutputCut
     from airflow_provider.control.publisher import AssignmentPublisher
     from airflow_provider.control.view import ControlView
 
@@ -29,7 +28,7 @@ __all__ = ["InjectFaultOperator"]
 
 
 class InjectFaultOperator(ControlOperator):
-    """Has an instance do to itself what the kind of the drill says (`control.drills.kind`). Waits until it has.
+    """Has an instance do to itself what the kind of the drill says (`control.drill_fault`). Waits until it has.
 
     A run injects one fault, however often this is tried or cleared: the choice is noted in the assignment topic, in the
     same fenced transaction as the command, under an id made of DAG, run and task. A later try finds the note and waits

@@ -11,10 +11,10 @@ from airflow.sdk import Context, XComArg
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import from_plain, to_plain
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.drills.commit_chain import Commit
-from airflow_provider.control.drills.injected_fault import InjectedFault
+from airflow_provider.control.commit import Commit
+from airflow_provider.control.drill_fault import InjectedFault
 from airflow_provider.control.drills.judgement import answer_to, judge_when_measured, judged_record
-from airflow_provider.control.drills.output_cut import check_outputs
+from airflow_provider.control.drills.outputs import check_outputs
 from airflow_provider.control.drills.waits import redundancy_back
 from airflow_provider.control.history.output_check import OutputCheck
 from airflow_provider.control.history.table import history_table

@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.drills.kind import parse_drill_kind
+from airflow_provider.control.drill_fault import parse_drill_kind
 from airflow_provider.control.history.builder import skipped_drill_record
 from airflow_provider.control.history.note import note_history
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook

@@ -21,21 +21,18 @@ from airflow_provider.cli.waiting import await_condition, say, say_waiting
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.error_text import error_text
 from airflow_provider.common.interruption import interruptible
-from airflow_provider.control.commit_topics import CommitTopics
+from airflow_provider.control.commit import Commit, CommitTopics
+from airflow_provider.control.commit_reader import read_commits
 from airflow_provider.control.condition_wait import wait_for
 from airflow_provider.control.conditions import Condition, Outcome, StandbysWarm, WaitResult
+from airflow_provider.control.drill_fault import DRILLS, DrillKind, InjectedFault, OutputCut
 from airflow_provider.control.drills.blackout import Blackout, blackout_at, parse_blackouts
-from airflow_provider.control.drills.commit_chain import Commit
-from airflow_provider.control.drills.commit_reader import read_commits
-from airflow_provider.control.drills.disk_headroom import disk_problems
-from airflow_provider.control.drills.drill import choose_hit
 from airflow_provider.control.drills.fault_injection import inject_fault
-from airflow_provider.control.drills.injected_fault import InjectedFault
+from airflow_provider.control.drills.hit import choose_hit
 from airflow_provider.control.drills.judgement import judge_when_measured, judged_record
-from airflow_provider.control.drills.kind import DRILLS, DrillKind
 from airflow_provider.control.drills.named_store import check_store
-from airflow_provider.control.drills.output_counter import count_outputs, take_cut
-from airflow_provider.control.drills.output_cut import OutputCut, check_outputs
+from airflow_provider.control.drills.outputs import check_outputs, count_outputs, take_cut
+from airflow_provider.control.drills.readiness import disk_problems
 from airflow_provider.control.drills.waits import fault_over, fault_taken, redundancy_back
 from airflow_provider.control.history.builder import drill_record, skipped_drill_record
 from airflow_provider.control.history.output_check import OutputCheck, OutputCount

@@ -16,9 +16,8 @@ from airflow_provider.kafka.connection import KafkaConnection
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
-    from airflow_provider.control.commit_topics import CommitTopics
-    from airflow_provider.control.drills.commit_chain import Commit
-    from airflow_provider.control.drills.output_cut import OutputCut
+    from airflow_provider.control.commit import Commit, CommitTopics
+    from airflow_provider.control.drill_fault import OutputCut
     from airflow_provider.control.history.output_check import OutputCheck
     from airflow_provider.control.history.record import HistoryKind, HistoryRecord
     from airflow_provider.control.job_description import JobDescription
@@ -216,7 +215,7 @@ class KafkaStreamsHook(BaseHook):
     def read_commits(
         self, application_id: str, store: str, positions: Mapping[TaskId, int]
     ) -> dict[TaskId, list[Commit]]:
-        """The commits of each task since a position; see `control.drills.commit_reader.read_commits`.
+        """The commits of each task since a position; see `control.commit_reader.read_commits`.
 
         Args:
             application_id: the application.
@@ -226,7 +225,7 @@ class KafkaStreamsHook(BaseHook):
         Raises:
             BrokerUnreachableError: its end was not reached in time.
         """
-        from airflow_provider.control.drills.commit_reader import read_commits
+        from airflow_provider.control.commit_reader import read_commits
 
         return read_commits(self.connection, application_id, self._commit_topics(application_id, store), positions)
 
@@ -237,22 +236,22 @@ class KafkaStreamsHook(BaseHook):
         check_store(self.topics(), view, store)
 
     def take_cut(self, application_id: str, store: str, tasks: Sequence[TaskId]) -> OutputCut:
-        """What had been written in a moment of stillness; see `control.drills.output_counter.take_cut`."""
-        from airflow_provider.control.drills.output_counter import take_cut
+        """What had been written in a moment of stillness; see `control.drills.outputs.take_cut`."""
+        from airflow_provider.control.drills.outputs import take_cut
 
         return take_cut(self.connection, application_id, self._commit_topics(application_id, store), tasks)
 
     def count_outputs(
         self, application_id: str, store: str, before: OutputCut | None, commits: Iterable[Commit]
     ) -> OutputCheck:
-        """The outputs since then, by count; see `control.drills.output_counter.count_outputs`."""
-        from airflow_provider.control.drills.output_counter import count_outputs
+        """The outputs since then, by count; see `control.drills.outputs.count_outputs`."""
+        from airflow_provider.control.drills.outputs import count_outputs
 
         topics = self._commit_topics(application_id, store)
         return count_outputs(self.connection, application_id, topics, before, commits=commits)
 
     def _commit_topics(self, application_id: str, store: str) -> CommitTopics:
-        from airflow_provider.control.commit_topics import CommitTopics
+        from airflow_provider.control.commit import CommitTopics
 
         return CommitTopics.of(self.read(application_id), store)
 

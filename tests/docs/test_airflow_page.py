@@ -13,7 +13,7 @@ from airflow.sdk import BaseOperator
 
 import airflow_provider.operators
 import airflow_provider.sensors
-from airflow_provider.control.drills.kind import DrillKind
+from airflow_provider.control.drill_fault import DrillKind
 from tests.docs.commands import ROOT, our_dags
 
 PAGE = (ROOT / "docs" / "airflow.md").read_text(encoding="utf-8")

@@ -8,9 +8,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.drills.commit_chain import Commit, check_chain, check_resumed_exactly
-from airflow_provider.control.drills.drill import check_progress, check_resumption, source_offsets
-from airflow_provider.control.drills.injected_fault import InjectedFault
+from airflow_provider.control.commit import Commit
+from airflow_provider.control.drill_fault import InjectedFault
+from airflow_provider.control.drills.continuity import (
+    check_chain,
+    check_progress,
+    check_resumed_exactly,
+    check_resumption,
+    source_offsets,
+)
 from airflow_provider.control.history.builder import drill_record
 from airflow_provider.control.history.output_check import OutputCheck
 from airflow_provider.control.history.record import HistoryOutcome, HistoryRecord

@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 from airflow_provider.common.in_thread import in_thread
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
-from airflow_provider.control.commit_topics import CommitTopics
-from airflow_provider.control.drills.commit_reader import last_of_tasks
+from airflow_provider.control.commit import CommitTopics
+from airflow_provider.control.commit_reader import last_of_tasks
 from airflow_provider.control.job_change import refuse_other_stages
 from airflow_provider.control.metrics.topic import MetricsWriter
 from airflow_provider.control.reader import ControlReader

@@ -15,8 +15,7 @@ from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.main import main
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.conditions import Condition, FaultTaken, Outcome, WaitResult
-from airflow_provider.control.drills.injected_fault import InjectedFault
-from airflow_provider.control.drills.kind import DrillKind
+from airflow_provider.control.drill_fault import DrillKind, InjectedFault
 from airflow_provider.control.history.output_check import OutputCheck, OutputCount
 from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord, RtoParts
 from airflow_provider.control.view import ControlView

@@ -12,8 +12,8 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.drills.commit_chain import Commit
-from airflow_provider.control.drills.injected_fault import InjectedFault
+from airflow_provider.control.commit import Commit
+from airflow_provider.control.drill_fault import InjectedFault
 from airflow_provider.control.history.output_check import OutputCheck, OutputCount
 from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord
 from airflow_provider.control.incident import IncidentRecord

@@ -1,20 +1,77 @@
-"""Why an application is too weak for a drill's fault: a pure function of what the publisher of the fault has read."""
+"""Whether an application is fit for a drill: pure functions of what its control topics and its history hold."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
 
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.conditions import Outcome, StandbysWarm
-from airflow_provider.control.drills.drill import open_incidents
-from airflow_provider.control.drills.injected_fault import InjectedFault
-from airflow_provider.control.drills.kind import LONGEST_FAULT_S
+from airflow_provider.control.drill_fault import DRILLS, LONGEST_FAULT_S, DrillKind, InjectedFault, Room
+from airflow_provider.control.drills.hit import Hit
 from airflow_provider.control.drills.waits import fault_over
 from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.observation import Observation
+from airflow_provider.control.outlook.predicted_rto import PredictedRto, worst_rto_ms
+from airflow_provider.control.status import InstanceStatus
+from airflow_provider.control.unanswered import open_incidents
 from airflow_provider.control.view import ControlView
 
-__all__ = ["open_fault", "weakness"]
+__all__ = ["disk_problems", "open_fault", "rto_problem", "weakness"]
+
+_MIB = 1 << 20
+_WHEN: Final = {
+    Room.PROMOTED: "if the stores that it takes over from {victim} had to be restored afresh",
+    Room.HIT: "for a second copy of its store of task {tasks}",
+    Room.ANYWHERE: "if it had to replay task {tasks}, of which no copy is left",
+}
+
+
+def disk_problems(view: ControlView, kind: DrillKind, hit: Hit, healthy: Collection[str]) -> tuple[str, ...]:
+    """What speaks against a drill, a line for each instance whose disk could not take the worst case of its kind.
+
+    `Room` says what that is. Each copy that may come to be counts as large as a store of those that hold the task now:
+    the mean of those beside it, of the instance where that is largest.
+
+    Args:
+        view: the newest.
+        kind: of the drill.
+        hit: whom it hits.
+        healthy: the instances that live.
+    """
+    if view.assignment is None or hit.instance not in view.statuses:
+        return ()
+    found = []
+    for room in DRILLS[kind].room:
+        for name in _who(view, room, hit, healthy):
+            tasks = [task for task in hit.tasks if room is not Room.PROMOTED or _stands_by(view, task, name)]
+            wanted = sum(_copy_bytes(view, task) for task in tasks)
+            disk, host = view.statuses[name].disk, view.statuses[name].stores_host
+            if wanted and (disk.free_bytes is None or disk.free_bytes < wanted):
+                free = "an unknown number of" if disk.free_bytes is None else f"{disk.free_bytes / _MIB:,.0f}"
+                when = _WHEN[room].format(victim=hit.instance, tasks=", ".join(map(str, tasks)))
+                found.append(
+                    f"{name} has {free} MiB free at {disk.folder or 'its stores'} on {host or 'its host'}, and would "
+                    f"need {wanted / _MIB:,.0f} MiB {when}: free some, or use a larger disk."
+                )
+    return tuple(found)
+
+
+def rto_problem(predicted: Collection[PredictedRto], max_rto_s: float | None) -> str | None:
+    """That it would take longer than promised, even if all goes as it did before; None where it would not.
+
+    Args:
+        predicted: of the tasks that are to be hit; those that go by defaults alone keep no drill from beginning.
+        max_rto_s: what is promised; None where nothing is.
+    """
+    worst_ms = worst_rto_ms([one for one in predicted if one.phases.failovers])
+    if max_rto_s is None or worst_ms is None or worst_ms <= 1000 * max_rto_s:
+        return None
+    return (
+        f"by what failovers took so far it would take {worst_ms / 1000:.1f} s, and {max_rto_s:g} s are promised: look "
+        "at the predicted RTO for the part that takes longest, and drill once that is shorter."
+    )
 
 
 def weakness(
@@ -77,6 +134,33 @@ def open_fault(
     if fault.spec.reports and reported is not None and reported.injected_at_ms > fault.injected_at_ms:
         return False
     return fault_over(fault).evaluate(_look(view, timeouts)).outcome is Outcome.WAITING
+
+
+def _who(view: ControlView, room: Room, hit: Hit, healthy: Collection[str]) -> Iterator[str]:
+    """The instances that may need the room."""
+    struck = {hit.instance, *hit.copies}
+    for name in sorted(view.statuses):
+        match room:
+            case Room.HIT if name in struck:
+                yield name
+            case Room.PROMOTED if any(_stands_by(view, task, name) for task in hit.tasks):
+                yield name
+            case Room.ANYWHERE if name in healthy and name not in struck:
+                yield name
+
+
+def _stands_by(view: ControlView, task: TaskId, name: str) -> bool:
+    return view.assignment is not None and name in view.assignment.tasks[task].standbys
+
+
+def _copy_bytes(view: ControlView, task: TaskId) -> int:
+    given = view.assignment.tasks[task] if view.assignment else None
+    holders = (given.active, *given.standbys) if given else ()
+    return max((_store_bytes(view.statuses[name]) for name in holders if name in view.statuses), default=0)
+
+
+def _store_bytes(status: InstanceStatus) -> int:
+    return status.disk.used_bytes // len(status.tasks) if status.tasks else 0
 
 
 def _look(view: ControlView, timeouts: Timeouts) -> Observation:
