@@ -9,17 +9,15 @@ from airflow.sdk import Context
 
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.control.drill_fault import DrillKind, parse_drill_kind
-from airflow_provider.control.drills.hit import choose_hit
-from airflow_provider.control.drills.readiness import disk_problems
-from airflow_provider.control.unanswered import open_incidents, unanswered_problems
-from airflow_provider.control.watcher import SILENT_AFTER_S, watch_problem
+from airflow_provider.control.drills.readiness import readiness_problems
+from airflow_provider.control.watcher import SILENT_AFTER_S
 from airflow_provider.errors import InstanceError
 from airflow_provider.operators.arguments import parse_optional
 from airflow_provider.operators.control import ControlOperator
 from airflow_provider.operators.failover_dag import failover_dag_problem
 
 if TYPE_CHECKING:
-    from airflow_provider.control.view import ControlView
+    pass
 
 __all__ = ["CheckDrillReadinessOperator"]
 
@@ -83,26 +81,12 @@ class CheckDrillReadinessOperator(ControlOperator):
             view = reader.read_to_end()
             heard = reader.listen_for_watcher(SILENT_AFTER_S)
         dag_id = parse_optional(self.failover_dag_id)
-        found = (
-            watch_problem(self.application_id, view.watcher, heard=heard),
-            None if dag_id is None else failover_dag_problem(context, dag_id, parse_optional(self.failover_asset)),
-            *(unanswered_problems(view) if heard else ()),
-            *open_incidents(view),
-            *self._disk_problems(view),
-        )
+        of_dag = None if dag_id is None else failover_dag_problem(context, dag_id, parse_optional(self.failover_asset))
+        kind, instance = parse_drill_kind(self.kind), parse_optional(self.instance)
+        found = (of_dag, *readiness_problems(view, kind, instance, self.timeouts, heard=heard))
         if problems := [line for line in found if line is not None]:
             lines = "".join(f"\n  - {line}" for line in problems)
             raise InstanceError(f"{self.application_id!r} is not ready for a drill, so nothing was done:{lines}")
         watcher: dict[str, Any] = to_plain(view.watcher)
         self.log.info("Watched by process %s on %s", watcher["pid"], watcher["host"])
         return watcher
-
-    def _disk_problems(self, view: ControlView) -> tuple[str, ...]:
-        if view.assignment is None:
-            return ()  # `StandbyLagSensor` says so
-        kind, healthy = parse_drill_kind(self.kind), view.healthy(self.timeouts)
-        try:
-            hit = choose_hit(view, kind, parse_optional(self.instance), healthy)
-        except InstanceError as error:
-            return (str(error),)
-        return disk_problems(view, kind, hit, healthy)

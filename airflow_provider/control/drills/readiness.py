@@ -8,17 +8,19 @@ from typing import Final
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.conditions import Outcome, StandbysWarm
 from airflow_provider.control.drill_fault import DRILLS, LONGEST_FAULT_S, DrillKind, InjectedFault, Room
-from airflow_provider.control.drills.hit import Hit
+from airflow_provider.control.drills.hit import Hit, choose_hit
 from airflow_provider.control.drills.waits import fault_over
 from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.observation import Observation
 from airflow_provider.control.outlook.predicted_rto import PredictedRto, worst_rto_ms
 from airflow_provider.control.status import InstanceStatus
-from airflow_provider.control.unanswered import open_incidents
+from airflow_provider.control.unanswered import open_incidents, unanswered_problems
 from airflow_provider.control.view import ControlView
+from airflow_provider.control.watcher import watch_problem
+from airflow_provider.errors import InstanceError
 
-__all__ = ["disk_problems", "open_fault", "rto_problem", "weakness"]
+__all__ = ["disk_problems", "open_fault", "readiness_problems", "rto_problem", "weakness"]
 
 _MIB = 1 << 20
 _WHEN: Final = {
@@ -26,6 +28,32 @@ _WHEN: Final = {
     Room.HIT: "for a second copy of its store of task {tasks}",
     Room.ANYWHERE: "if it had to replay task {tasks}, of which no copy is left",
 }
+
+
+def readiness_problems(
+    view: ControlView, kind: DrillKind, instance: str | None, timeouts: Timeouts, *, heard: bool | None
+) -> tuple[str, ...]:
+    """What speaks against a drill of an application whose tasks have their warm standbys, a line each.
+
+    Args:
+        view: the newest.
+        kind: of the drill.
+        instance: which is to fail; None takes the one with the most tasks.
+        timeouts: by which instances are found to live.
+        heard: whether its watcher spoke while somebody listened; None where nobody else has to answer the failure.
+    """
+    watched: list[str | None] = []
+    if heard is not None:
+        watched = [watch_problem(view.application_id, view.watcher, heard=heard)]
+        watched += unanswered_problems(view) if heard else ()
+    of_hit: tuple[str, ...] = ()
+    if view.assignment is not None:  # else no task has a standby, which is for others to say
+        healthy = view.healthy(timeouts)
+        try:
+            of_hit = disk_problems(view, kind, choose_hit(view, kind, instance, healthy), healthy)
+        except InstanceError as error:
+            of_hit = (str(error),)
+    return tuple(line for line in (*watched, *open_incidents(view), *of_hit) if line is not None)
 
 
 def disk_problems(view: ControlView, kind: DrillKind, hit: Hit, healthy: Collection[str]) -> tuple[str, ...]:
