@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow.sdk import Context
 
@@ -15,9 +15,6 @@ from airflow_provider.errors import InstanceError
 from airflow_provider.operators.arguments import parse_optional
 from airflow_provider.operators.control import ControlOperator
 from airflow_provider.operators.failover_dag import failover_dag_problem
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["CheckDrillReadinessOperator"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow.sdk import Context
 
@@ -17,9 +17,6 @@ from airflow_provider.errors import InstanceError, StatefulStreamsError
 from airflow_provider.links.instance_log import InstanceLogLink
 from airflow_provider.operators.arguments import parse_flag, parse_if_given, parse_seconds, parse_whole
 from airflow_provider.operators.control import ControlOperator
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["InjectFaultOperator"]
 

@@ -105,31 +105,29 @@ class CheckRecoveryOperator(ControlOperator):
             max_rto_s=parse_if_given(parse_seconds, "max_rto_s", self.max_rto_s),
         )
         done = rehearsal.conclude(fault, error)
-        if done.answer is not None:
-            self.linked_run = FailoverRun.of(done.answer)
-        self.log.info("In the history:\n%s", history_table([done.record]))
+        self._say(done)
         if done.error is not None:
             raise done.error
-        return self._passed(done)
+        judged = done.judged
+        return {
+            "fault": dict(self.fault),
+            "progress": {str(task): count for task, count in judged.progress.items()},
+            "failover": None if judged.failover is None else judged.failover.to_plain(),
+            "restores": to_plain(judged.restores),
+            "outputs": to_plain(done.outputs),
+        }
 
-    def _passed(self, done: Conclusion) -> dict[str, Any]:
-        judged, outputs = done.judged, done.outputs
-        if judged is None or outputs is None:
-            raise TypeError("a drill that is passed was judged")
-        if (found := judged.failover) is not None:
+    def _say(self, done: Conclusion) -> None:
+        if done.answer is not None:
+            self.linked_run = FailoverRun.of(done.answer)
+        if (found := done.judged.failover) is not None:
             self.log.info("The drill's failover\n%s", found)
             if found.without_input:
                 idle = ", ".join(map(str, found.without_input))
                 self.log.warning("Not measured, because they had no input: %s", idle)
-        if outputs.unmeasured is not None:
-            self.log.warning("Outputs were not counted: %s", outputs.unmeasured)
-        return {
-            "fault": dict(self.fault),
-            "progress": {str(task): count for task, count in judged.progress.items()},
-            "failover": None if found is None else found.to_plain(),
-            "restores": to_plain(judged.restores),
-            "outputs": to_plain(outputs),
-        }
+        if done.outputs is not None and done.outputs.unmeasured is not None:
+            self.log.warning("Outputs were not counted: %s", done.outputs.unmeasured)
+        self.log.info("In the history:\n%s", history_table([done.record]))
 
     def _fault(self) -> InjectedFault:
         return from_plain(dict(self.fault), InjectedFault)

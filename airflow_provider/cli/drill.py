@@ -127,7 +127,9 @@ class _Drill:
 
     def run(self) -> int:
         # 1. be ready
-        check_instance(self._rehearsal.read(), self._asked.instance)
+        view = self._rehearsal.read()
+        check_instance(view, self._asked.instance)
+        self._rehearsal.check_store(view)
         if (why := blackout_at(self._asked.blackout, datetime.fromtimestamp(now_ms() / 1000, UTC))) is not None:
             return self._skipped(why)
         if why := self._not_ready():
@@ -205,8 +207,9 @@ class _Drill:
             if not self._asked.answer and DRILLS[self._kind].cause is not None:
                 heard = reader.listen_for_watcher(SILENT_AFTER_S)
         found = readiness_problems(view, self._kind, self._asked.instance, self._timeouts, heard=heard)
-        way_out = " Or let this command answer the failure, with --answer." if heard is False else ""
-        return "; ".join(found) + way_out or None
+        if heard is False:
+            found = (*found, "with --answer, this command answers the failure")
+        return "; ".join(found) or None
 
     def _recover(self, fault: InjectedFault) -> None:
         if fault.spec.cause is None:

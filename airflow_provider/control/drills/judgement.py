@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from airflow_provider.common.task_id import TaskId
@@ -52,7 +52,7 @@ class NotMeasuredYetError(InstanceError):
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedDrill:
-    """A drill that is passed.
+    """What the owners did, of a drill in which they did what they must; empty for others.
 
     Args:
         failover: what the failover cost; None where nothing had to be answered.
@@ -60,8 +60,8 @@ class JudgedDrill:
         restores: the copies that were restored, where nothing had to be answered.
     """
 
-    failover: FailoverReport | None
-    progress: Mapping[TaskId, int]
+    failover: FailoverReport | None = None
+    progress: Mapping[TaskId, int] = field(default_factory=dict)
     restores: tuple[TaskRestore, ...] = ()
 
 

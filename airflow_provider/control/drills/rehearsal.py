@@ -1,6 +1,6 @@
 """The steps of a drill that reach the cluster, for the command line and for the operators: inject, then judge and note.
 
-Between the two each waits in its own way for what `waits` names. A step may be taken again, whatever became of it.
+Between the two each waits in its own way for what `waits` names. A step may be taken again, also after it failed.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class Conclusion:
     Args:
         record: what the history keeps of it.
         answer: what was done about the fault; None where nothing was.
-        judged: what it measured; None where it is not passed by what its owners did.
+        judged: what its owners did; empty where that was not measured, or not what they must.
         outputs: the outputs by count; None where it did not get that far.
         error: why it is not passed; None where it is.
     """
 
     record: HistoryRecord
     answer: IncidentRecord | None
-    judged: JudgedDrill | None
+    judged: JudgedDrill
     outputs: OutputCheck | None
     error: StatefulStreamsError | None
 
@@ -94,7 +94,7 @@ class Rehearsal:
         history = read_history(self.cluster, self.application_id)  # a drill is there to leave a record
         view, outputs = self.read(), None
         if fault_id not in view.faults:
-            check_store(TopicAdmin(self.cluster), view, self.store)
+            self.check_store(view)
             if view.assignment is not None and not shared_sink:
                 topics = CommitTopics.of(view, self.store)
                 outputs = take_cut(self.cluster, self.application_id, topics, sorted(view.assignment.tasks))
@@ -116,6 +116,10 @@ class Rehearsal:
             look=False,
         )
 
+    def check_store(self, view: ControlView) -> None:
+        """Refuse a store that the application has not; see `check_store`."""
+        check_store(TopicAdmin(self.cluster), view, self.store)
+
     def conclude(self, fault: InjectedFault, error: StatefulStreamsError | None = None) -> Conclusion:
         """Judge what came of a fault, once all is whole again, and note it in the history under the fault's id.
 
@@ -126,7 +130,7 @@ class Rehearsal:
         Raises:
             StatefulStreamsError: the history was not written: what the drill failed by, where it did.
         """
-        judged, outputs = None, None
+        judged, outputs = JudgedDrill(), None
         try:
             if error is None:
                 topics = CommitTopics.of(self.read(), self.store)

@@ -142,6 +142,7 @@ def test_store_that_there_is_not_is_refused_before_anything_is_done(
         raise ConfigurationError("no such store")
 
     monkeypatch.setattr(rehearsal, "check_store", check)
+    monkeypatch.setattr(cli_drill, "wait_for", lambda *_, **__: pytest.fail("it was waited for"))
     monkeypatch.setattr(rehearsal, "publish_by", lambda *_, **__: pytest.fail("a fault was injected"))
 
     assert main(["drill", "orders", "--store", "stte", "--answer"]) == ExitStatus.ERROR

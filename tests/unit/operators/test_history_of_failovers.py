@@ -120,11 +120,13 @@ def test_drill_whose_outputs_are_not_those_of_its_commits_is_failed_with_the_fig
     hook = Hook(recovered())
     hook.outputs = OutputCheck(counts=(OutputCount(topic="out", committed=7, found=5),))
 
+    checking = check(hook)
     with pytest.raises(StateError, match="2 are missing"):
-        check(hook).execute_complete(CONTEXT, WHOLE)
+        checking.execute_complete(CONTEXT, WHOLE)
 
     (drill,) = hook.history
     assert (drill.outcome, drill.outputs) == (HistoryOutcome.FAILED, hook.outputs)
+    assert checking.linked_run == FailoverRun("app_failover", "failover-1")
 
 
 def test_drill_whose_outputs_cannot_be_counted_is_passed_and_says_so() -> None:
