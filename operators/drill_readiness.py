@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 from airflow.sdk import Context
@@ -14,21 +14,16 @@ from airflow.sdk.exceptions import AirflowSkipException
 from airflow_provider.bases.arguments import parse_optional, parse_texts
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import to_plain
+from airflow_provider.control.drill_fault import DrillKind, parse_drill_kind
 from airflow_provider.control.drills.blackout import blackout_at, parse_blackouts
-from airflow_provider.control.drills.disk_headroom import disk_problems
-from airflow_provider.control.drills.drill import choose_hit, open_incidents
-from airflow_provider.control.drills.kind import DrillKind, parse_drill_kind
+from airflow_provider.control.drills.readiness import readiness_problems
 from airflow_provider.control.history.builder import skipped_drill_record
 from airflow_provider.control.history.note import note_history
-from airflow_provider.control.unanswered import unanswered_problems
-from airflow_provider.control.watcher import SILENT_AFTER_S, watch_problem
+from airflow_provider.control.watcher import SILENT_AFTER_S
 from airflow_provider.errors import InstanceError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.operators.control import ControlOperator
 from airflow_provider.operators.failover_dag import failover_dag_problem
-
-if TYPE_CHECKING:
-    from airflow_provider.control.view import ControlView
 
 __all__ = ["CheckBlackoutOperator", "CheckDrillReadinessOperator", "SkippedDrillNote", "skipped_drill_id"]
 
@@ -38,7 +33,7 @@ log = structlog.get_logger(__name__)
 class CheckDrillReadinessOperator(ControlOperator):
     """Refuses a drill of an application whose failures are not answered, or that has one that is not repaired yet.
 
-    It refuses too where a disk could not take the worst case of the drill's kind (`control.drills.kind.Room`): stores
+    It refuses too where a disk could not take the worst case of the drill's kind (`control.drill_fault.Room`): stores
     that are restored afresh beside those that are kept.
 
     It listens until the application's watcher says that it watches, for ten seconds at most. That every task has its
@@ -94,29 +89,15 @@ class CheckDrillReadinessOperator(ControlOperator):
             view = reader.read_to_end()
             heard = reader.listen_for_watcher(SILENT_AFTER_S)
         dag_id = parse_optional(self.failover_dag_id)
-        found = (
-            watch_problem(self.application_id, view.watcher, heard=heard),
-            None if dag_id is None else failover_dag_problem(context, dag_id, parse_optional(self.failover_asset)),
-            *(unanswered_problems(view) if heard else ()),
-            *open_incidents(view),
-            *self._disk_problems(view),
-        )
+        of_dag = None if dag_id is None else failover_dag_problem(context, dag_id, parse_optional(self.failover_asset))
+        kind, instance = parse_drill_kind(self.kind), parse_optional(self.instance)
+        found = (of_dag, *readiness_problems(view, kind, instance, self.timeouts, heard=heard))
         if problems := [line for line in found if line is not None]:
             lines = "".join(f"\n  - {line}" for line in problems)
             raise InstanceError(f"{self.application_id!r} is not ready for a drill, so nothing was done:{lines}")
         watcher: dict[str, Any] = to_plain(view.watcher)
         self.log.info("Watched by process %s on %s", watcher["pid"], watcher["host"])
         return watcher
-
-    def _disk_problems(self, view: ControlView) -> tuple[str, ...]:
-        if view.assignment is None:
-            return ()  # `StandbyLagSensor` says so
-        kind, healthy = parse_drill_kind(self.kind), view.healthy(self.timeouts)
-        try:
-            hit = choose_hit(view, kind, parse_optional(self.instance), healthy)
-        except InstanceError as error:
-            return (str(error),)
-        return disk_problems(view, kind, hit, healthy)
 
 
 class CheckBlackoutOperator(ControlOperator):

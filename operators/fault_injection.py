@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow.sdk import Context
 
 from airflow_provider.bases.arguments import parse_flag, parse_if_given, parse_seconds, parse_whole
 from airflow_provider.common.json_codec import to_plain
-from airflow_provider.control.drills.fault_injection import inject_fault
-from airflow_provider.control.drills.injected_fault import InjectedFault
-from airflow_provider.control.drills.kind import DrillKind, parse_drill_kind
+from airflow_provider.control.drill_fault import DrillKind, parse_drill_kind
 from airflow_provider.control.drills.waits import fault_taken
 from airflow_provider.control.history.builder import drill_record
-from airflow_provider.control.history.record import HistoryOutcome, HistoryRecord
+from airflow_provider.control.history.record import HistoryOutcome
 from airflow_provider.control.instance_handle import InstanceHandle
 from airflow_provider.errors import InstanceError, StatefulStreamsError
 from airflow_provider.links.instance_log import InstanceLogLink
 from airflow_provider.operators.control import ControlOperator
 
-if TYPE_CHECKING:
-    from airflow_provider.control.drills.output_cut import OutputCut
-    from airflow_provider.control.publisher import AssignmentPublisher
-    from airflow_provider.control.view import ControlView
-
 __all__ = ["InjectFaultOperator"]
 
 
 class InjectFaultOperator(ControlOperator):
-    """Has an instance do to itself what the kind of the drill says (`control.drills.kind`). Waits until it has.
+    """Has an instance do to itself what the kind of the drill says (`control.drill_fault`). Waits until it has.
 
     A run injects one fault, however often this is tried or cleared: the choice is noted in the assignment topic, in the
     same fenced transaction as the command, under an id made of DAG, run and task. A later try finds the note and waits
@@ -100,16 +93,31 @@ class InjectFaultOperator(ControlOperator):
 
     def execute(self, context: Context) -> Any:
         """Choose and command, unless an earlier try did; wait."""
-        history = self.hook.read_history(self.application_id)
+        from airflow_provider.control.drills.rehearsal import Rehearsal
+
         fault_id = self.task_of_run(context)
-        view = self.hook.read(self.application_id)
-        outputs = None
-        if fault_id not in view.faults:  # else an earlier try has looked, and noted what it found
-            self.hook.check_store(view, self.store)
-            if not parse_flag("shared_sink", self.shared_sink):
-                outputs = self._take_cut(view)
-        by = str(context["run_id"])
-        fault = self.publish_by(lambda publisher: self._inject(publisher, fault_id, history, outputs, by), look=False)
+        known = fault_id in self.hook.read(self.application_id).faults
+        rehearsal = Rehearsal(
+            cluster=self.hook.connection,
+            application_id=self.application_id,
+            run_id=str(context["run_id"]),
+            store=self.store,
+            max_rto_s=parse_if_given(parse_seconds, "max_rto_s", self.max_rto_s),
+        )
+        fault = rehearsal.inject(
+            fault_id,
+            parse_drill_kind(self.kind),
+            self.instance or None,
+            self.timeouts,
+            parse_if_given(parse_whole, "num_standby_replicas", self.num_standby_replicas),
+            shared_sink=parse_flag("shared_sink", self.shared_sink),
+        )
+        what = "An earlier try asked %s (incarnation %d)" if known else "Asked %s (incarnation %d)"
+        self.log.info(f"{what} for a drill that %s", fault.instance, fault.incarnation, fault.spec.does)
+        if fault.predicted_rto_ms is not None:
+            self.log.info("Predicted RTO: %.1f s", fault.predicted_rto_ms / 1000)
+        if fault.outputs is not None and fault.outputs.unmeasured is not None:
+            self.log.warning("Outputs will not be counted: %s", fault.outputs.unmeasured)
         return self.wait_for(fault_taken(fault))
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -140,33 +148,3 @@ class InjectFaultOperator(ControlOperator):
         self.hook.write_history(self.application_id, drill_record(self.application_id, fault, by))
         plain: dict[str, Any] = to_plain(fault)
         return plain
-
-    def _take_cut(self, view: ControlView) -> OutputCut | None:
-        """What had been written before the fault, for the check."""
-        if view.assignment is None:
-            return None
-        outputs = self.hook.take_cut(self.application_id, self.store, sorted(view.assignment.tasks))
-        if outputs.unmeasured is not None:
-            self.log.warning("Outputs will not be counted: %s", outputs.unmeasured)
-        return outputs
-
-    def _inject(
-        self,
-        publisher: AssignmentPublisher,
-        fault_id: str,
-        history: Sequence[HistoryRecord],
-        outputs: OutputCut | None,
-        by: str,
-    ) -> InjectedFault:
-        known = fault_id in publisher.view.faults
-        promised = parse_if_given(parse_seconds, "max_rto_s", self.max_rto_s)
-        kind = parse_drill_kind(self.kind)
-        standbys = parse_if_given(parse_whole, "num_standby_replicas", self.num_standby_replicas)
-        fault = inject_fault(
-            publisher, fault_id, self.instance or None, self.timeouts, history, kind, promised, outputs, standbys, by=by
-        )
-        what = "An earlier try asked %s (incarnation %d)" if known else "Asked %s (incarnation %d)"
-        self.log.info(f"{what} for a drill that %s", fault.instance, fault.incarnation, fault.spec.does)
-        if fault.predicted_rto_ms is not None:
-            self.log.info("Predicted RTO: %.1f s", fault.predicted_rto_ms / 1000)
-        return fault

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context, XComArg
 
 from airflow_provider.bases.arguments import parse_if_given, parse_seconds, parse_whole
-from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import from_plain, to_plain
-from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.drills.commit_chain import Commit
-from airflow_provider.control.drills.injected_fault import InjectedFault
-from airflow_provider.control.drills.judgement import answer_to, judge_when_measured, judged_record
-from airflow_provider.control.drills.output_cut import check_outputs
+from airflow_provider.control.drill_fault import InjectedFault
 from airflow_provider.control.drills.waits import redundancy_back
-from airflow_provider.control.history.output_check import OutputCheck
 from airflow_provider.control.history.table import history_table
 from airflow_provider.errors import StatefulStreamsError
 from airflow_provider.links.failover_run import FailoverRun, FailoverRunLink
 from airflow_provider.operators.control import ControlOperator
+
+if TYPE_CHECKING:
+    from airflow_provider.control.drills.rehearsal import Conclusion
 
 __all__ = ["CheckRecoveryOperator"]
 
@@ -94,52 +90,44 @@ class CheckRecoveryOperator(ControlOperator):
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
         """Compare the offsets, report, and note in the history how the drill ended."""
-        by, outputs = str(context["run_id"]), None
+        from airflow_provider.control.drills.rehearsal import Rehearsal
+
+        fault, error = self._fault(), None
         try:
             super().execute_complete(context, event)
-            fault = self._fault()
-            commits = self.hook.read_commits(self.application_id, self.store, fault.positions)
-            checked = self._check(commits)
-            since = chain.from_iterable(commits.values())
-            outputs = self.hook.count_outputs(self.application_id, self.store, fault.outputs, since)
-            check_outputs(outputs)
-        except StatefulStreamsError as error:
-            try:
-                self._note(by, error, outputs)
-            except StatefulStreamsError as why:
-                self.log.error("Not in the history: %s", why)
-            raise
-        if outputs.unmeasured is not None:
-            self.log.warning("Outputs were not counted: %s", outputs.unmeasured)
-        self._note(by, None, outputs)
-        return checked | {"outputs": to_plain(outputs)}
-
-    def _note(self, by: str, error: StatefulStreamsError | None, outputs: OutputCheck | None) -> None:
-        view = self.hook.read(self.application_id)
-        if (answer := answer_to(self._fault(), view)) is not None:
-            self.linked_run = FailoverRun.of(answer)
-        drill = judged_record(view, self._fault(), by, error, self._limit_s, now_ms(), outputs)
-        self.hook.write_history(self.application_id, drill)
-        self.log.info("In the history:\n%s", history_table([drill]))
-
-    def _check(self, commits: Mapping[TaskId, Sequence[Commit]]) -> dict[str, Any]:
-        fault = self._fault()
-        judged = judge_when_measured(lambda: self.hook.read(self.application_id), fault, self._limit_s, commits)
-        found = judged.failover
-        if found is not None:
-            self.log.info("The drill's failover\n%s", found)
-        if found is not None and found.without_input:
-            self.log.warning("Not measured, because they had no input: %s", ", ".join(map(str, found.without_input)))
+        except StatefulStreamsError as found:
+            error = found
+        rehearsal = Rehearsal(
+            cluster=self.hook.connection,
+            application_id=self.application_id,
+            run_id=str(context["run_id"]),
+            store=self.store,
+            max_rto_s=parse_if_given(parse_seconds, "max_rto_s", self.max_rto_s),
+        )
+        done = rehearsal.conclude(fault, error)
+        self._say(done)
+        if done.error is not None:
+            raise done.error
+        judged = done.judged
         return {
             "fault": dict(self.fault),
             "progress": {str(task): count for task, count in judged.progress.items()},
-            "failover": None if found is None else found.to_plain(),
+            "failover": None if judged.failover is None else judged.failover.to_plain(),
             "restores": to_plain(judged.restores),
+            "outputs": to_plain(done.outputs),
         }
 
-    @property
-    def _limit_s(self) -> float | None:
-        return parse_if_given(parse_seconds, "max_rto_s", self.max_rto_s)
+    def _say(self, done: Conclusion) -> None:
+        if done.answer is not None:
+            self.linked_run = FailoverRun.of(done.answer)
+        if (found := done.judged.failover) is not None:
+            self.log.info("The drill's failover\n%s", found)
+            if found.without_input:
+                idle = ", ".join(map(str, found.without_input))
+                self.log.warning("Not measured, because they had no input: %s", idle)
+        if done.outputs is not None and done.outputs.unmeasured is not None:
+            self.log.warning("Outputs were not counted: %s", done.outputs.unmeasured)
+        self.log.info("In the history:\n%s", history_table([done.record]))
 
     def _fault(self) -> InjectedFault:
         return from_plain(dict(self.fault), InjectedFault)

@@ -10,7 +10,7 @@ from airflow.sdk import Context
 
 from airflow_provider.bases.arguments import parse_mapping, parse_optional, parse_whole
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.drills.age import drill_overdue
+from airflow_provider.control.history.drill_age import drill_overdue
 from airflow_provider.control.history.record import HistoryRecord
 from airflow_provider.control.losses import HOUR_MS, recent_losses
 from airflow_provider.control.metrics.record import MetricsRecord

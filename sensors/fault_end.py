@@ -9,7 +9,7 @@ from airflow.sdk import XComArg
 
 from airflow_provider.common.json_codec import from_plain
 from airflow_provider.control.conditions import Condition
-from airflow_provider.control.drills.injected_fault import InjectedFault
+from airflow_provider.control.drill_fault import InjectedFault
 from airflow_provider.control.drills.waits import fault_over
 from airflow_provider.sensors.control import ControlSensor
 

@@ -6,9 +6,8 @@ import argparse
 import json
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import UTC, datetime
-from itertools import chain
 
 from airflow_provider.cli.assign import place
 from airflow_provider.cli.cluster import add_application_options, cluster_of
@@ -21,32 +20,20 @@ from airflow_provider.cli.waiting import await_condition, say, say_waiting
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.error_text import error_text
 from airflow_provider.common.interruption import interruptible
-from airflow_provider.control.commit_topics import CommitTopics
 from airflow_provider.control.condition_wait import wait_for
 from airflow_provider.control.conditions import Condition, Outcome, StandbysWarm, WaitResult
+from airflow_provider.control.drill_fault import DRILLS, DrillKind, InjectedFault
 from airflow_provider.control.drills.blackout import Blackout, blackout_at, parse_blackouts
-from airflow_provider.control.drills.commit_chain import Commit
-from airflow_provider.control.drills.commit_reader import read_commits
-from airflow_provider.control.drills.disk_headroom import disk_problems
-from airflow_provider.control.drills.drill import choose_hit
-from airflow_provider.control.drills.fault_injection import inject_fault
-from airflow_provider.control.drills.injected_fault import InjectedFault
-from airflow_provider.control.drills.judgement import judge_when_measured, judged_record
-from airflow_provider.control.drills.kind import DRILLS, DrillKind
-from airflow_provider.control.drills.named_store import check_store
-from airflow_provider.control.drills.output_counter import count_outputs, take_cut
-from airflow_provider.control.drills.output_cut import OutputCut, check_outputs
+from airflow_provider.control.drills.readiness import readiness_problems
+from airflow_provider.control.drills.rehearsal import Rehearsal
 from airflow_provider.control.drills.waits import fault_over, fault_taken, redundancy_back
 from airflow_provider.control.history.builder import drill_record, skipped_drill_record
-from airflow_provider.control.history.output_check import OutputCheck, OutputCount
+from airflow_provider.control.history.output_check import OutputCount
 from airflow_provider.control.history.record import HistoryOutcome, HistoryRecord, RtoParts, history_plain
-from airflow_provider.control.history.topic import read_history, write_history
 from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.publication import publish_by
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.task_placement import TaskPlacement
-from airflow_provider.control.view import ControlView
-from airflow_provider.control.watcher import SILENT_AFTER_S, watch_problem
+from airflow_provider.control.watcher import SILENT_AFTER_S
 from airflow_provider.errors import (
     AssignmentError,
     ConfigurationError,
@@ -56,7 +43,6 @@ from airflow_provider.errors import (
     StatefulStreamsError,
 )
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.kafka.topic_admin import TopicAdmin
 
 __all__ = ["add_drill", "drill_text", "exit_status_of", "not_whole"]
 
@@ -131,37 +117,33 @@ class _Drill:
         self._timeouts = Timeouts(start_s=asked.start_timeout)
         self._run_id = f"command-line-{time.time_ns()}"
         self._fault_id = f"{self._run_id}/drill"
+        self._rehearsal = Rehearsal(
+            cluster=self._cluster,
+            application_id=self._application_id,
+            run_id=self._run_id,
+            store=asked.store,
+            max_rto_s=asked.max_rto,
+        )
 
     def run(self) -> int:
         # 1. be ready
-        view = self._read()
+        view = self._rehearsal.read()
         check_instance(view, self._asked.instance)
-        check_store(TopicAdmin(self._cluster), view, self._asked.store)
+        self._rehearsal.check_store(view)
         if (why := blackout_at(self._asked.blackout, datetime.fromtimestamp(now_ms() / 1000, UTC))) is not None:
             return self._skipped(why)
-        history = read_history(self._cluster, self._application_id)  # a drill is there to leave a record
         if why := self._not_ready():
             return self._skipped(why)
-        outputs = self._take_cut()
         with interruptible(signal.SIGINT, signal.SIGTERM):
             # 2. inject the fault
             try:
-                fault = publish_by(
-                    self._cluster,
-                    self._application_id,
-                    lambda publisher: inject_fault(
-                        publisher,
-                        self._fault_id,
-                        self._asked.instance,
-                        self._timeouts,
-                        history,
-                        self._kind,
-                        self._asked.max_rto,
-                        outputs,
-                        self._asked.standbys,
-                        by=self._run_id,
-                    ),
-                    look=False,
+                fault = self._rehearsal.inject(
+                    self._fault_id,
+                    self._kind,
+                    self._asked.instance,
+                    self._timeouts,
+                    self._asked.standbys,
+                    shared_sink=self._asked.shared_sink,
                 )
             except (InstanceError, AssignmentError) as refusal:
                 return self._skipped(str(refusal))
@@ -185,19 +167,15 @@ class _Drill:
         say(f"{fault.kind.value} on {', '.join(fault.processes)}: task {', '.join(map(str, fault.tasks)) or 'none'}")
         # 3. wait for the failover, 4. check the recovery
         error: StatefulStreamsError | None = None
-        counted: OutputCheck | None = None
         try:
             self._recover(fault)
-            commits = read_commits(self._cluster, self._application_id, self._commit_topics, fault.positions)
-            judge_when_measured(self._read, fault, self._asked.max_rto, commits)
-            counted = self._count_outputs(fault, chain.from_iterable(commits.values()))
-            check_outputs(counted)
         except _VERDICTS as verdict:
             error = verdict
+        done = self._rehearsal.conclude(fault, error)
+        if done.error is not None and not isinstance(done.error, _VERDICTS):
+            raise done.error
         self._restore_redundancy()
-        record = judged_record(self._read(), fault, self._run_id, error, self._asked.max_rto, now_ms(), counted)
-        write_history(self._cluster, self._application_id, record)
-        return record
+        return done.record
 
     def _break_off(self, fault: InjectedFault, end: BaseException) -> None:
         """A drill that is not judged does not stay open, and leaves no task without its standbys, where it can."""
@@ -224,39 +202,14 @@ class _Drill:
         )
         if (why := not_whole(result, self._asked.ready_timeout)) is not None:
             return why
-        view = self._read()
-        if unresolved := [record.incident.id for record in view.unresolved_incidents]:
-            return f"incidents are open: {', '.join(unresolved)}"
-        try:
-            healthy = view.healthy(self._timeouts)
-            hit = choose_hit(view, self._kind, self._asked.instance, healthy)
-            problems = disk_problems(view, self._kind, hit, healthy)
-        except (InstanceError, AssignmentError) as refusal:
-            return str(refusal)
-        return "; ".join(problems) or self._watch_problem()
-
-    def _watch_problem(self) -> str | None:
-        """Why what the drill brings about would be left as it is; None where it is answered, or need not be."""
-        if self._asked.answer or DRILLS[self._kind].cause is None:
-            return None
         with ControlReader(self._cluster, self._application_id) as reader:
-            view = reader.read_to_end()
-            heard = reader.listen_for_watcher(SILENT_AFTER_S)
-        why = watch_problem(self._application_id, view.watcher, heard=heard)
-        return None if why is None else f"{why} Or let this command answer the failure, with --answer."
-
-    def _take_cut(self) -> OutputCut | None:
-        view = self._read()
-        if self._asked.shared_sink or view.assignment is None:
-            return None
-        return take_cut(self._cluster, self._application_id, self._commit_topics, sorted(view.assignment.tasks))
-
-    def _count_outputs(self, fault: InjectedFault, commits: Iterable[Commit]) -> OutputCheck:
-        return count_outputs(self._cluster, self._application_id, self._commit_topics, fault.outputs, commits=commits)
-
-    @property
-    def _commit_topics(self) -> CommitTopics:
-        return CommitTopics.of(self._read(), self._asked.store)
+            view, heard = reader.read_to_end(), None
+            if not self._asked.answer and DRILLS[self._kind].cause is not None:
+                heard = reader.listen_for_watcher(SILENT_AFTER_S)
+        found = readiness_problems(view, self._kind, self._asked.instance, self._timeouts, heard=heard)
+        if heard is False:
+            found = (*found, "with --answer, this command answers the failure")
+        return "; ".join(found) or None
 
     def _recover(self, fault: InjectedFault) -> None:
         if fault.spec.cause is None:
@@ -288,10 +241,6 @@ class _Drill:
 
     def _wait(self, condition: Condition, timeout_s: float) -> None:
         await_condition(self._cluster, self._application_id, condition, timeout_s)
-
-    def _read(self) -> ControlView:
-        with ControlReader(self._cluster, self._application_id) as reader:
-            return reader.read_to_end()
 
     def _skipped(self, why: str) -> int:
         # Under the fault's id: where the instance has refused it, the record that was open is ended.

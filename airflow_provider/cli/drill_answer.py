@@ -14,9 +14,8 @@ from airflow_provider.cli.waiting import await_condition
 from airflow_provider.common.host_name import host_name
 from airflow_provider.control.conditions import InstanceInState, StandbysWarm, SupervisedRunning
 from airflow_provider.control.deployment import Deployment
-from airflow_provider.control.drills.injected_fault import InjectedFault
+from airflow_provider.control.drill_fault import InjectedFault, Victim
 from airflow_provider.control.drills.judgement import answer_to
-from airflow_provider.control.drills.kind import Victim
 from airflow_provider.control.incident_answer import IncidentFinder
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.placement import Placement

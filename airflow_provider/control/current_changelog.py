@@ -7,9 +7,8 @@ from typing import Final
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
-from airflow_provider.control.commit_topics import CommitTopics
-from airflow_provider.control.drills.commit_chain import Commit
-from airflow_provider.control.drills.commit_reader import read_commits
+from airflow_provider.control.commit import Commit, CommitTopics
+from airflow_provider.control.commit_reader import read_commits
 from airflow_provider.control.status import InstanceStatus
 from airflow_provider.control.view import ControlView
 from airflow_provider.kafka.application_topics import other_owners

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.command import Command
 from airflow_provider.control.deployment import Deployment
-from airflow_provider.control.drills.injected_fault import InjectedFault
+from airflow_provider.control.drill_fault import InjectedFault
 from airflow_provider.control.history.record import HistoryRecord, history_key, history_value
 from airflow_provider.control.incident import IncidentRecord
 from airflow_provider.control.publisher_log import PUBLISHER_LOG

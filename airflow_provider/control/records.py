@@ -34,7 +34,7 @@ from airflow_provider.common.json_codec import from_json, to_json
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.command import Command
 from airflow_provider.control.deployment import Deployment
-from airflow_provider.control.drills.injected_fault import InjectedFault
+from airflow_provider.control.drill_fault import InjectedFault
 from airflow_provider.control.incident import IncidentRecord
 from airflow_provider.control.job_description import JobDescription
 from airflow_provider.control.status import InstanceStatus

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from airflow_provider.control.command import Command
 from airflow_provider.control.deployment import Deployment
-from airflow_provider.control.drills.injected_fault import InjectedFault
+from airflow_provider.control.drill_fault import InjectedFault
 from airflow_provider.control.incident import IncidentKind, IncidentRecord
 from airflow_provider.control.status import InstanceStatus
 from airflow_provider.control.view import ControlView

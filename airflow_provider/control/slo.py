@@ -8,11 +8,11 @@ from typing import Any, Self
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.detection import detect
-from airflow_provider.control.drills.drill import open_incidents
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.losses import Losses, by_task
 from airflow_provider.control.outlook.predicted_rto import PredictedRto
 from airflow_provider.control.status import InstanceStatus, TaskState, TaskStatus
+from airflow_provider.control.unanswered import open_incidents
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import ConfigurationError
 

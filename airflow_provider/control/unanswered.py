@@ -1,4 +1,4 @@
-"""Failures that were reported and have no answer, as the watcher sees it."""
+"""Failures that have no answer, as the watcher sees it, and those that were answered and are not repaired."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from airflow_provider.control.incident import Incident
 if TYPE_CHECKING:
     from airflow_provider.control.view import ControlView
 
-__all__ = ["Unanswered", "unanswered_problem", "unanswered_problems"]
+__all__ = ["Unanswered", "open_incidents", "unanswered_problem", "unanswered_problems"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,4 +68,13 @@ def unanswered_problems(view: ControlView) -> tuple[str, ...]:
         for one in watcher.unanswered
         # One that is held for want of an instance is reported again once there is one.
         if one.incident not in view.incidents or view.incidents[one.incident].no_candidate
+    )
+
+
+def open_incidents(view: ControlView) -> tuple[str, ...]:
+    """The incidents that were answered and are not repaired, a line each."""
+    return tuple(
+        f"{record.incident.kind.value} of {record.incident.instance} is answered and not repaired "
+        f"({'; '.join(record.decisions) or record.incident.evidence}): look at the repair DAG."
+        for record in view.unresolved_incidents
     )

@@ -9,7 +9,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.command import Command
 from airflow_provider.control.deployment import Deployment
-from airflow_provider.control.drills.injected_fault import InjectedFault
+from airflow_provider.control.drill_fault import InjectedFault
 from airflow_provider.control.incident import IncidentRecord
 from airflow_provider.control.job_description import JobDescription
 from airflow_provider.control.liveness import Liveness, Timeouts, liveness

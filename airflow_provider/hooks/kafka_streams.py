@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,10 +15,6 @@ from airflow_provider.kafka.connection import KafkaConnection
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
-    from airflow_provider.control.commit_topics import CommitTopics
-    from airflow_provider.control.drills.commit_chain import Commit
-    from airflow_provider.control.drills.output_cut import OutputCut
-    from airflow_provider.control.history.output_check import OutputCheck
     from airflow_provider.control.history.record import HistoryKind, HistoryRecord
     from airflow_provider.control.job_description import JobDescription
     from airflow_provider.control.metrics.record import MetricsRecord
@@ -212,49 +207,6 @@ class KafkaStreamsHook(BaseHook):
         from airflow_provider.control.metrics.topic import read_metrics
 
         return read_metrics(self.connection, application_id, since)
-
-    def read_commits(
-        self, application_id: str, store: str, positions: Mapping[TaskId, int]
-    ) -> dict[TaskId, list[Commit]]:
-        """The commits of each task since a position; see `control.drills.commit_reader.read_commits`.
-
-        Args:
-            application_id: the application.
-            store: of a job that was not described.
-            positions: by task, the offset in its changelog of the first record to read.
-
-        Raises:
-            BrokerUnreachableError: its end was not reached in time.
-        """
-        from airflow_provider.control.drills.commit_reader import read_commits
-
-        return read_commits(self.connection, application_id, self._commit_topics(application_id, store), positions)
-
-    def check_store(self, view: ControlView, store: str) -> None:
-        """Refuse a store that the application has not; see `control.drills.named_store.check_store`."""
-        from airflow_provider.control.drills.named_store import check_store
-
-        check_store(self.topics(), view, store)
-
-    def take_cut(self, application_id: str, store: str, tasks: Sequence[TaskId]) -> OutputCut:
-        """What had been written in a moment of stillness; see `control.drills.output_counter.take_cut`."""
-        from airflow_provider.control.drills.output_counter import take_cut
-
-        return take_cut(self.connection, application_id, self._commit_topics(application_id, store), tasks)
-
-    def count_outputs(
-        self, application_id: str, store: str, before: OutputCut | None, commits: Iterable[Commit]
-    ) -> OutputCheck:
-        """The outputs since then, by count; see `control.drills.output_counter.count_outputs`."""
-        from airflow_provider.control.drills.output_counter import count_outputs
-
-        topics = self._commit_topics(application_id, store)
-        return count_outputs(self.connection, application_id, topics, before, commits=commits)
-
-    def _commit_topics(self, application_id: str, store: str) -> CommitTopics:
-        from airflow_provider.control.commit_topics import CommitTopics
-
-        return CommitTopics.of(self.read(application_id), store)
 
 
 def _to_kafka(connection: Connection) -> KafkaConnection:

@@ -33,7 +33,6 @@ class StateDirectory:
 
         <root>/<application id>/<task>/rocksdb/                 the database of all stores of the task
         <root>/<application id>/<task>/rocksdb.replay           the last replay that was carried out
-        <root>/<application id>/<task>/rocksdb.fault            the last fault of a drill that was injected
         <root>/<application id>/<task>/<store>.shadow/          a replay that a drill throws away when it is done
         <root>/<application id>/<task>/unassigned               since when the instance has not been given the task
         <root>/<application id>/removed/<ns>-<task>/            all of a task, about to be removed
@@ -91,19 +90,6 @@ class StateDirectory:
     def note_replay(self, task: TaskId, replay: str) -> None:
         """Remember that a replay was carried out, so that a worker that comes later does not begin it again."""
         self._replay_note(task).write_text(replay)
-
-    def injected(self, task: TaskId) -> str | None:
-        """The last fault of a drill that was injected, by whichever worker; None before any."""
-        return _read_text(self._fault_note(task))
-
-    def note_fault(self, task: TaskId, fault: str) -> None:
-        """Remember that a drill's fault is injected: before it is, so that it never is twice."""
-        note = self._fault_note(task)
-        note.parent.mkdir(parents=True, exist_ok=True)
-        note.write_text(fault)
-
-    def _fault_note(self, task: TaskId) -> Path:
-        return self.path / str(task) / f"{_DATABASE}.fault"
 
     def _replay_note(self, task: TaskId) -> Path:
         return self.path / str(task) / f"{_DATABASE}.replay"

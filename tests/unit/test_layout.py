@@ -232,6 +232,20 @@ def test_only_users_come_through_the_front_door() -> None:
     assert not offences
 
 
+def importers_of(part: str) -> set[str]:
+    """The modules outside of a part that import something of it, also in a function."""
+    inside = modules_of(part)
+    return {module for module in all_modules() if module not in inside and own_imports(module, inside)}
+
+
+def test_nothing_of_control_knows_its_drills() -> None:
+    assert not [module for module in importers_of("control/drills") if module.startswith(f"{OURS}control.")]
+
+
+def test_faults_are_entered_by_an_instance_alone() -> None:
+    assert importers_of("streaming/faults") == {f"{OURS}streaming.driver.instance"}
+
+
 def test_only_the_demo_and_the_tests_know_the_kit() -> None:
     parts = [path.stem for path in PACKAGE.iterdir() if path.suffix in ("", ".py") and path.stem != "__pycache__"]
     offences = [

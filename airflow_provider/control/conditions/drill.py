@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from airflow_provider.control.conditions.evaluation import Condition, Evaluation, Needs, Outcome
-from airflow_provider.control.drills.age import drill_overdue, passed_drill
+from airflow_provider.control.history.drill_age import drill_overdue, passed_drill
 from airflow_provider.control.observation import Observation
 
 __all__ = ["DrillPassedWithin"]

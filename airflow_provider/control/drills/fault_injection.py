@@ -9,17 +9,10 @@ from typing import TYPE_CHECKING
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.command import Command
-from airflow_provider.control.drills.drill import (
-    changelog_positions,
-    choose_hit,
-    source_offsets,
-    standbys_certified,
-)
-from airflow_provider.control.drills.injected_fault import InjectedFault
-from airflow_provider.control.drills.kind import DRILLS, DrillKind, Victim
-from airflow_provider.control.drills.output_cut import OutputCut
-from airflow_provider.control.drills.rto_headroom import rto_problem
-from airflow_provider.control.drills.weakness import weakness
+from airflow_provider.control.drill_fault import DRILLS, DrillKind, InjectedFault, OutputCut, Victim
+from airflow_provider.control.drills.continuity import changelog_positions, source_offsets, standbys_certified
+from airflow_provider.control.drills.hit import choose_hit
+from airflow_provider.control.drills.readiness import rto_problem, weakness
 from airflow_provider.control.history.builder import drill_record
 from airflow_provider.control.history.record import HistoryRecord
 from airflow_provider.control.liveness import Timeouts

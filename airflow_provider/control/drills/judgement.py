@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.drills.commit_chain import Commit, check_chain, check_resumed_exactly
-from airflow_provider.control.drills.drill import check_progress, check_resumption, source_offsets
-from airflow_provider.control.drills.injected_fault import InjectedFault
+from airflow_provider.control.commit import Commit
+from airflow_provider.control.drill_fault import InjectedFault
+from airflow_provider.control.drills.continuity import (
+    check_chain,
+    check_progress,
+    check_resumed_exactly,
+    check_resumption,
+    source_offsets,
+)
 from airflow_provider.control.history.builder import drill_record
 from airflow_provider.control.history.output_check import OutputCheck
 from airflow_provider.control.history.record import HistoryOutcome, HistoryRecord
@@ -46,7 +52,7 @@ class NotMeasuredYetError(InstanceError):
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedDrill:
-    """A drill that is passed.
+    """What the owners did, of a drill in which they did what they must; empty for others.
 
     Args:
         failover: what the failover cost; None where nothing had to be answered.
@@ -54,8 +60,8 @@ class JudgedDrill:
         restores: the copies that were restored, where nothing had to be answered.
     """
 
-    failover: FailoverReport | None
-    progress: Mapping[TaskId, int]
+    failover: FailoverReport | None = None
+    progress: Mapping[TaskId, int] = field(default_factory=dict)
     restores: tuple[TaskRestore, ...] = ()
 
 

@@ -10,8 +10,7 @@ from airflow_provider.control.conditions import (
     StandbysWarm,
     TasksReplayed,
 )
-from airflow_provider.control.drills.injected_fault import InjectedFault
-from airflow_provider.control.drills.kind import Victim
+from airflow_provider.control.drill_fault import InjectedFault, Victim
 
 __all__ = ["fault_over", "fault_taken", "redundancy_back"]
 

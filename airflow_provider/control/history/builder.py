@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.drills.injected_fault import InjectedFault
-from airflow_provider.control.drills.kind import DrillKind
+from airflow_provider.control.drill_fault import DrillKind, InjectedFault
 from airflow_provider.control.history.clock_gap import clock_gap
 from airflow_provider.control.history.output_check import OutputCheck
 from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord, Rpo, RtoParts

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.drills.kind import DRILLS
+from airflow_provider.control.drill_fault import DRILLS
 from airflow_provider.control.history.record import HistoryKind, HistoryRecord
 from airflow_provider.control.incident import IncidentKind
 from airflow_provider.control.liveness import Timeouts

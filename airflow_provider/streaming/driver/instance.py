@@ -18,12 +18,12 @@ from pyspark.sql import SparkSession
 from airflow_provider.common.in_thread import in_thread
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
-from airflow_provider.control.commit_topics import CommitTopics
-from airflow_provider.control.drills.commit_reader import last_of_tasks
+from airflow_provider.control.commit import CommitTopics
+from airflow_provider.control.commit_reader import last_of_tasks
 from airflow_provider.control.job_change import refuse_other_stages
 from airflow_provider.control.metrics.topic import MetricsWriter
 from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.status import InstanceState
+from airflow_provider.control.status import InstanceState, TaskStatus
 from airflow_provider.errors import AccessError, StatefulStreamsError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
@@ -44,7 +44,6 @@ from airflow_provider.streaming.driver.state_folder import DiskWatch, StateClean
 from airflow_provider.streaming.driver.store_host import StoreHost
 from airflow_provider.streaming.driver.table_wait import TableWait, stages_before
 from airflow_provider.streaming.driver.topic_verification import verify_topics
-from airflow_provider.streaming.faults.fault_injector import FaultInjector
 from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, compile_job
 from airflow_provider.streaming.worker.state_check import refuse_state_of
@@ -136,7 +135,21 @@ class Instance:
             read = {stage.number: stage for stages in before.values() for stage in stages}
             positions = CommitPositions(self._settings.connection, job.application_id, list(read.values()))
             tables = TableWait(before, positions, functools.partial(SourceEnds, self._settings.connection))
-            slots = self._slots(spark, job, admin, lambda: progress.idle, tables)
+            faults = None
+            if self._job.allow_faults:
+                # Without them nothing of a drill is loaded.
+                from airflow_provider.streaming.faults.fault_injector import FaultInjector
+
+                faults = FaultInjector(
+                    self._settings,
+                    job.specs,
+                    self._heartbeat,
+                    host,
+                    lambda: control.view.assignment,
+                    lambda task: slots[controller.slot_of[task]],
+                )
+            report = self._heartbeat.report if faults is None else faults.report
+            slots = self._slots(spark, job, admin, report, lambda: progress.idle, tables)
             progress = ProgressWatch(
                 {stage.number: SourceEnds(self._settings.connection, stage.source.topic) for stage in job.stages},
                 lambda: spark.sparkContext.defaultParallelism,
@@ -156,7 +169,7 @@ class Instance:
                 self._heartbeat,
                 self._stop,
                 at_start=control.view,
-                faults=self._faults(job, host) if self._job.allow_faults else None,
+                faults=faults,
                 takes_snapshots=self._job.snapshot_settings is not None,
             )
             executor, patience_s = ExecutorWatch.of(spark), _AFTER_ERROR_S
@@ -215,6 +228,7 @@ class Instance:
         spark: SparkSession,
         job: CompiledJob,
         admin: TopicAdmin,
+        report: Callable[[int, tuple[TaskStatus, ...]], None],
         idle: Callable[[], frozenset[TaskId]],
         tables: TableWait,
     ) -> list[SlotDriver]:
@@ -225,7 +239,7 @@ class Instance:
                 job,
                 self._settings,
                 number,
-                self._heartbeat.report,
+                report,
                 admin.earliest_offsets,
                 admin.latest_offsets,
                 idle,
@@ -233,9 +247,6 @@ class Instance:
             )
             for number in numbers
         ]
-
-    def _faults(self, job: CompiledJob, host: StoreHost) -> FaultInjector:
-        return FaultInjector(self._settings, job.specs, self._heartbeat, stores_here=host.is_here)
 
     def _cleanup(self, job: CompiledJob, host: StoreHost) -> StateCleanup:
         directory = StateDirectory(Path(self._settings.state_dir), self._job.application_id)
@@ -265,7 +276,6 @@ class Instance:
             except AccessError as error:
                 found = str(error)
                 self._stop.wait(_REFUSED_S)
-            changed |= controller.settle_faults(self._heartbeat.last)
             if changed:
                 controller.apply(control.view)
             if (assignment := control.view.assignment) is not None:

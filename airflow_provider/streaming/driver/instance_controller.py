@@ -10,12 +10,10 @@ from typing import Final, Protocol
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.command import Command, CommandKind
-from airflow_provider.control.status import InstanceStatus, Role
+from airflow_provider.control.status import Role
 from airflow_provider.control.view import ControlView
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.streaming.driver.slot_decisions import choose_slots
-from airflow_provider.streaming.faults.fault_injector import FaultInjector
-from airflow_provider.streaming.faults.store_fault import StoreFault
 from airflow_provider.streaming.worker.plan import TaskPlan
 
 __all__ = ["InstanceController", "Slot", "StatusReport", "task_plans"]
@@ -35,7 +33,6 @@ def task_plans(
     replays: Mapping[TaskId, str],
     snapshots: Mapping[TaskId, str] | None = None,
     comparisons: Mapping[TaskId, str] | None = None,
-    faults: Mapping[TaskId, StoreFault] | None = None,
 ) -> tuple[TaskPlan, ...]:
     """What an instance is to be for each of its tasks, the active ones first.
 
@@ -45,16 +42,13 @@ def task_plans(
         replays: by task, the id of the newest command that asked to restore its store afresh.
         snapshots: by task, the id of the newest command that asked for a snapshot of its standby's store.
         comparisons: the same of a comparison of its standby's store with its active's.
-        faults: by task, what a drill asked last to befall its store.
     """
-    befalls = faults or {}
     active = [
         TaskPlan(
             task=task,
             role=Role.ACTIVE,
             generation=assignment.tasks[task].active_since,
             replay=replays.get(task),
-            fault=befalls.get(task),
             has_standbys=bool(assignment.tasks[task].standbys),
         )
         for task in assignment.active_on(instance)
@@ -67,7 +61,6 @@ def task_plans(
             replay=replays.get(task),
             snapshot=(snapshots or {}).get(task),
             certify=(comparisons or {}).get(task),
-            fault=befalls.get(task),
         )
         for task in assignment.standby_on(instance)
     ]
@@ -79,6 +72,13 @@ class Slot(Protocol):
 
     def apply_goal(self, tasks: Iterable[TaskPlan], paused: bool) -> None:
         """Set what to be for each task of the slot."""
+
+
+class Faults(Protocol):
+    """What is needed here of a `FaultInjector`."""
+
+    def inject(self, command: Command) -> str | None:
+        """Do what a drill asks, or begin it; returns why it is refused, None where it is not."""
 
 
 class StatusReport(Protocol):
@@ -126,7 +126,7 @@ class InstanceController:
         status: StatusReport,
         stop: threading.Event,
         at_start: ControlView,
-        faults: FaultInjector | None = None,
+        faults: Faults | None = None,
         takes_snapshots: bool = False,
     ) -> None:
         self._settings = settings
@@ -161,10 +161,7 @@ class InstanceController:
         assignment = view.assignment
         if assignment is None or self._stop.is_set():
             return
-        faults = None if self._faults is None else self._faults.of_stores
-        plans = task_plans(
-            assignment, self._settings.instance, self._replays, self._snapshots, self._comparisons, faults
-        )
+        plans = task_plans(assignment, self._settings.instance, self._replays, self._snapshots, self._comparisons)
         self._slot_of = choose_slots(plans, assignment, self._slot_of, len(self._slots))
         of_slots = {
             number: [plan for plan in plans if self._slot_of[plan.task] == number] for number in range(len(self._slots))
@@ -173,13 +170,10 @@ class InstanceController:
             slot.apply_goal(of_slots[number], self._paused)
         self._status.set_plans(assignment.generation, of_slots)
 
-    def settle_faults(self, told: InstanceStatus | None) -> bool:
-        """Whether the slots are to be told that a drill's fault is done, which `apply` does.
-
-        Args:
-            told: the newest status of this instance; None before the first.
-        """
-        return self._faults is not None and self._faults.settle(told)
+    @property
+    def slot_of(self) -> Mapping[TaskId, int]:
+        """By task, its slot in the newest assignment that was applied."""
+        return self._slot_of
 
     def _is_new(self, command: Command) -> bool:
         if command.id in self._commands_done:

@@ -177,6 +177,11 @@ class SlotCalls:
             self._batch_since = None
             self._lock.release()
 
+    def at_rest(self, action: Callable[[], None]) -> None:
+        """Act while no call is under way: the worker has its stores open, and does nothing with them."""
+        with self._lock:
+            action()
+
     def report_error(self, error: Exception) -> None:
         """Report an error that keeps the slot from its goal with each of its tasks; the next call replaces it."""
         with self._lock:

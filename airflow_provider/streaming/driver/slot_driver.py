@@ -142,6 +142,10 @@ class SlotDriver:
         while self._thread.is_alive() and time.monotonic() < deadline and not self._call_is_stuck:
             self._thread.join(min(_RETRY_S, deadline - time.monotonic()))
 
+    def at_rest(self, action: Callable[[], None]) -> None:
+        """Act between two calls into the worker (`SlotCalls.at_rest`)."""
+        self._calls.at_rest(action)
+
     @property
     def batch_since(self) -> float | None:
         """When the call with a micro-batch's rows that is under way began, in monotonic seconds; None without one."""

@@ -11,25 +11,28 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 
 from airflow_provider.common.in_thread import in_thread
 from airflow_provider.common.json_codec import from_json, to_json
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.command import Command, CommandKind
-from airflow_provider.control.status import FailureStatus, FaultStatus, InstanceStatus
+from airflow_provider.control.status import FailureStatus, FaultStatus, TaskStatus
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.launch.run_folder import RunFolder
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.streaming.faults.shadow_restore import ShadowRestore, ShadowResult
-from airflow_provider.streaming.faults.store_fault import StoreFault, StoreFaultKind
+from airflow_provider.streaming.faults.store_fault import corrupt_store, lose_store
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 
 __all__ = ["FaultInjector"]
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _HANG: Final = "airflow_provider.streaming.faults.hang"
 _SHADOW: Final = "airflow_provider.streaming.faults.shadow_restore"
@@ -45,6 +48,26 @@ class FaultReport(Protocol):
     def set_fault(self, fault: FaultStatus) -> None:
         """Report a fault that lasts for a while, or its end."""
 
+    def report(self, slot: int, statuses: tuple[TaskStatus, ...]) -> None:
+        """Report the tasks of a slot."""
+
+
+class Host(Protocol):
+    """What is needed here of a `StoreHost`."""
+
+    is_here: bool
+    """Whether it is the driver's."""
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Have a function called where the stores lie."""
+
+
+class Slot(Protocol):
+    """What is needed here of a `SlotDriver`."""
+
+    def at_rest(self, action: Callable[[], None]) -> None:
+        """Act between two calls into its worker."""
+
 
 class FaultInjector:
     """Injects faults into the processes of this instance, once a drill asks for it and the job allows it.
@@ -52,8 +75,10 @@ class FaultInjector:
     Args:
         settings: of the instance.
         stages: of the job, by number.
-        report: gets what lasts for a while.
-        stores_here: whether the stores lie on the driver's host.
+        report: gets what lasts for a while, and of which tasks a drill has taken the stores.
+        host: has the stores.
+        assignment: gives the newest that was read.
+        slot_of: gives the slot of a task.
     """
 
     def __init__(
@@ -61,19 +86,22 @@ class FaultInjector:
         settings: InstanceSettings,
         stages: Mapping[int, StageSpec],
         report: FaultReport,
-        *,
-        stores_here: bool = True,
+        host: Host,
+        assignment: Callable[[], Assignment | None],
+        slot_of: Callable[[TaskId], Slot],
     ) -> None:
-        self._settings, self._stages, self._report, self._stores_here = settings, stages, report, stores_here
+        self._settings, self._stages, self._report = settings, stages, report
+        self._host, self._assignment, self._slot_of = host, assignment, slot_of
+        self._directory = StateDirectory(Path(settings.state_dir), settings.application_id)
         self._by_kind: Mapping[CommandKind, Callable[[Command], None]] = {
             CommandKind.KILL: self._kill,
             CommandKind.HANG: self._hang,
-            CommandKind.LOSE_STORE: partial(self._befall_stores, StoreFaultKind.LOST),
-            CommandKind.CORRUPT_STORE: partial(self._befall_stores, StoreFaultKind.CORRUPTED),
+            CommandKind.LOSE_STORE: partial(self._befall_stores, lose_store),
+            CommandKind.CORRUPT_STORE: partial(self._befall_stores, corrupt_store),
             CommandKind.SHADOW_RESTORE: self._shadow_restore,
         }
-        self.of_stores: dict[TaskId, StoreFault] = {}
-        """By task, what befalls its store, or did: for the workers, which have the stores open."""
+        # By task, the last fault of its store. Changed between two calls of its slot: a status after it knows of it.
+        self._befallen: dict[TaskId, str] = {}
         self._helpers: list[subprocess.Popen[bytes]] = []
 
     def inject(self, command: Command) -> str | None:
@@ -85,29 +113,16 @@ class FaultInjector:
         Returns:
             Why it is refused; None where it is not.
         """
-        if command.kind is CommandKind.SHADOW_RESTORE and not self._stores_here:
+        if command.kind is CommandKind.SHADOW_RESTORE and not self._host.is_here:
             return _NOT_BESIDE
         log.warning("a drill's fault is injected: %s (%s)", command.kind.value, command.id)
         self._by_kind[command.kind](command)
         return None
 
-    def settle(self, told: InstanceStatus | None) -> bool:
-        """Whether a status tells of stores that something has befallen: it does not befall them again.
-
-        What becomes of them later is not the drill's doing, even where the note beside the store is gone, too.
-
-        Args:
-            told: the newest status of this instance; None before the first.
-        """
-        if told is None:
-            return False
-        settled = {
-            task_id: dataclasses.replace(fault, done=True)
-            for task_id, fault in self.of_stores.items()
-            if not fault.done and (copy := told.task(task_id)) is not None and copy.fault == fault.id
-        }
-        self.of_stores.update(settled)
-        return bool(settled)
+    def report(self, slot: int, statuses: tuple[TaskStatus, ...]) -> None:
+        """Report the tasks of a slot, each with the last fault of its store."""
+        of = self._befallen
+        self._report.report(slot, tuple(dataclasses.replace(one, fault=of.get(one.task)) for one in statuses))
 
     def _kill(self, _: Command) -> None:
         os.killpg(os.getpgrp(), signal.SIGKILL)
@@ -116,9 +131,25 @@ class FaultInjector:
         # What stands still cannot wake itself: a process outside of the group does.
         self._start(_HANG, self._settings.run_dir, command.id)
 
-    def _befall_stores(self, kind: StoreFaultKind, command: Command) -> None:
-        fault = StoreFault(id=command.id, kind=kind, generation=command.generation or 0)
-        self.of_stores.update(dict.fromkeys(command.tasks, fault))
+    def _befall_stores(self, deed: Callable[[Path], None], command: Command) -> None:
+        # In a thread: the call that is under way may take long.
+        for task_id in command.tasks:
+            in_thread(partial(self._befall_store, deed, command, task_id), "store-fault")
+
+    def _befall_store(self, deed: Callable[[Path], None], command: Command, task_id: TaskId) -> None:
+        def befall() -> None:
+            newest = self._assignment()
+            if newest is not None and newest.generation > (command.generation or 0):
+                # A copy that was promoted since is the only one left.
+                log.warning("fault %s is left: generation %d is newer", command.id, newest.generation)
+                return
+            self._host.call(partial(deed, self._directory.database(task_id)))
+            self._befallen[task_id] = command.id
+
+        try:
+            self._slot_of(task_id).at_rest(befall)
+        except Exception:
+            log.exception("the store of task %s could not be given fault %s", task_id, command.id)
 
     def _shadow_restore(self, command: Command) -> None:
         self._report.set_fault(FaultStatus(id=command.id))
@@ -128,9 +159,10 @@ class FaultInjector:
         """Each task by a process of its own, in the group of this one, so that it ends with the instance."""
         results: list[ShadowResult] = []
         for task_id in command.tasks:
-            folder = StateDirectory(Path(self._settings.state_dir), self._settings.application_id)
             stage = self._stages[task_id.stage]
-            asked = ShadowRestore.of(stage, self._settings.instance, task_id, folder.shadow(task_id, stage.store.name))
+            asked = ShadowRestore.of(
+                stage, self._settings.instance, task_id, self._directory.shadow(task_id, stage.store.name)
+            )
             words = [*_python(_SHADOW), to_json(asked).decode(), str(RunFolder(Path(self._settings.run_dir)).settings)]
             done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False)
             try:

@@ -20,7 +20,7 @@ import psutil
 from confluent_kafka import KafkaException
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.drills.kind import LONGEST_FAULT_S
+from airflow_provider.control.drill_fault import LONGEST_FAULT_S
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import TaskState
 from airflow_provider.control.view import ControlView

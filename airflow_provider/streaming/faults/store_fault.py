@@ -1,67 +1,30 @@
-"""A drill's fault in the store of one task."""
+"""What befalls the store of one task: done to its files, on the host where they lie, while no call uses them."""
 
 from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
-__all__ = ["StoreFault", "StoreFaultKind", "inject_store_fault"]
+from airflow_provider.streaming.worker.handover import release_store
+
+__all__ = ["corrupt_store", "lose_store"]
 
 log = logging.getLogger(__name__)
 
-
-class StoreFaultKind(Enum):
-    """What befalls a store."""
-
-    LOST = "lost"
-    """Its files are removed, under the process that has it open."""
-    CORRUPTED = "corrupted"
-    """The end of its largest SST file is damaged; found when it is opened, so no process may have it open."""
-
-    @property
-    def closes(self) -> bool:
-        """Whether the store is closed before, and opened again after it."""
-        return self is StoreFaultKind.CORRUPTED
+_DAMAGED_BYTES: Final = 4096
 
 
-@dataclass(frozen=True, kw_only=True)
-class StoreFault:
-    """What a drill asks of the worker that holds a task.
+def lose_store(path: Path) -> None:
+    """Remove its files at once, under the worker that has it open, which finds that with its next call.
 
     Args:
-        id: of the drill's fault; done once.
-        kind: what befalls the store.
-        generation: done only while no newer assignment was read: a copy that was promoted since is the only one left.
-        done: whether a status has told that it was: nothing befalls the store any more, whatever is noted beside it.
-    """
-
-    id: str
-    kind: StoreFaultKind
-    generation: int
-    done: bool = False
-
-
-def inject_store_fault(kind: StoreFaultKind, path: Path) -> None:
-    """Do it to the files of a store.
-
-    Args:
-        kind: what befalls it.
         path: its folder.
 
     Raises:
         OSError: the folder cannot be changed.
     """
-    _DEEDS[kind](path)
-
-
-def _lose(path: Path) -> None:
-    """At once, whatever RocksDB writes there in the meantime."""
     gone = path.with_name(f"{path.name}.lost")
     shutil.rmtree(gone, ignore_errors=True)
     path.rename(gone)
@@ -69,8 +32,18 @@ def _lose(path: Path) -> None:
     log.warning("a drill removed %s", path)
 
 
-def _damage(path: Path) -> None:
-    """Flip the bits of the end of a file, with its index and its footer, where a damage is found at once."""
+def corrupt_store(path: Path) -> None:
+    """Flip the bits of the end of its largest SST file, with its index and its footer, which opening it finds at once.
+
+    So its worker is asked to close it before: the next call opens it again.
+
+    Args:
+        path: its folder.
+
+    Raises:
+        OSError: the folder cannot be changed.
+    """
+    release_store(path)
     tables = [*path.glob("*.sst")] or [*path.glob("MANIFEST-*")]
     victim = max(tables, key=lambda file: (file.stat().st_size, file.name))
     size = victim.stat().st_size
@@ -80,10 +53,3 @@ def _damage(path: Path) -> None:
         file.seek(at)
         file.write(bytes(byte ^ 0xFF for byte in data))
     log.warning("a drill damaged the last %d bytes of %s", len(data), victim)
-
-
-_DAMAGED_BYTES: Final = 4096
-
-_DEEDS: Final[Mapping[StoreFaultKind, Callable[[Path], None]]] = MappingProxyType(
-    {StoreFaultKind.LOST: _lose, StoreFaultKind.CORRUPTED: _damage}
-)

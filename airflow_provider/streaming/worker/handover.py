@@ -21,7 +21,7 @@ from typing import Final
 from airflow_provider.errors import StoreLockedError
 from airflow_provider.state.store import Store
 
-__all__ = ["Handover", "open_store"]
+__all__ = ["Handover", "open_store", "release_store"]
 
 _HOLDER: Final = "holder"
 _RETRY_S: Final = 0.02
@@ -101,6 +101,17 @@ def open_store(open_: Callable[[], Store], path: Path, address: str, instance: s
                 store.close()
                 raise
             return store
+
+
+def release_store(path: Path, timeout_s: float = 20.0) -> None:
+    """Have the worker that holds a store close it, where one does.
+
+    Args:
+        path: its folder.
+        timeout_s: how long it may take.
+    """
+    _, address = _read_holder(path.parent / f"{path.name}.{_HOLDER}")
+    _ask(address, str(path), time.monotonic() + timeout_s)
 
 
 def _read_holder(holder: Path) -> tuple[str | None, str]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import Role
 from airflow_provider.launch.instance_settings import InstanceSettings
-from airflow_provider.streaming.faults.store_fault import StoreFault
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 
 __all__ = ["SlotPlan", "TaskPlan"]
@@ -25,7 +24,6 @@ class TaskPlan:
         replay: id of the command that asks to restore the store afresh; None for none. Carried out once.
         snapshot: of a standby, id of the command that asks to copy its store elsewhere now; None for none.
         certify: of a standby, id of the command that asks to compare its store with its active's now; None for none.
-        fault: what a drill asks to befall the store; None for nothing. Done once.
         has_standbys: whether another instance holds a copy. Then an active whose store is lost fails the task, so that
             the copy takes over, instead of making everybody wait while it restores its own.
     """
@@ -36,7 +34,6 @@ class TaskPlan:
     replay: str | None = None
     snapshot: str | None = None
     certify: str | None = None
-    fault: StoreFault | None = None
     has_standbys: bool = False
 
     @property

@@ -16,7 +16,6 @@ from airflow_provider.errors import StateError, StatefulStreamsError, StoreCorru
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.directory import StateDirectory
-from airflow_provider.streaming.faults.store_fault import StoreFault, inject_store_fault
 from airflow_provider.streaming.planner.stage_spec import StageSpec, stage_of
 from airflow_provider.streaming.worker.failed_tasks import FailedTasks
 from airflow_provider.streaming.worker.kafka_clients import KafkaClients, RestoreConsumer
@@ -92,42 +91,15 @@ class TaskRegistry:
         self._errors = {}
         for task_id in self._tasks.keys() - self._plans.keys():
             self.close(task_id)
-        drills: dict[TaskId, str] = {}
         self._closed.keep(self._plans.keys())
-        for plan in plans:
-            if (fault := self._due_fault(plan)) is not None:
-                drills[plan.task] = fault.id
-                with self.isolating(plan.task):
-                    self._inject_fault(plan.task, fault)
         for task_id, task in list(self._tasks.items()):
             if not task.replica.store.path.joinpath("CURRENT").exists():
                 # RocksDB goes on with the files it holds open, and the next start would find nothing.
-                drill = drills.get(task_id)
-                who = ": find out who did it" if drill is None else f" by a drill (fault {drill})"
                 with self.isolating(task_id):
                     raise StoreCorruptedError(
-                        f"The files of the open store {task.replica.store.path} were removed{who}. The store is "
-                        "restored from its changelog."
+                        f"The files of the open store {task.replica.store.path} were removed: find out who did it, "
+                        "unless it was a drill. The store is restored from its changelog."
                     )
-
-    def _due_fault(self, plan: TaskPlan) -> StoreFault | None:
-        fault = plan.fault
-        if fault is None or fault.done or plan.generation > fault.generation:
-            return None
-        return None if self._directory.injected(plan.task) == fault.id else fault
-
-    def _inject_fault(self, task_id: TaskId, fault: StoreFault) -> None:
-        """Do what a drill asks; what finds any other loss of a store finds this one too."""
-        path = self._directory.database(task_id)
-        self._directory.note_fault(task_id, fault.id)
-        if fault.kind.closes:
-            self.close(task_id)
-        if path.exists():
-            inject_store_fault(fault.kind, path)
-        if task_id not in self._tasks and not path.exists():
-            raise StoreCorruptedError(
-                f"The store {path} is gone: a drill removed it. It is restored from its changelog."
-            )
 
     def open(self, plan: TaskPlan) -> Task | None:
         """The task of a plan, opened if it is not open; for a replay that is new, with an empty store.
@@ -242,9 +214,6 @@ class TaskRegistry:
             # Where it committed decides where it may go.
             job = stage_of(self._settings.application_id, self._stages, plan.task.stage)
             status = with_ownership(status, closed.ownership, closed.record, job)
-        if (fault := plan.fault) is not None:
-            injected = fault.id if fault.done else self._directory.injected(plan.task)
-            status = dataclasses.replace(status, fault=injected)
         if error is not None and status.error is None:
             status = dataclasses.replace(status, failure=FailureStatus.of(error))
         return status

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from airflow_provider.control.drills.output_cut import check_outputs
+from airflow_provider.control.drills.outputs import check_outputs
 from airflow_provider.control.history.output_check import OutputCheck, OutputCount
 from airflow_provider.errors import StateError
 from airflow_provider.kafka.topic_admin import TopicAdmin

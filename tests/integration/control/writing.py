@@ -9,9 +9,9 @@ from confluent_kafka import Consumer, Producer
 from airflow_provider.changelog.commit_record import CommitRecord, SourcePosition
 from airflow_provider.changelog.writer import TransactionalWriter
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.commit_topics import CommitTopics
-from airflow_provider.control.drills.output_counter import count_outputs, take_cut
-from airflow_provider.control.drills.output_cut import OutputCut
+from airflow_provider.control.commit import CommitTopics
+from airflow_provider.control.drill_fault import OutputCut
+from airflow_provider.control.drills.outputs import count_outputs, take_cut
 from airflow_provider.control.history.output_check import OutputCheck
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import changelog_topic

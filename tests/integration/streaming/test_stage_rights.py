@@ -21,9 +21,9 @@ from airflow_provider.common.files import create_private_file
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.application_tasks import application_tasks
 from airflow_provider.control.assignment import Assignment, TaskAssignment
-from airflow_provider.control.commit_topics import CommitTopics
+from airflow_provider.control.commit import CommitTopics
 from airflow_provider.control.described_topics import create_described_topics
-from airflow_provider.control.drills.output_counter import count_outputs, take_cut
+from airflow_provider.control.drills.outputs import count_outputs, take_cut
 from airflow_provider.control.publisher import AssignmentPublisher
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.rights import Role, acls_of

@@ -15,9 +15,9 @@ from confluent_kafka import Producer
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.application_tasks import application_tasks
-from airflow_provider.control.commit_topics import CommitTopics
+from airflow_provider.control.commit import CommitTopics
 from airflow_provider.control.described_topics import create_described_topics
-from airflow_provider.control.drills.output_counter import count_outputs, take_cut
+from airflow_provider.control.drills.outputs import count_outputs, take_cut
 from airflow_provider.control.reader import ControlReader
 from airflow_provider.control.status import InstanceState
 from airflow_provider.control.writer import write_control

@@ -15,8 +15,8 @@ from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.main import main
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.conditions import Condition, FaultTaken, Outcome, WaitResult
-from airflow_provider.control.drills.injected_fault import InjectedFault
-from airflow_provider.control.drills.kind import DrillKind
+from airflow_provider.control.drill_fault import DrillKind, InjectedFault
+from airflow_provider.control.drills import rehearsal
 from airflow_provider.control.history.output_check import OutputCheck, OutputCount
 from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord, RtoParts
 from airflow_provider.control.view import ControlView
@@ -101,12 +101,13 @@ def noted(monkeypatch: pytest.MonkeyPatch) -> list[HistoryRecord]:
 
     whole = WaitResult(outcome=Outcome.MET, waited_for="", waited_s=0.0, seen="")
     monkeypatch.setattr(cli_drill, "ControlReader", Reader)
-    monkeypatch.setattr(cli_drill, "check_store", lambda *_: None)
-    monkeypatch.setattr(cli_drill, "read_history", lambda *_: ())
+    monkeypatch.setattr(rehearsal, "ControlReader", Reader)
+    monkeypatch.setattr(rehearsal, "check_store", lambda *_: None)
+    monkeypatch.setattr(rehearsal, "read_history", lambda *_: ())
     monkeypatch.setattr(cli_drill, "wait_for", lambda *_, **__: whole)
     monkeypatch.setattr(cli_drill, "note", note)
-    monkeypatch.setattr(cli_drill, "write_history", note)
-    monkeypatch.setattr(cli_drill, "publish_by", refuse)
+    monkeypatch.setattr(rehearsal, "write_history", note)
+    monkeypatch.setattr(rehearsal, "publish_by", refuse)
     return records
 
 
@@ -117,7 +118,7 @@ def refuse(*_: object, **__: object) -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        pytest.param(("--kind", "store_lost"), "nothing watches orders", id="nothing-watches"),
+        pytest.param(("--kind", "store_lost"), "nothing watches app", id="nothing-watches"),
         pytest.param(("--kind", "store_lost", "--answer"), "the fault was to be injected", id="it-answers-itself"),
         pytest.param(("--kind", "shadow_restore"), "the fault was to be injected", id="nothing-has-to-be-answered"),
     ],
@@ -140,8 +141,9 @@ def test_store_that_there_is_not_is_refused_before_anything_is_done(
         asked.append(store)
         raise ConfigurationError("no such store")
 
-    monkeypatch.setattr(cli_drill, "check_store", check)
-    monkeypatch.setattr(cli_drill, "publish_by", lambda *_, **__: pytest.fail("a fault was injected"))
+    monkeypatch.setattr(rehearsal, "check_store", check)
+    monkeypatch.setattr(cli_drill, "wait_for", lambda *_, **__: pytest.fail("it was waited for"))
+    monkeypatch.setattr(rehearsal, "publish_by", lambda *_, **__: pytest.fail("a fault was injected"))
 
     assert main(["drill", "orders", "--store", "stte", "--answer"]) == ExitStatus.ERROR
 
@@ -170,7 +172,7 @@ class Broken:
             if isinstance(condition, FaultTaken) == (at == "fault"):
                 what()
 
-        monkeypatch.setattr(cli_drill, "publish_by", lambda *_, **__: FAULT)
+        monkeypatch.setattr(rehearsal, "publish_by", lambda *_, **__: FAULT)
         monkeypatch.setattr(cli_drill, "await_condition", wait)
         monkeypatch.setattr(cli_drill, "DrillAnswer", lambda **_: SimpleNamespace(give=lambda _timeout_s: None))
         monkeypatch.setattr(cli_drill, "place", self._place)
@@ -245,8 +247,8 @@ def test_drill_that_its_instance_refuses_ends_the_record_that_its_fault_left_ope
         return dataclasses.replace(FAULT, id=fault_id)
 
     Broken(monkeypatch, "fault", refuse)
-    monkeypatch.setattr(cli_drill, "publish_by", publish)
-    monkeypatch.setattr(cli_drill, "inject_fault", inject)
+    monkeypatch.setattr(rehearsal, "publish_by", publish)
+    monkeypatch.setattr(rehearsal, "inject_fault", inject)
 
     assert main(["drill", "orders", "--shared-sink", "--answer"]) == ExitStatus.SKIPPED
 

@@ -31,7 +31,7 @@ from airflow_provider.control.status import (
     TaskStatus,
 )
 from tests.builders import active, assigned, instance, seen, standby
-from tests.unit.control.drills.test_age import DAY_MS, PASSED
+from tests.unit.control.history.test_drill_age import DAY_MS, PASSED
 
 PAIR = assigned("a b", "b a")
 T0, T1 = TaskId(0, 0), TaskId(0, 1)

@@ -10,7 +10,7 @@ import pytest
 from airflow_provider.common.json_codec import from_plain, to_plain
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.conditions import Outcome, WaitResult
-from airflow_provider.control.drills.injected_fault import InjectedFault
+from airflow_provider.control.drill_fault import InjectedFault
 from airflow_provider.control.failover_answer import FailoverAnswer
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.incident_event import IncidentEvent

@@ -8,7 +8,7 @@ import pytest
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.command import Command, CommandKind
 from airflow_provider.control.deployment import Deployment
-from airflow_provider.control.drills.injected_fault import InjectedFault
+from airflow_provider.control.drill_fault import InjectedFault
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.records import to_key
 from airflow_provider.control.retention import ControlRetention, outdated

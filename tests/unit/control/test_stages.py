@@ -15,7 +15,7 @@ from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.assignor import assign
 from airflow_provider.control.conditions import Outcome, StandbysWarm, TasksRunning
 from airflow_provider.control.detection import detect
-from airflow_provider.control.drills.drill import source_offsets
+from airflow_provider.control.drills.continuity import source_offsets
 from airflow_provider.control.failover import Action, decide
 from airflow_provider.control.incident import IncidentKind
 from airflow_provider.control.liveness import Timeouts

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from airflow_provider.control.drills.age import passed_drill
+from airflow_provider.control.history.drill_age import passed_drill
 from airflow_provider.control.history.record import HistoryOutcome, HistoryRecord, history_key
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.outlook.predicted_rto import measured_rto_ms

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import jinja2
 import pytest
@@ -12,13 +12,15 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.drills.commit_chain import Commit
-from airflow_provider.control.drills.injected_fault import InjectedFault
+from airflow_provider.control.drill_fault import InjectedFault
+from airflow_provider.control.drills import rehearsal
+from airflow_provider.control.drills.rehearsal import Rehearsal
 from airflow_provider.control.history.output_check import OutputCheck, OutputCount
 from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord
 from airflow_provider.control.incident import IncidentRecord
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import BrokerUnreachableError, DeadlineError, InstanceError, StateError
+from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.links.failover_run import FailoverRun
 from airflow_provider.operators.control import ControlOperator
 from airflow_provider.operators.recovery_check import CheckRecoveryOperator
@@ -52,22 +54,20 @@ WHOLE: Any = {"outcome": "met", "seen": "", "waited_for": "", "waited_s": 1.0, "
 class Hook:
     """The topics of an application, whose history may take nothing."""
 
+    made: ClassVar[Hook]
+
     def __init__(self, view: ControlView, *, takes_history: bool = True) -> None:
+        Hook.made = self
         self.view, self.takes_history = view, takes_history
         self.history: list[HistoryRecord] = []
         self.outputs = OutputCheck(counts=(OutputCount(topic="out", committed=7, found=7),))
+        self.connection = KafkaConnection("nowhere:1")
 
     def read(self, _: str) -> ControlView:
         return self.view
 
     def write(self, _: str, record: IncidentRecord) -> None:
         self.view.incidents[record.incident.id] = record
-
-    def read_commits(self, *_: object) -> dict[TaskId, list[Commit]]:
-        return {}
-
-    def count_outputs(self, *_: object) -> OutputCheck:
-        return self.outputs
 
     def write_history(self, _: str, *records: HistoryRecord, timeout_s: float = 10.0) -> None:
         if not self.takes_history:
@@ -86,6 +86,15 @@ def recovered(record: IncidentRecord = RECORD, resumed_offset: int = 41, **more:
 def with_hook(operator: ControlOperator, hook: Hook) -> Any:
     vars(operator)["hook"] = hook
     return operator
+
+
+@pytest.fixture(autouse=True)
+def _on_topics_of_the_hook(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rehearsal reaches the topics of the hook that was made last."""
+    monkeypatch.setattr(Rehearsal, "read", lambda _: Hook.made.view)
+    monkeypatch.setattr(rehearsal, "read_commits", lambda *_: {})
+    monkeypatch.setattr(rehearsal, "count_outputs", lambda *_, **__: Hook.made.outputs)
+    monkeypatch.setattr(rehearsal, "write_history", lambda _, *given: Hook.made.write_history(*given))
 
 
 def check(hook: Hook, **more: Any) -> CheckRecoveryOperator:
@@ -111,11 +120,13 @@ def test_drill_whose_outputs_are_not_those_of_its_commits_is_failed_with_the_fig
     hook = Hook(recovered())
     hook.outputs = OutputCheck(counts=(OutputCount(topic="out", committed=7, found=5),))
 
+    checking = check(hook)
     with pytest.raises(StateError, match="2 are missing"):
-        check(hook).execute_complete(CONTEXT, WHOLE)
+        checking.execute_complete(CONTEXT, WHOLE)
 
     (drill,) = hook.history
     assert (drill.outcome, drill.outputs) == (HistoryOutcome.FAILED, hook.outputs)
+    assert checking.linked_run == FailoverRun("app_failover", "failover-1")
 
 
 def test_drill_whose_outputs_cannot_be_counted_is_passed_and_says_so() -> None:

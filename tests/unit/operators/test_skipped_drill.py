@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.control.drills.kind import DrillKind
+from airflow_provider.control.drill_fault import DrillKind
 from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import InstanceError

@@ -4,9 +4,8 @@ import pytest
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.command import Command, CommandKind
+from airflow_provider.control.drill_fault import DrillKind, InjectedFault
 from airflow_provider.control.drills.fault_injection import commands_of, plan_fault
-from airflow_provider.control.drills.injected_fault import InjectedFault
-from airflow_provider.control.drills.kind import DrillKind
 from airflow_provider.control.liveness import Timeouts
 from airflow_provider.errors import InstanceError
 from tests.builders import active, assigned, instance, standby, view_of

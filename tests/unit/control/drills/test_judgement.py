@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.drills.injected_fault import InjectedFault
+from airflow_provider.control.drill_fault import DrillKind, InjectedFault
 from airflow_provider.control.drills.judgement import (
     NotMeasuredError,
     answer_to,
@@ -13,7 +13,6 @@ from airflow_provider.control.drills.judgement import (
     judge_when_measured,
     judged_record,
 )
-from airflow_provider.control.drills.kind import DrillKind
 from airflow_provider.control.history.record import HistoryOutcome
 from airflow_provider.control.history.task_restore import TaskRestore
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord, Recovery
@@ -21,7 +20,7 @@ from airflow_provider.control.status import FailureStatus, FaultStatus
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import InstanceError, StateError, StatefulStreamsError
 from tests.builders import APPLICATION, active, assigned, instance, standby, view_of
-from tests.unit.control.drills.test_commit_chain import commit
+from tests.unit.control.drills.test_continuity import commit
 
 TASK = TaskId(0, 0)
 FAULT = InjectedFault(

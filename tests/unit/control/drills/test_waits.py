@@ -10,7 +10,7 @@ from airflow_provider.control.conditions import (
     StandbysWarm,
     TasksReplayed,
 )
-from airflow_provider.control.drills.kind import DrillKind
+from airflow_provider.control.drill_fault import DrillKind
 from airflow_provider.control.drills.waits import fault_over, fault_taken, redundancy_back
 from tests.builders import seen
 from tests.unit.control.drills.test_judgement import FAULT, TASK, after

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.drills.injected_fault import InjectedFault
+from airflow_provider.control.drill_fault import InjectedFault
 from airflow_provider.control.history.builder import (
     drill_record,
     failover_record,

@@ -13,14 +13,12 @@ import pytest
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment, TaskAssignment
 from airflow_provider.control.command import Command, CommandKind
-from airflow_provider.control.status import FaultStatus
 from airflow_provider.control.view import ControlView
 from airflow_provider.streaming.driver.instance_controller import InstanceController, task_plans
-from airflow_provider.streaming.faults.fault_injector import FaultInjector
-from airflow_provider.streaming.faults.store_fault import StoreFault, StoreFaultKind
 from airflow_provider.streaming.worker.plan import TaskPlan
-from tests.builders import active, assigned, instance, view_of
-from tests.unit.streaming.driver.fakes import ACTIVE, STANDBY, compiled, settings_in
+from tests.builders import assigned, view_of
+from tests.unit.streaming.driver.fakes import ACTIVE, STANDBY, settings_in
+from tests.unit.streaming.faults.test_fault_injector import FakeReport, injector_in
 
 INCARNATION = 7
 
@@ -87,7 +85,6 @@ class FakeStatus:
         self.commands: list[str] = []
         self.refusals: dict[str, str] = {}
         self.dropped: list[str] = []
-        self.faults: list[FaultStatus] = []
         self.paused = False
         self.hand_over: bool | None = None
 
@@ -103,9 +100,6 @@ class FakeStatus:
 
     def set_stop(self, hand_over: bool | None) -> None:
         self.hand_over = hand_over
-
-    def set_fault(self, fault: FaultStatus) -> None:
-        self.faults.append(fault)
 
     def set_done(self, command: Command, refusal: str | None = None) -> None:
         self.commands.append(command.id)
@@ -126,7 +120,7 @@ class Controlled:
         self.status = FakeStatus()
         self.stop = threading.Event()
         settings = settings_in(folder)
-        faults = FaultInjector(settings, compiled().specs, self.status) if allow_faults else None
+        faults = injector_in(folder, FakeReport()) if allow_faults else None
         self.controller = InstanceController(
             settings, self.slots, self.status, self.stop, at_start or view_of(None), faults, **more
         )
@@ -246,33 +240,6 @@ def test_hang_is_left_to_a_process_that_goes_on(tmp_path: Path, monkeypatch: pyt
         ["airflow_provider.streaming.faults.hang", str(tmp_path / "run"), "c1"]
     ]
     assert controlled.status.commands == ["c1"]
-
-
-def test_loss_of_a_store_travels_with_the_plan_of_its_task(tmp_path: Path) -> None:
-    controlled = Controlled(tmp_path, allow_faults=True)
-
-    controlled.apply(dataclasses.replace(command(CommandKind.LOSE_STORE, task=2), generation=3))
-    controlled.apply()
-
-    lost = StoreFault(id="c1", kind=StoreFaultKind.LOST, generation=3)
-    assert [plan.fault for plan in controlled.slots[0].goals[-1][0]] == [None, lost]
-
-
-def test_fault_of_a_store_is_done_once_the_status_tells_of_it(tmp_path: Path) -> None:
-    controlled = Controlled(tmp_path, allow_faults=True)
-    controlled.apply(dataclasses.replace(command(CommandKind.LOSE_STORE), generation=3))
-
-    settle = controlled.controller.settle_faults
-    assert [settle(told) for told in (None, instance("i1"), instance("i1", active(0, fault="earlier")))] == 3 * [False]
-    assert [settle(instance("i1", active(0, fault="c1"))) for _ in range(2)] == [True, False]
-    controlled.apply()
-
-    lost = StoreFault(id="c1", kind=StoreFaultKind.LOST, generation=3, done=True)
-    assert [plan.fault for plan in controlled.slots[0].goals[-1][0]] == [lost, None]
-
-
-def test_instance_that_allows_no_faults_has_none_to_settle(controlled: Controlled) -> None:
-    assert not controlled.controller.settle_faults(instance("i1", active(0, fault="c1")))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in CommandKind if kind.is_fault])

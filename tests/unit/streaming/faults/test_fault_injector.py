@@ -3,22 +3,26 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import pytest
 
 from airflow_provider.common.json_codec import from_json, to_json
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.command import Command, CommandKind
 from airflow_provider.control.history.task_restore import TaskRestore
-from airflow_provider.control.status import FaultStatus
+from airflow_provider.control.status import FaultStatus, TaskStatus
 from airflow_provider.streaming.faults.fault_injector import FaultInjector
 from airflow_provider.streaming.faults.shadow_restore import ShadowRestore, ShadowResult
+from tests.builders import active, assigned
 from tests.unit.streaming.driver.fakes import compiled, settings_in
 
 TASK = TaskId(0, 0)
+T = TypeVar("T")
 RESTORE = TaskRestore(task=TASK, instance="i1", records=5, bytes=50, took_s=0.1)
 
 
@@ -28,11 +32,56 @@ class FakeReport:
     def __init__(self) -> None:
         self.faults: list[FaultStatus] = []
         self.over = threading.Event()
+        self.of_stores: list[str | None] = []
 
     def set_fault(self, fault: FaultStatus) -> None:
         self.faults.append(fault)
         if fault.over:
             self.over.set()
+
+    def report(self, _: int, statuses: tuple[TaskStatus, ...]) -> None:
+        self.of_stores = [status.fault for status in statuses]
+
+
+class FakeHost:
+    """The driver's host, or another, on which something is done to stores."""
+
+    def __init__(self, is_here: bool = True) -> None:
+        self.is_here = is_here
+        self.deeds: list[Callable[[], object]] = []
+
+    def call(self, function: Callable[[], T]) -> T:
+        self.deeds.append(function)
+        return cast(T, None)
+
+
+class FakeSlot:
+    """At rest once a test lets it be."""
+
+    def __init__(self) -> None:
+        self.resting, self.acted = threading.Event(), threading.Event()
+
+    def at_rest(self, action: Callable[[], None]) -> None:
+        assert self.resting.wait(10)
+        action()
+        self.acted.set()
+
+
+def injector_in(
+    folder: Path,
+    report: FakeReport,
+    host: FakeHost | None = None,
+    slot: FakeSlot | None = None,
+    assignment: Assignment | None = None,
+) -> FaultInjector:
+    return FaultInjector(
+        settings_in(folder),
+        compiled().specs,
+        report,
+        host or FakeHost(),
+        lambda: assignment,
+        lambda _: slot or FakeSlot(),
+    )
 
 
 @pytest.mark.parametrize(
@@ -53,7 +102,7 @@ def test_replay_is_a_process_whose_result_is_reported(
 
     monkeypatch.setattr(subprocess, "run", run)
     report = FakeReport()
-    injector = FaultInjector(settings_in(tmp_path), compiled().specs, report)
+    injector = injector_in(tmp_path, report)
 
     injector.inject(Command(id="f1", kind=CommandKind.SHADOW_RESTORE, instance="i1", tasks=(TASK,)))
 
@@ -73,16 +122,47 @@ def test_every_command_that_is_a_fault_is_carried_out(
     monkeypatch.setattr(os, "killpg", lambda *what: done.append(what))
     monkeypatch.setattr(subprocess, "Popen", lambda words, **_: done.append(words))
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=b"", returncode=1))
-    report = FakeReport()
-    injector = FaultInjector(settings_in(tmp_path), compiled().specs, report)
+    report, host, slot = FakeReport(), FakeHost(), FakeSlot()
+    slot.resting.set()
+    injector = injector_in(tmp_path, report, host, slot)
 
     injector.inject(Command(id="f1", kind=kind, instance="i1", tasks=(TASK,), generation=3))
 
-    assert done or report.faults or injector.of_stores
+    assert done or report.faults or (slot.acted.wait(10) and host.deeds)
+
+
+def lose(generation: int) -> Command:
+    return Command(id="f1", kind=CommandKind.LOSE_STORE, instance="i1", tasks=(TASK,), generation=generation)
+
+
+def test_store_is_lost_between_two_calls_and_reported_by_those_that_follow(tmp_path: Path) -> None:
+    report, host, slot = FakeReport(), FakeHost(), FakeSlot()
+    injector = injector_in(tmp_path, report, host, slot, assigned("i1", generation=3))
+
+    injector.inject(lose(generation=3))
+    injector.report(0, (active(0), active(1)))
+    before = report.of_stores
+    slot.resting.set()
+    assert slot.acted.wait(10)
+    injector.report(0, (active(0), active(1)))
+
+    assert (before, report.of_stores, len(host.deeds)) == ([None, None], ["f1", None], 1)
+
+
+def test_no_store_is_lost_once_a_newer_assignment_was_read(tmp_path: Path) -> None:
+    report, host, slot = FakeReport(), FakeHost(), FakeSlot()
+    injector = injector_in(tmp_path, report, host, slot, assigned("i1", generation=4))
+
+    slot.resting.set()
+    injector.inject(lose(generation=3))
+    assert slot.acted.wait(10)
+    injector.report(0, (active(0),))
+
+    assert (host.deeds, report.of_stores) == ([], [None])
 
 
 def test_replay_beside_the_stores_is_refused_where_they_are_an_executors(tmp_path: Path) -> None:
-    injector = FaultInjector(settings_in(tmp_path), compiled().specs, FakeReport(), stores_here=False)
+    injector = injector_in(tmp_path, FakeReport(), host=FakeHost(is_here=False))
 
     refusal = injector.inject(Command(id="f1", kind=CommandKind.SHADOW_RESTORE, instance="i1", tasks=(TASK,)))
 

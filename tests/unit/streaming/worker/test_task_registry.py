@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 from pathlib import Path
 
@@ -27,7 +26,6 @@ from airflow_provider.errors import (
     TopicMissingError,
 )
 from airflow_provider.state.store import Store
-from airflow_provider.streaming.faults.store_fault import StoreFault, StoreFaultKind
 from airflow_provider.streaming.operations.changes import Changes
 from airflow_provider.streaming.worker import task_registry
 from airflow_provider.streaming.worker.plan import TaskPlan
@@ -385,109 +383,6 @@ def test_files_that_are_removed_under_an_open_store_are_noticed_and_it_is_restor
     assert "were removed: find out who did it" in str(status.error)
     assert bench.registry.status(standby(0)).error is None
     assert dict(bench.registry.tasks[TaskId(0, 0)].replica.items()) == {b"k": b"1"}
-
-
-def lose(generation: int = 1) -> StoreFault:
-    return StoreFault(id="f1", kind=StoreFaultKind.LOST, generation=generation)
-
-
-def test_store_that_a_drill_removes_under_an_active_fails_its_task_for_a_standby(
-    bench: Bench, log: InMemoryLog
-) -> None:
-    commit_elsewhere(log, 0, 1, k=1)
-    backed = active(0, has_standbys=True)
-    bench.hold(backed)
-
-    lost = dataclasses.replace(backed, fault=lose())
-    bench.hold(lost)
-
-    status = bench.registry.status(lost)
-    assert (status.state, status.error_kind, status.fault) == (TaskState.FAILED, "StoreCorruptedError", "f1")
-    bench.hold(standby(0, generation=2, fault=lose()))
-    status = bench.registry.status(standby(0, generation=2, fault=lose()))
-    assert (status.state, status.error, status.fault) == (TaskState.FOLLOWING, None, "f1")
-    assert status.restore.records == 2
-
-
-def test_standby_store_that_a_drill_removes_is_restored_and_never_looks_whole_before(
-    bench: Bench, log: InMemoryLog
-) -> None:
-    commit_elsewhere(log, 0, 1, k=1)
-    bench.hold(standby(0))
-
-    bench.hold(standby(0, fault=lose()))
-    at_once = bench.registry.status(standby(0, fault=lose()))
-    bench.hold(standby(0, fault=lose()))
-
-    assert (at_once.fault, at_once.ready, at_once.error_kind) == ("f1", False, "StoreCorruptedError")
-    assert "were removed by a drill (fault f1)" in str(at_once.error)
-    assert "find out who" not in str(at_once.error)
-    whole = bench.registry.status(standby(0, fault=lose()))
-    assert (whole.ready, whole.fault, whole.restore.records) == (True, "f1", 2)
-
-    shutil.rmtree(bench.registry.tasks[TaskId(0, 0)].replica.store.path)  # by no drill: its fault is done
-    bench.execution.apply_plan([standby(0, fault=lose())])
-    assert "find out who did it" in str(bench.registry.status(standby(0, fault=lose())).error)
-
-
-def test_fault_that_was_told_of_befalls_no_store_again_although_its_note_is_removed(
-    bench: Bench, log: InMemoryLog
-) -> None:
-    commit_elsewhere(log, 0, 1, k=1)
-    bench.hold(standby(0, fault=lose()))
-    done = standby(0, fault=dataclasses.replace(lose(), done=True))
-    store = bench.registry.tasks[TaskId(0, 0)].replica.store.path
-    (store.parent / "rocksdb.fault").unlink()
-
-    bench.hold(done)
-
-    assert (store / "CURRENT").exists()
-    assert (bench.registry.status(done).fault, bench.registry.status(done).error) == ("f1", None)
-    shutil.rmtree(store)
-    bench.execution.apply_plan([done])
-    assert "find out who did it" in str(bench.registry.status(done).error)
-
-
-def test_store_is_removed_once_and_not_after_a_newer_assignment(bench: Bench, log: InMemoryLog) -> None:
-    commit_elsewhere(log, 0, 1, k=1)
-    bench.hold(standby(0, generation=2))
-    task = bench.registry.tasks[TaskId(0, 0)]
-
-    bench.hold(standby(0, generation=2, fault=lose(generation=1)))
-
-    assert bench.registry.tasks[TaskId(0, 0)] is task
-    assert bench.registry.status(standby(0, generation=2, fault=lose(generation=1))).fault is None
-
-
-def test_store_that_no_worker_has_open_is_lost_all_the_same(bench: Bench, log: InMemoryLog) -> None:
-    commit_elsewhere(log, 0, 1, k=1)
-    backed = active(0, has_standbys=True)
-    bench.hold(backed)
-    bench.registry.close(TaskId(0, 0))
-
-    bench.hold(dataclasses.replace(backed, fault=lose()))
-
-    status = bench.registry.status(dataclasses.replace(backed, fault=lose()))
-    assert (status.state, status.error_kind) == (TaskState.FAILED, "StoreCorruptedError")
-
-
-def test_store_that_a_drill_damages_is_found_corrupt_quarantined_and_restored_where_the_task_goes(
-    bench: Bench, log: InMemoryLog
-) -> None:
-    commit_elsewhere(log, 0, 1, k=1)
-    corrupted = StoreFault(id="f1", kind=StoreFaultKind.CORRUPTED, generation=1)
-    backed = active(0, has_standbys=True)
-    bench.hold(backed)
-
-    damaged = dataclasses.replace(backed, fault=corrupted)
-    bench.hold(damaged)
-
-    status = bench.registry.status(damaged)
-    assert (status.state, status.error_kind, status.fault) == (TaskState.FAILED, "StoreCorruptedError", "f1")
-    assert len(quarantined(bench)) == 1
-    bench.hold(standby(0, generation=2, fault=corrupted))
-    assert bench.registry.status(standby(0, generation=2, fault=corrupted)).restore.records == 2
-    assert len(quarantined(bench)) == 1
 
 
 # -- tried again without a person --------------------------------------------------------------------------------------

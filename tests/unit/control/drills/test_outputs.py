@@ -7,11 +7,11 @@ import pytest
 
 from airflow_provider.common.json_codec import from_plain, to_plain
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.drills.commit_chain import Commit
-from airflow_provider.control.drills.output_cut import (
+from airflow_provider.control.commit import Commit
+from airflow_provider.control.drill_fault import OutputCut
+from airflow_provider.control.drills.outputs import (
     MAX_OUTPUTS,
     NotCountedError,
-    OutputCut,
     check_outputs,
     compare,
     spans,
@@ -19,7 +19,7 @@ from airflow_provider.control.drills.output_cut import (
 )
 from airflow_provider.control.history.output_check import OutputCheck, OutputCount
 from airflow_provider.errors import StateError
-from tests.unit.control.drills.test_commit_chain import commit
+from tests.unit.control.drills.test_continuity import commit
 
 TASKS = (TaskId(0, 0), TaskId(0, 1))
 BEFORE = OutputCut(tasks=TASKS, written={"out": 10, "dead": 1}, ends={"out": (6, 9), "dead": (2,)})

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider.control.drills.retention import explains
+from airflow_provider.control.drills.outputs import explains
 
 HOUR_MS = 3_600_000
 WEEK_MS = 7 * 24 * HOUR_MS

@@ -10,8 +10,7 @@ import msgspec
 from confluent_kafka import Message
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.commit_topics import CommitTopics
-from airflow_provider.control.drills.commit_chain import COMMIT_KEY, Commit
+from airflow_provider.control.commit import COMMIT_KEY, Commit, CommitTopics
 from airflow_provider.control.span_reader import SpanReader
 from airflow_provider.errors import TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection

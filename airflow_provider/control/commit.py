@@ -1,16 +1,62 @@
-"""Where the tasks of an application commit."""
+"""What the tasks of an application commit, as it is looked at from outside, and where."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
+
+import msgspec
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.job_description import TopicKind
 from airflow_provider.control.view import ControlView
 from airflow_provider.kafka.names import changelog_topic
 
-__all__ = ["CommitTopics"]
+__all__ = ["COMMIT_KEY", "Commit", "CommitTopics"]
+
+COMMIT_KEY: Final = b"\xff\xfestateful-streams/commit"
+"""Of a commit record in a changelog (``docs/formats.md``)."""
+
+
+class Source(msgspec.Struct, frozen=True):
+    """Up to where a source's partition is processed."""
+
+    offset: int
+
+
+class Commit(msgspec.Struct, frozen=True, kw_only=True):
+    """What is looked at of a commit record.
+
+    Args:
+        sequence: greater by one with each.
+        generation: the committing owner's.
+        instance: that committed.
+        incarnation: the process of it.
+        sources: by topic, up to where the task's partition is processed.
+        processed: input records since the beginning of the application.
+        outputs: by topic, the records that were written there; None where it does not count them.
+    """
+
+    sequence: int
+    generation: int
+    instance: str
+    incarnation: int
+    sources: dict[str, Source]
+    processed: int = 0
+    outputs: dict[str, int] | None = None
+
+    @property
+    def offset(self) -> int:
+        """Of the next input record, of all sources together."""
+        return sum(source.offset for source in self.sources.values())
+
+    def __str__(self) -> str:
+        """For a message."""
+        return (
+            f"commit {self.sequence} of {self.instance} (generation {self.generation}, source offset {self.offset}, "
+            f"{self.processed} records)"
+        )
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider.control.drills.kind import DRILLS, DrillKind, parse_drill_kind
+from airflow_provider.control.drill_fault import DRILLS, DrillKind, parse_drill_kind
 from airflow_provider.errors import ConfigurationError
 
 

@@ -6,10 +6,9 @@ from typing import Any, cast
 import pytest
 
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.drill_fault import DRILLS, LONGEST_FAULT_S, DrillKind, InjectedFault
 from airflow_provider.control.drills.fault_injection import commands_of, inject_fault, plan_fault
-from airflow_provider.control.drills.injected_fault import InjectedFault
-from airflow_provider.control.drills.kind import DRILLS, LONGEST_FAULT_S, DrillKind
-from airflow_provider.control.drills.weakness import weakness
+from airflow_provider.control.drills.readiness import weakness
 from airflow_provider.control.history.builder import drill_record
 from airflow_provider.control.history.record import HistoryOutcome, HistoryRecord
 from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord

@@ -1,29 +1,18 @@
-"""A recovery drill: its choice and its judgement."""
+"""Whom a drill hits."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
-from airflow_provider.control.drills.kind import DRILLS, DrillKind, Victim
-from airflow_provider.control.status import Role, TaskStatus
+from airflow_provider.control.drill_fault import DRILLS, DrillKind, Victim
+from airflow_provider.control.status import Role
 from airflow_provider.control.view import ControlView
-from airflow_provider.errors import AssignmentError, InstanceError, StateError
+from airflow_provider.errors import AssignmentError, InstanceError
 
-__all__ = [
-    "Hit",
-    "changelog_positions",
-    "check_progress",
-    "check_resumption",
-    "choose_hit",
-    "choose_task",
-    "choose_victim",
-    "open_incidents",
-    "source_offsets",
-    "standbys_certified",
-]
+__all__ = ["Hit", "choose_hit", "choose_task", "choose_victim"]
 
 
 def choose_victim(
@@ -137,79 +126,7 @@ def choose_hit(view: ControlView, kind: DrillKind, instance: str | None, healthy
     return Hit(instance=hit, tasks=(task,), copies=copies)
 
 
-def open_incidents(view: ControlView) -> tuple[str, ...]:
-    """The incidents that were answered and are not repaired, a line each."""
-    return tuple(
-        f"{record.incident.kind.value} of {record.incident.instance} is answered and not repaired "
-        f"({'; '.join(record.decisions) or record.incident.evidence}): look at the repair DAG."
-        for record in view.unresolved_incidents
-    )
-
-
-def source_offsets(view: ControlView) -> dict[TaskId, int]:
-    """The next input offset of each task, as its assigned active reported it; tasks without one are left out."""
-    return {task.task: task.source_offset for task in _actives(view) if task.source_offset is not None}
-
-
-def changelog_positions(view: ControlView) -> dict[TaskId, int]:
-    """The changelog offset up to which each task's active is applied, as it reported it; tasks without are left out."""
-    return {task.task: task.position for task in _actives(view) if task.position is not None}
-
-
-def standbys_certified(view: ControlView) -> bool:
-    """Whether there are standbys, and each was found to hold what its active does."""
-    given = view.assignment.tasks.items() if view.assignment else ()
-    copies = [(task_id, view.statuses.get(name)) for task_id, task in given for name in task.standbys]
-    found = [None if status is None else status.task(task_id) for task_id, status in copies]
-    return bool(found) and all(copy is not None and copy.certificate.position is not None for copy in found)
-
-
 def _role(victim: Victim, assignment: Assignment | None) -> Role:
     """As which the instance that is hit is to hold the task."""
     backed = assignment is not None and any(task.standbys for task in assignment.tasks.values())
     return Role.STANDBY if victim is Victim.STANDBY or (victim is Victim.COPY and backed) else Role.ACTIVE
-
-
-def _actives(view: ControlView) -> Iterator[TaskStatus]:
-    for task_id, given in view.assignment.tasks.items() if view.assignment else ():
-        status = view.statuses.get(given.active) if given.active else None
-        task = status.task(task_id) if status else None
-        if task is not None and task.role is Role.ACTIVE:
-            yield task
-
-
-def check_resumption(before: Mapping[TaskId, int], resumed: Mapping[TaskId, int]) -> None:
-    """The next owners went on from the last commit, not from an earlier one.
-
-    Args:
-        before: by task that was moved, the source offset that its owner had committed when the fault was injected. It
-            may have committed more until it died.
-        resumed: by task, the source offset with which its next owner went on.
-
-    Raises:
-        StateError: an owner went on before that offset, or none is on record: input was processed twice.
-    """
-    for task, offset in sorted(before.items()):
-        went_on = resumed.get(task)
-        if went_on is None or went_on < offset:
-            found = "no offset is on record" if went_on is None else f"it went on at {went_on}"
-            raise StateError(
-                f"The next owner of task {task} had to go on at source offset {offset} or later, and {found}: commits "
-                "were lost. Stop the application, keep its stores and changelogs, and look at the instances' logs."
-            )
-
-
-def check_progress(before: Mapping[TaskId, int], after: Mapping[TaskId, int]) -> dict[TaskId, int]:
-    """How far each task's source has moved on since.
-
-    Raises:
-        StateError: a task is behind where it was, or reports no offset any more.
-    """
-    for task, offset in sorted(before.items()):
-        now = after.get(task)
-        if now is None or now < offset:
-            raise StateError(
-                f"Task {task} was at source offset {offset} before the failure and is at {now} after it: commits "
-                "were lost. Stop the application, keep its stores and changelogs, and look at the instances' logs."
-            )
-    return {task: after[task] - offset for task, offset in before.items()}

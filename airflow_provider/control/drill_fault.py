@@ -1,19 +1,29 @@
-"""The kinds of drills: a row for each says whom it hits, how, and what has to follow."""
+"""A drill's fault: the kinds that there are, a row for each, and the note of one that was injected."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from types import MappingProxyType
 from typing import Final
 
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.command import CommandKind
 from airflow_provider.control.incident import IncidentKind
 from airflow_provider.errors import ConfigurationError, StoreCorruptedError
 
-__all__ = ["DRILLS", "LONGEST_FAULT_S", "DrillKind", "DrillSpec", "Room", "Victim", "parse_drill_kind"]
-
+__all__ = [
+    "DRILLS",
+    "LONGEST_FAULT_S",
+    "DrillKind",
+    "DrillSpec",
+    "InjectedFault",
+    "OutputCut",
+    "Room",
+    "Victim",
+    "parse_drill_kind",
+]
 
 LONGEST_FAULT_S: Final = 300.0
 """An instance that a drill keeps from its tasks until they run elsewhere goes on after this, if nobody answers it."""
@@ -155,3 +165,70 @@ def parse_drill_kind(text: str) -> DrillKind:
         return DrillKind(text)
     except ValueError as error:
         raise ConfigurationError(f"Found drill kind {text!r}: use one of {', '.join(DrillKind)}.") from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputCut:
+    """How much had been written at a moment at which nothing was being written.
+
+    Args:
+        tasks: of the application.
+        written: by topic, what the last commits of all tasks count together.
+        ends: by topic, the end of each of its partitions.
+        unmeasured: why there is none of this; None where there is.
+        taken_at_ms: when, by this host's clock, epoch ms; None where an earlier version of this package took it.
+    """
+
+    tasks: tuple[TaskId, ...] = ()
+    written: dict[str, int] = field(default_factory=dict)
+    ends: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    unmeasured: str | None = None
+    taken_at_ms: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class InjectedFault:
+    """What was the case when a fault was injected. Crosses between Airflow tasks as plain values.
+
+    Kept in ``<app>-assignment`` under ``fault/<id>``, written in one transaction with the commands to the instances:
+    where it stands, the fault was injected, and is never injected again.
+
+    Args:
+        id: of the fault and of its command: the same for every try of the same Airflow task in the same run.
+        kind: of the drill.
+        instance: the instance that was made to fail.
+        incarnation: its process.
+        generation: of the newest assignment.
+        tasks: those that are hit: the instance's active tasks, or the one whose store is.
+        copies: by name, the processes of the instances whose standby copies of the tasks are hit too.
+        source_offsets: by task, the next input offset as last reported.
+        positions: by task, the changelog offset up to which its active's store was applied, as last reported.
+        certified: whether every standby's store had been found to hold what its active's did.
+        injected_at_ms: epoch ms.
+        predicted_rto_ms: what the failover was predicted to take; None where nothing was predicted.
+        outputs: what had been written just before; None where outputs are not to be counted.
+    """
+
+    id: str
+    kind: DrillKind = DrillKind.CRASH
+    instance: str
+    incarnation: int
+    generation: int
+    tasks: tuple[TaskId, ...]
+    source_offsets: dict[TaskId, int]
+    injected_at_ms: int
+    predicted_rto_ms: int | None = None
+    copies: dict[str, int] = field(default_factory=dict)
+    positions: dict[TaskId, int] = field(default_factory=dict)
+    certified: bool = False
+    outputs: OutputCut | None = None
+
+    @property
+    def spec(self) -> DrillSpec:
+        """The row of its kind."""
+        return DRILLS[self.kind]
+
+    @property
+    def processes(self) -> dict[str, int]:
+        """By name, the processes of all instances that are hit."""
+        return {self.instance: self.incarnation, **self.copies}

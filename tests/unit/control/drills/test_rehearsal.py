@@ -4,7 +4,7 @@ from typing import cast
 
 import pytest
 
-from airflow_provider.control.drills.named_store import check_store
+from airflow_provider.control.drills.rehearsal import check_store
 from airflow_provider.control.job_description import JobDescription
 from airflow_provider.control.view import ControlView
 from airflow_provider.errors import ConfigurationError
