@@ -197,7 +197,7 @@ def test_lag_in_seconds_of_a_store_that_lay_there_is_known_before_the_end_is_rea
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock(1_700_000_000_000)
-    monkeypatch.setattr(replica_module, "now_ms", lambda: clock.ms)
+    monkeypatch.setattr(completeness, "now_ms", lambda: clock.ms)
     Replica(store, "state", CHANGELOG).apply(batch({b"a": b"1"}, 5, at_end=True))
     clock.sleep_h(2)
     again = Replica(store, "state", CHANGELOG)

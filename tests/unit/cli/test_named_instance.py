@@ -41,16 +41,21 @@ def test_other_name_is_refused_with_those_that_there_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "module"), [("drill", "drill"), ("certify", "standby_question"), ("snapshot", "standby_question")]
+    ("command", "module", "reads"),
+    [
+        ("drill", "drill", "control.drills.rehearsal"),
+        ("certify", "standby_question", "cli.standby_question"),
+        ("snapshot", "standby_question", "cli.standby_question"),
+    ],
 )
 def test_command_about_another_name_ends_at_once(
-    command: str, module: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: str, module: str, reads: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def connected(_: argparse.Namespace) -> None:
         """Whatever else is asked of the cluster fails: nothing was written."""
 
     monkeypatch.setattr(f"airflow_provider.cli.{module}.cluster_of", connected)
-    monkeypatch.setattr(f"airflow_provider.cli.{module}.ControlReader", Reader)
+    monkeypatch.setattr(f"airflow_provider.{reads}.ControlReader", Reader)
 
     assert main([command, "app", "--instance", "c"]) == 1
     assert "InstanceError: 'app' has no instance 'c', but a, b, d" in capsys.readouterr().err

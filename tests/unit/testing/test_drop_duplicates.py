@@ -230,7 +230,10 @@ def test_times_come_back() -> None:
         (lambda: EVENTS.drop_duplicates("id", window("at", "1 hour"), within="1 hour"), "give names of columns"),
         (lambda: EVENTS.drop_duplicates("id", within="1 hour").filter("n > 0", name="n"), "no further steps yet"),
         (lambda: stream("e", schema=SCHEMA).drop_duplicates("id", within="1 hour"), "an event time"),
-        (lambda: stream("e", watermark="1 hour").drop_duplicates("key", within="1 hour"), "writes all columns"),
+        (
+            lambda: StatefulJob("u", stream("e", watermark="1 hour").drop_duplicates("key", within="1 hour").sink("o")),
+            "writes all columns",
+        ),
     ],
 )
 def test_what_does_not_fit_together_is_refused(make: Any, why: str) -> None:

@@ -261,7 +261,7 @@ def test_a_store_holds_no_window_that_is_over() -> None:
         assert len(list(task.replica.items())) == 8
         # Nor does the changelog, but for what the last expiry brought.
         log = tester._log  # noqa: SLF001
-        begin, end = log.begin("windows-state-changelog", 0), log.end("windows-state-changelog", 0)
+        begin, end = log.begin("windows-out-changelog", 0), log.end("windows-state-changelog", 0)
         assert begin > end // 2
         tester.restart(store="empty")
         assert tester.states() == states
@@ -270,7 +270,7 @@ def test_a_store_holds_no_window_that_is_over() -> None:
 @pytest.mark.parametrize("store", ["kept", "empty"])
 def test_changelog_is_cut_though_the_owner_changes_with_each_expiry(store: Any) -> None:
     with JobTester(job_of(CASES["tumbling"], "0 seconds")) as tester:
-        log, changelog = tester._log, "windows-state-changelog"  # noqa: SLF001
+        log, changelog = tester._log, "windows-out-changelog"  # noqa: SLF001
         for begin in range(0, 100_000, 10_000):
             tester.pipe_inputs([{"customer": c, "amount": 1, "at": begin} for c in "abcdefgh"])
             states = tester.states()

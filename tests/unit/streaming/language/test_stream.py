@@ -176,7 +176,7 @@ REFUSED: list[tuple[str, Callable[[], object], str]] = [
     ],
 )
 def test_what_is_no_argument_is_named_in_short(make: Callable[[], object]) -> None:
-    with pytest.raises(ConfigurationError, match=r"got a (list of 2|Stream|Result): give ") as refused:
+    with pytest.raises(ConfigurationError, match=r"got a (list of 2|Stream|GroupedStream): give ") as refused:
         make()
 
     assert len(str(refused.value)) < 200
