@@ -8,8 +8,7 @@ from typing import Final, Protocol
 
 from airflow_provider.changelog.batch import ChangelogBatch
 from airflow_provider.changelog.reader import ChangelogPartition
-from airflow_provider.changelog.restore_settings import RestoreSettings
-from airflow_provider.changelog.throttle import Throttle
+from airflow_provider.changelog.restore_settings import RestoreSettings, Throttle
 from airflow_provider.errors import BrokerUnreachableError
 
 __all__ = ["PartitionReader", "holds_records", "read_range"]

@@ -1,4 +1,4 @@
-"""How a restore may use the machine."""
+"""How a restore may use the machine: its settings, and what keeps it to a rate."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["RestoreSettings"]
+__all__ = ["RestoreSettings", "Throttle"]
 
 _MEMTABLES: Final = 4
 # A message in Python's memory, beside its bytes: the object, its key's and its value's headers.
@@ -92,3 +92,26 @@ class RestoreSettings:
             "fetch.max.bytes": max(self.fetch_max_bytes, self.max_partition_fetch_bytes),
             "queued.max.messages.kbytes": max(1, self.queue_bytes >> 10),
         }
+
+
+class Throttle:
+    """Says how long to wait after each piece, so that the mean rate stays below a bound. It owns no clock.
+
+    A token bucket that holds a second's worth: who was idle may catch up for a second at full speed.
+
+    Args:
+        max_bytes_per_s: the bound; None for none.
+    """
+
+    def __init__(self, max_bytes_per_s: int | None) -> None:
+        self._rate = max_bytes_per_s
+        self._free_at = 0.0
+
+    def took(self, number: int, now: float) -> None:
+        """Some bytes were read at `now`, seconds of a monotonic clock."""
+        if self._rate is not None:
+            self._free_at = max(self._free_at, now - 1.0) + number / self._rate
+
+    def wait_s(self, now: float) -> float:
+        """How long to read nothing from `now` on."""
+        return max(0.0, self._free_at - now)

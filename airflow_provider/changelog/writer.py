@@ -6,12 +6,12 @@ import itertools
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
+from typing import Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AclOperation, AdminClient
 
 from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord
-from airflow_provider.changelog.consumer_group import ConsumerGroup
 from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.changelog.producer_queue import CHUNK, Change, ProducerQueue
 from airflow_provider.common.in_thread import in_thread
@@ -22,7 +22,7 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_spec import MAX_MESSAGE_BYTES
 from airflow_provider.kafka.transactional_producer import TransactionalProducer
 
-__all__ = ["TransactionalWriter"]
+__all__ = ["ConsumerGroup", "TransactionalWriter"]
 
 log = logging.getLogger(__name__)
 
@@ -340,3 +340,10 @@ def _log_refusal(at: TopicPartition, error: BaseException | None) -> None:
             at.offset,
             error,
         )
+
+
+class ConsumerGroup(Protocol):
+    """A member of the application's consumer group, as confluent-kafka's `Consumer` is one."""
+
+    def consumer_group_metadata(self) -> object:
+        """What a transactional producer needs to commit offsets for the group (KIP-447); opaque."""

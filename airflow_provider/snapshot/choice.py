@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from airflow_provider.changelog.resume_point import find_resume_point
+from airflow_provider.changelog.completeness import find_resume_point
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.snapshot.manifest import Manifest
 from airflow_provider.snapshot.settings import SnapshotSettings
@@ -45,7 +45,7 @@ class ChangelogBounds:
 def refusal(manifest: Manifest, now: ChangelogBounds, now_ms: int) -> str | None:
     """Why a snapshot must not be restored; None when it may.
 
-    The rule for its age is that of an old store (`airflow_provider.changelog.resume_point`): a deletion may have
+    The rule for its age is that of an old store (`airflow_provider.changelog.completeness`): a deletion may have
     been compacted away since, and the deleted key would come back.
 
     Args:

@@ -3,20 +3,37 @@
 The sum, modulo 2^64, over all pairs of ``XXH3-64(value, seed=XXH3-64(key))``. A sum does not depend on the order, so
 it can be kept up to date by what a batch changes; key and value are hashed apart, so no byte can pass from one to the
 other unseen. It finds accidents, not an adversary: two different stores have one digest with a chance of 2^-64.
+
+Beside what it is, how it is computed of a whole store beside its work, and kept up to date by what each write changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import compress, pairwise
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
+from rocksdict import ReadOptions, Snapshot
 from xxhash import xxh3_64_intdigest as _hash
 
+from airflow_provider.errors import StoreCorruptedError
+from airflow_provider.state.position import RESERVED_PREFIX
 from airflow_provider.state.time_segments import TimeSegments
+from airflow_provider.state.time_spans import TimeSpans
 
-__all__ = ["DIGEST_MASK", "digest_change", "digest_of", "digests_by_segment", "sum_of_digests"]
+__all__ = [
+    "DIGEST_MASK",
+    "DigestScan",
+    "RunningDigest",
+    "digest_change",
+    "digest_of",
+    "digests_by_segment",
+    "sum_of_digests",
+]
 
 DIGEST_MASK: Final = 2**64 - 1
 
@@ -49,7 +66,7 @@ def digest_change(
         old = [before[key] for key in keys]
     new = [value for _, value in changes]
     seeds = list(map(_hash, keys))
-    return (_sum(new, seeds) - _sum(old, seeds)) & DIGEST_MASK
+    return (_sum_of(new, seeds) - _sum_of(old, seeds)) & DIGEST_MASK
 
 
 def digests_by_segment(
@@ -76,8 +93,180 @@ def digests_by_segment(
     return found
 
 
-def _sum(values: Sequence[bytes | None], seeds: Sequence[int]) -> int:
+def _sum_of(values: Sequence[bytes | None], seeds: Sequence[int]) -> int:
     if all(values):  # none is missing: the common case, in which nothing has to be looked at one by one
         return sum(map(_hash, values, seeds))  # type: ignore[arg-type]
     there = [value is not None for value in values]
     return sum(map(_hash, compress(values, there), compress(seeds, there)))  # type: ignore[arg-type]
+
+
+Digests = Mapping[int, int]
+"""By the start of the segment (`state.time_segments`), or of the last one of a span (`state.time_spans`); a store whose
+keys begin with no time has one, at 0."""
+
+
+class RunningDigest:
+    """A base, and the sum of the changes since, of each segment of the store.
+
+    The base is either known from the last commit, or scanned from the store as it stood; until that is
+    done the digest is not known.
+    """
+
+    def __init__(self) -> None:
+        self._base: Digests | None = None
+        self._scan: DigestScan | None = None
+        self._changes: Digests = {}
+        self._expired_before: int | None = None
+
+    def resume(self, known: Digests | None) -> None:
+        """Go on from a digest that is known, or forget all; what was scanned is given up."""
+        if self._scan is not None:
+            self._scan.cancel()
+        self._base, self._scan, self._changes, self._expired_before = known, None, {}, None
+
+    def rebase(self, scan: DigestScan) -> None:
+        """Go on from what a scan of the store, as it stands now, will find."""
+        self.resume(None)
+        self._scan = scan
+
+    def after(self, change: Digests, expired_before: int | None = None) -> Digests | None:
+        """What it will be after a change; None while it is not known.
+
+        Args:
+            change: what is added.
+            expired_before: the segments that start earlier are dropped, and no span is cut; None for none.
+
+        Raises:
+            StoreCorruptedError: the scan found a part of the store that cannot be read.
+        """
+        if self._scan is not None and self._scan.done:
+            scan, self._scan = self._scan, None
+            self._base = scan.parts()
+        if self._base is None:
+            return None
+        return _left(_sum(_sum(self._base, self._changes), change), _later(self._expired_before, expired_before))
+
+    def add(self, change: Digests, expired_before: int | None = None, spans: TimeSpans | None = None) -> None:
+        """The change was made.
+
+        Args:
+            change: as in `after`.
+            expired_before: as in `after`.
+            spans: for which digests are kept from now on; None for those of each segment.
+        """
+        self._expired_before = _later(self._expired_before, expired_before)
+        changes = _left(_sum(self._changes, change), self._expired_before)
+        if self._base is not None:
+            self._base, changes = _folded(_left(_sum(self._base, changes), self._expired_before), spans), {}
+        self._changes = _folded(changes, spans)
+
+
+def _sum(one: Digests, other: Digests) -> Digests:
+    return {segment: sum_of_digests(one.get(segment, 0), other.get(segment, 0)) for segment in {**one, **other}}
+
+
+def _folded(digests: Digests, spans: TimeSpans | None) -> Digests:
+    return digests if spans is None else spans.fold(digests, sum_of_digests)
+
+
+def _left(digests: Digests, expired_before: int | None) -> Digests:
+    if expired_before is None:
+        return digests
+    return {segment: digest for segment, digest in digests.items() if segment >= expired_before}
+
+
+def _later(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one if other is None else max(one, other)
+
+
+_CHUNK: Final = 2_000
+_SHARE: Final = 0.25
+"""Of one core, at the most: the process has a store to follow and batches to process at the same time."""
+
+
+class DigestScan:
+    """Reads a RocksDB snapshot from end to end in a thread of its own and adds up its digest.
+
+    The store may be written at the same time; it must not be closed before `cancel`, because a snapshot keeps
+    RocksDB's lock.
+    `airflow_provider.state.store.Store.scan` makes one and sees to that.
+
+    Args:
+        snapshot: of the store.
+        path: its folder, for messages.
+        segments: of the keys; None where they begin with no time.
+    """
+
+    def __init__(self, snapshot: Snapshot, path: object, segments: TimeSegments | None = None) -> None:
+        self._path, self._segments = path, segments
+        self._parts: dict[int, int] = {}
+        self._error: StoreCorruptedError | None = None
+        self._cancelled = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(snapshot,), name=f"digest-{path}", daemon=True)
+        self._thread.start()
+
+    @property
+    def done(self) -> bool:
+        """Whether `result` answers at once."""
+        return not self._thread.is_alive()
+
+    def result(self) -> int | None:
+        """The digest; waits for it. None when it was cancelled.
+
+        Raises:
+            StoreCorruptedError: a part of the store cannot be read.
+        """
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return None if self._cancelled.is_set() else sum(self._parts.values()) & DIGEST_MASK
+
+    def parts(self) -> Mapping[int, int] | None:
+        """The same by the start of the segments; 0 for all where the keys begin with no time."""
+        return None if self.result() is None else self._parts
+
+    def cancel(self) -> None:
+        """End it and release the snapshot. Returns when done, within milliseconds."""
+        self._cancelled.set()
+        self._thread.join()
+
+    def _run(self, snapshot: Snapshot) -> None:
+        options = ReadOptions()
+        options.fill_cache(False)  # type: ignore[call-arg]  # it takes one, whatever its stub says
+        options.set_readahead_size(1 << 20)
+        try:
+            last = b""
+            items = cast("Iterator[tuple[bytes, bytes]]", snapshot.items(read_opt=options))
+            while not self._cancelled.is_set():
+                begun = time.thread_time()
+                chunk = list(itertools.islice(items, _CHUNK))
+                if not chunk:
+                    # It ends at a block that it cannot read as it does at the store's end.
+                    check = snapshot.iter(read_opt=options)
+                    check.seek(last)
+                    if check.valid():
+                        check.next()
+                    check.status()
+                    return
+                keys, values = zip(*chunk, strict=True)
+                last = keys[-1]
+                if keys[-1] >= RESERVED_PREFIX:
+                    users = [pair for pair in chunk if not pair[0].startswith(RESERVED_PREFIX)]
+                    keys, values = zip(*users, strict=True) if users else ((), ())
+                self._add(keys, values)
+                self._cancelled.wait((time.thread_time() - begun) * (1 / _SHARE - 1))
+        except Exception as error:
+            # A new one, without the traceback: that would keep the snapshot, and with it RocksDB's lock.
+            self._error = StoreCorruptedError(
+                f"The store at {self._path} cannot be read to its end ({error}): it is moved aside and restored."
+            )
+
+    def _add(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        if self._segments is None:
+            found = {0: digest_of(keys, values)}
+        else:
+            found = digests_by_segment(
+                self._segments, keys, lambda begin, end: digest_of(keys[begin:end], values[begin:end])
+            )
+        for segment, digest in found.items():
+            self._parts[segment] = (self._parts.get(segment, 0) + digest) & DIGEST_MASK

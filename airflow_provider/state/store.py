@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 from rocksdict import Checkpoint, ColumnFamily, Options, Rdict, WriteBatch
 
-from airflow_provider.state.digest_scan import DigestScan
+from airflow_provider.state.digest import DigestScan
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.state.position import RESERVED_PREFIX, Position
 from airflow_provider.state.rocksdb_errors import typed_error

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from airflow_provider.changelog.batch import ChangelogBatch
 from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord
-from airflow_provider.changelog.consumer_group import ConsumerGroup
 from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.changelog.producer_queue import Change
 from airflow_provider.changelog.reader import ChangelogEnds, ChangelogPartition
+from airflow_provider.changelog.writer import ConsumerGroup
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.failpoint import FailPoints

@@ -19,8 +19,7 @@ from typing import Final
 from airflow_provider.changelog.reader import ChangelogReader
 from airflow_provider.changelog.rebuild import last_commit, measure
 from airflow_provider.changelog.replica import Replica
-from airflow_provider.changelog.restore_settings import RestoreSettings
-from airflow_provider.changelog.throttle import Throttle
+from airflow_provider.changelog.restore_settings import RestoreSettings, Throttle
 from airflow_provider.common.json_codec import from_json, to_json
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.history.task_restore import TaskRestore

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_provider.changelog.commit_record import CommitRecord
-from airflow_provider.changelog.consumer_group import ConsumerGroup
 from airflow_provider.changelog.dead_letter import DeadLetter
+from airflow_provider.changelog.writer import ConsumerGroup
 from airflow_provider.errors import RecordTooLargeError
 from airflow_provider.state.time_segments import time_prefix
 from airflow_provider.streaming.operations.changes import Changes
@@ -28,7 +28,7 @@ from airflow_provider.streaming.operations.operation import Batch
 from airflow_provider.streaming.operations.state_reader import StoreReader
 from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.worker.attempt import processed
-from airflow_provider.streaming.worker.record_rows import Failure, count_records, filtered_records
+from airflow_provider.streaming.worker.row_validation import Failure, count_records, filtered_records
 from airflow_provider.streaming.worker.task import Task
 from airflow_provider.streaming.worker.task_committer import BatchResult
 

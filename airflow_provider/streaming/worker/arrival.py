@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import itertools
 from collections.abc import Iterable, Iterator
 from queue import Full, Queue
@@ -16,9 +18,17 @@ from airflow_provider.streaming.event_time import EVENT_MS
 from airflow_provider.streaming.operations.join_side import DELETED
 from airflow_provider.streaming.operations.json_text import not_json, not_text
 from airflow_provider.streaming.planner.stage_spec import Decoder, InputSpec, StageSpec
-from airflow_provider.streaming.worker.gc_control import no_collection
 
-__all__ = ["ROUND_COLUMN", "RowMeter", "drained", "for_join", "prefetch", "rows_by_partition"]
+__all__ = [
+    "ROUND_COLUMN",
+    "RowMeter",
+    "drained",
+    "for_join",
+    "freeze",
+    "no_collection",
+    "prefetch",
+    "rows_by_partition",
+]
 
 ROUND_COLUMN = "__round"
 """The one column of a round's rows; a micro-batch has other columns."""
@@ -233,3 +243,28 @@ def for_join(given: InputSpec, raw: pa.Table, rows: pa.Table) -> pa.Table:
 
 def _with_column(rows: pa.Table, name: str, column: pa.Array | pa.ChunkedArray) -> pa.Table:
     return rows.set_column(rows.schema.get_field_index(name), name, column)
+
+
+# -- the cycle collector ---------------------------------------------------------------------------------------------
+#
+# PySpark's daemon collects after every task, over everything that the imports left: 25 ms a call. And a loop that makes
+# a million short-lived messages a second has the collector look at them again and again, though reference counts free
+# them.
+
+
+def freeze() -> None:
+    """Never look again at what exists by now: modules, functions, classes. To be called once, after the imports."""
+    gc.collect()
+    gc.freeze()
+
+
+@contextlib.contextmanager
+def no_collection() -> Iterator[None]:
+    """Collect nothing inside the block: for a bounded piece of work after which the collector gets its turn."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

@@ -17,8 +17,13 @@ from airflow_provider.streaming.operations.limits import TooLargeError
 from airflow_provider.streaming.operations.operation import Batch
 from airflow_provider.streaming.operations.state_reader import StoreReader
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime
-from airflow_provider.streaming.worker.record_rows import Failure, count_records, without_records
-from airflow_provider.streaming.worker.row_validation import validate_rows, without_strays
+from airflow_provider.streaming.worker.row_validation import (
+    Failure,
+    count_records,
+    validate_rows,
+    without_records,
+    without_strays,
+)
 from airflow_provider.streaming.worker.task import Task
 
 __all__ = ["Attempt", "certain_failures", "processed"]

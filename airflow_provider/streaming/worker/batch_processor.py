@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from airflow_provider.changelog.consumer_group import ConsumerGroup
+from airflow_provider.changelog.writer import ConsumerGroup
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import TaskState
 from airflow_provider.errors import WorkerError

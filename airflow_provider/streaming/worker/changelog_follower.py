@@ -9,8 +9,7 @@ from contextlib import AbstractContextManager, closing
 
 from airflow_provider.changelog.batch import ChangelogBatch
 from airflow_provider.changelog.reader import ChangelogPartition
-from airflow_provider.changelog.restore_settings import RestoreSettings
-from airflow_provider.changelog.throttle import Throttle
+from airflow_provider.changelog.restore_settings import RestoreSettings, Throttle
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import TaskState
 from airflow_provider.errors import BrokerUnreachableError, TopicBlockedError

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider.changelog.consumer_group import ConsumerGroup
+from airflow_provider.changelog.writer import ConsumerGroup
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import TaskState
 from airflow_provider.streaming.operations.stream_time import StreamTime

@@ -8,11 +8,10 @@ from typing import Protocol
 
 from airflow_provider.changelog.batch import ChangelogBatch
 from airflow_provider.changelog.commit_record import CommitRecord
-from airflow_provider.changelog.consumer_group import ConsumerGroup
 from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.changelog.producer_queue import Change
 from airflow_provider.changelog.reader import ChangelogEnds, ChangelogPartition, ChangelogReader
-from airflow_provider.changelog.writer import TransactionalWriter
+from airflow_provider.changelog.writer import ConsumerGroup, TransactionalWriter
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.kafka.connection import KafkaConnection

@@ -1,4 +1,4 @@
-"""A Python worker's side of a slot: it applies a plan, processes rows, follows changelogs, reports on its tasks."""
+"""A Python worker's side of a slot: it makes the tasks what the plan says, processes rows, follows, reports."""
 
 from __future__ import annotations
 
@@ -6,28 +6,27 @@ import dataclasses
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import TaskState, TaskStatus
+from airflow_provider.control.status import Role, TaskState, TaskStatus
 from airflow_provider.failpoint import FailPoints
-from airflow_provider.streaming.worker.arrival import drained, rows_by_partition
+from airflow_provider.streaming.worker.arrival import drained, no_collection, rows_by_partition
 from airflow_provider.streaming.worker.batch_processor import BatchProcessor, CrashCounter
 from airflow_provider.streaming.worker.changelog_follower import ChangelogFollower
-from airflow_provider.streaming.worker.gc_control import no_collection
 from airflow_provider.streaming.worker.handover import Handover
 from airflow_provider.streaming.worker.idle_time import MAX_GAP_S, IdleTime
-from airflow_provider.streaming.worker.kafka_clients import ClusterClients, KafkaClients
+from airflow_provider.streaming.worker.kafka_clients import ClusterClients, KafkaClients, RestoreConsumer
 from airflow_provider.streaming.worker.plan import SlotPlan, TaskPlan
-from airflow_provider.streaming.worker.plan_execution import PlanExecution
 from airflow_provider.streaming.worker.standby_duties import StandbyDuties
 from airflow_provider.streaming.worker.task import Task
 from airflow_provider.streaming.worker.task_registry import TaskRegistry
 
-__all__ = ["Slot"]
+__all__ = ["PlanExecution", "Slot"]
 
 
 class Slot:
@@ -152,3 +151,76 @@ def _parts(plan: SlotPlan, rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[int
     if not plan.rows_of:
         return drained(rows)
     return rows_by_partition(plan.stages[plan.rows_of[0].stage], rows)
+
+
+_FENCE_AGAIN_S = 5.0
+_LOOK_S = 1.0
+"""After which a plan is looked at again that was carried out: the files of a store may be gone meanwhile."""
+
+
+class PlanExecution:
+    """Takes steps 1 and 2 of a promotion (`Task`), and the demotions.
+
+    Args:
+        registry: opens and closes the tasks.
+        reader: of their changelogs.
+        duties: of the standbys; they end where one is promoted.
+    """
+
+    def __init__(self, registry: TaskRegistry, reader: RestoreConsumer, duties: StandbyDuties) -> None:
+        self._registry, self._reader, self._duties = registry, reader, duties
+        self._applied: tuple[int | None, float] = (None, 0.0)
+
+    def apply_plan(self, plans: Sequence[TaskPlan], number: int | None = None) -> None:
+        """Hold what the plans name, in its roles, and nothing else.
+
+        Where they were carried out there is nothing to do: a batch does not pay for what a promotion needs.
+
+        Args:
+            plans: one per task; the newest is the truth, whatever was held before.
+            number: of the plans (`SlotPlan.number`).
+        """
+        now, (applied, at) = time.monotonic(), self._applied
+        if number is not None and number == applied and now - at < _LOOK_S and self._registry.settled:
+            return
+        self._applied = None, 0.0  # until all of it is done
+        self._registry.begin_call(plans)
+        for plan in plans:
+            with self._registry.isolating(plan.task):
+                task = self._registry.open(plan)
+                if task is not None:
+                    self._change_role(task, plan)
+        for task in self._registry.tasks.values():
+            if task.fenced_for_s > _FENCE_AGAIN_S:
+                # The one that fenced it was outdated: by now a newer assignment would have come.
+                task.promote(task.plan)
+        self._fence([task for task in self._registry.tasks.values() if task.state is TaskState.OWNING])
+        self._applied = number, now
+
+    def _change_role(self, task: Task, plan: TaskPlan) -> None:
+        """A newer generation is a further try for a task that failed, of whichever role; so is time (`FailedTasks`)."""
+        again, due = task.state is TaskState.FAILED, self._registry.is_tried_again(task, plan)
+        same = plan.same_ownership(task.plan) and not due
+        if same or (plan.role is task.plan.role is Role.STANDBY and not again):
+            task.plan = plan
+        elif plan.role is Role.ACTIVE:
+            task.promote(plan, renew_digest=self._duties.end(task.id))
+        else:
+            task.demote(plan)
+            self._reader.remove(task.changelog_partition)  # it is read again from where the store stands
+
+    def own_again(self, task: Task) -> None:
+        """Fence for an owner that has given its producer up, without waiting for the next plan."""
+        self._fence([task])
+
+    def _fence(self, tasks: Sequence[Task]) -> None:
+        """For several tasks at once: each waits for the brokers to abort what a dead owner left open."""
+        if not tasks:
+            return
+        with ThreadPoolExecutor(len(tasks)) as pool:
+            fenced = [(task, pool.submit(task.fence)) for task in tasks]
+        for task, done in fenced:
+            with self._registry.isolating(task.id):
+                done.result()
+                # It is read again, up to the end that is the last from now on.
+                self._reader.remove(task.changelog_partition)

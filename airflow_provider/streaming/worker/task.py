@@ -9,11 +9,11 @@ from typing import Final
 
 from airflow_provider.changelog.batch import ChangelogBatch
 from airflow_provider.changelog.commit_record import CommitRecord, LastCommit
-from airflow_provider.changelog.consumer_group import ConsumerGroup
 from airflow_provider.changelog.producer_queue import Change
 from airflow_provider.changelog.reader import ChangelogPartition
 from airflow_provider.changelog.rebuild import measure
 from airflow_provider.changelog.replica import Replica
+from airflow_provider.changelog.writer import ConsumerGroup
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import Role, TaskState, TaskStatus
 from airflow_provider.errors import ConfigurationError, FencedError, TopicMismatchError
@@ -24,12 +24,11 @@ from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.kafka_clients import KafkaClients
-from airflow_provider.streaming.worker.ownership import ClosedOwner, Ownership
 from airflow_provider.streaming.worker.partition_check import PartitionCheck
 from airflow_provider.streaming.worker.plan import TaskPlan
-from airflow_provider.streaming.worker.replica_opening import resume_offset
-from airflow_provider.streaming.worker.state_check import continued_signature
+from airflow_provider.streaming.worker.replica_opening import continued_signature, resume_offset
 from airflow_provider.streaming.worker.task_committer import BatchResult, TaskCommitter
+from airflow_provider.streaming.worker.task_memory import ClosedOwner, Ownership
 from airflow_provider.streaming.worker.task_report import open_task_status
 from airflow_provider.streaming.worker.torn_transaction import check_undo
 

@@ -7,19 +7,18 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord, SegmentDigests, SourcePosition
-from airflow_provider.changelog.consumer_group import ConsumerGroup
 from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.changelog.range_reader import holds_records
 from airflow_provider.changelog.replica import Replica
+from airflow_provider.changelog.writer import ConsumerGroup
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.failpoint import FailPoint, FailPoints
 from airflow_provider.launch.instance_settings import InstanceSettings
-from airflow_provider.state.digest import DIGEST_MASK, sum_of_digests
+from airflow_provider.state.digest import DIGEST_MASK, RunningDigest, sum_of_digests
 from airflow_provider.state.position import Position
-from airflow_provider.state.running_digest import RunningDigest
 from airflow_provider.state.time_segments import TimeSegments
 from airflow_provider.state.time_spans import MAX_SPANS, TimeSpans
 from airflow_provider.streaming.operations.changes import Changes

@@ -10,8 +10,8 @@ from airflow_provider.common.error_text import error_text
 from airflow_provider.control.status import FailureStatus, RestorePhase, RestoreStatus, TaskState, TaskStatus
 from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.planner.stage_spec import StageSpec
-from airflow_provider.streaming.worker.ownership import Ownership
 from airflow_provider.streaming.worker.plan import TaskPlan
+from airflow_provider.streaming.worker.task_memory import Ownership
 
 __all__ = ["failed_task_status", "open_task_status", "unopened_task_status", "with_ownership"]
 

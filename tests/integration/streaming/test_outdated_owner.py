@@ -18,7 +18,7 @@ from tests.waiting import wait_until
 def test_outdated_owner_processes_nothing_and_the_rightful_one_goes_on(
     application: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_provider.streaming.worker.plan_execution._FENCE_AGAIN_S", 0.1)
+    monkeypatch.setattr("airflow_provider.streaming.worker.slot._FENCE_AGAIN_S", 0.1)
     orders = random_orders(seed=31, number=120)
     first, second, third = batches_of(orders, 40)
     old, new = application.instance("i1"), application.instance("i2")

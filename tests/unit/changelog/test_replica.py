@@ -12,8 +12,8 @@ from airflow_provider.changelog import completeness
 from airflow_provider.changelog import replica as replica_module
 from airflow_provider.changelog.batch import ChangelogBatch
 from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord, SourcePosition
+from airflow_provider.changelog.completeness import find_resume_point
 from airflow_provider.changelog.replica import Replica
-from airflow_provider.changelog.resume_point import find_resume_point
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import StoreDivergedError, StoreOutdatedError, TopicMismatchError
 from airflow_provider.state.position import RESERVED_PREFIX, Position

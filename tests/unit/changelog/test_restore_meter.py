@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from airflow_provider.changelog.restore_meter import RestoreMeter
+from airflow_provider.changelog.replica import RestoreMeter
 
 
 @pytest.fixture

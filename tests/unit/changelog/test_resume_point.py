@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider.changelog.resume_point import ResumePoint, find_resume_point
+from airflow_provider.changelog.completeness import ResumePoint, find_resume_point
 from airflow_provider.state.position import ChangelogPosition, Position
 
 HOUR_MS = 3_600_000

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from airflow_provider.changelog.throttle import Throttle
+from airflow_provider.changelog.restore_settings import Throttle
 
 
 def test_without_a_bound_nothing_waits() -> None:

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.errors import StoreCorruptedError
-from airflow_provider.state import digest_scan
-from airflow_provider.state.digest import digest_of
+from airflow_provider.state import digest as digest_scan
+from airflow_provider.state.digest import RunningDigest, digest_of
 from airflow_provider.state.position import ChangelogPosition, Position
-from airflow_provider.state.running_digest import RunningDigest
 from airflow_provider.state.store import Store
 from airflow_provider.state.time_segments import TimeSegments, time_prefix
 from tests.waiting import wait_until

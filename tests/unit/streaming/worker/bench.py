@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from airflow_provider.changelog.batch import ChangelogBatch
 from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord, SourcePosition
-from airflow_provider.changelog.consumer_group import ConsumerGroup
 from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.changelog.producer_queue import Change
 from airflow_provider.changelog.reader import ChangelogEnds, ChangelogPartition
+from airflow_provider.changelog.writer import ConsumerGroup
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import Role, TaskState
 from airflow_provider.errors import StatefulStreamsError
@@ -27,7 +27,7 @@ from airflow_provider.streaming.operations.process import Process, Row, ValueSta
 from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec
 from airflow_provider.streaming.worker.changelog_follower import ChangelogFollower
 from airflow_provider.streaming.worker.plan import TaskPlan
-from airflow_provider.streaming.worker.plan_execution import PlanExecution
+from airflow_provider.streaming.worker.slot import PlanExecution
 from airflow_provider.streaming.worker.standby_duties import StandbyDuties
 from airflow_provider.streaming.worker.task_registry import TaskRegistry
 from airflow_provider.testing.in_memory_clients import InMemoryGroup, InMemoryReader, InMemoryWriter

@@ -10,7 +10,7 @@ from typing import cast
 import pyarrow as pa
 import pytest
 
-from airflow_provider.changelog.consumer_group import ConsumerGroup
+from airflow_provider.changelog.writer import ConsumerGroup
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import DecodeError, ProcessError, RecordError
 from airflow_provider.state.digest import digest_of

@@ -7,7 +7,7 @@ from airflow_provider.errors import ProcessError
 from airflow_provider.streaming.event_time import EVENT_MS
 from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.worker.attempt import certain_failures
-from airflow_provider.streaming.worker.record_rows import Failure
+from airflow_provider.streaming.worker.row_validation import Failure
 
 Row = tuple[int, str] | tuple[int, str, int]
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider.errors import StateError, StoreCorruptedError
-from airflow_provider.streaming.worker.failed_tasks import FailedTasks
 from airflow_provider.streaming.worker.plan import TaskPlan
+from airflow_provider.streaming.worker.task_memory import FailedTasks
 from tests.unit.streaming.worker.bench import active, standby
 
 ERROR = StoreCorruptedError("bad")

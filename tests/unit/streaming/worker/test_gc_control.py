@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from airflow_provider.streaming.worker.gc_control import freeze, no_collection
+from airflow_provider.streaming.worker.arrival import freeze, no_collection
 
 
 def test_collector_rests_only_meanwhile() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from airflow_provider.streaming.worker.record_rows import count_records, filtered_records, without_records
+from airflow_provider.streaming.worker.row_validation import count_records, filtered_records, without_records
 
 FILTERS = ("empty", "short", "empty")
 

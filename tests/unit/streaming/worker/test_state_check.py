@@ -17,7 +17,7 @@ from airflow_provider.streaming import StatefulJob, stream
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.operations.aggregate import Aggregate
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, compile_job
-from airflow_provider.streaming.worker.state_check import continued_signature, refuse_state_of
+from airflow_provider.streaming.worker.replica_opening import continued_signature, refuse_state_of
 from airflow_provider.testing.in_memory_log import InMemoryLog, Record
 from airflow_provider.testing.source_rows import SourceRecord, SourceRows
 from airflow_provider.testing.tested_instance import TestedInstance

@@ -25,10 +25,10 @@ from tests.unit.streaming.worker.trace import Trace, trace
 
 TASK: Final = TaskId(0, 0)
 
-RECORD_FILES, RECORD_CHANGES = 40, 156
+RECORD_FILES, RECORD_CHANGES = 35, 143
 AGGREGATED_FILES = 51
 ROUND_FILES = 20
-PROMOTION_FILES = 35
+PROMOTION_FILES = 27
 """They only go down. A file that comes to one of these ways has to earn its place on it."""
 
 
