@@ -16,7 +16,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.kafka.names import transactional_id
 from airflow_provider.streaming.planner.stage_spec import StageSpec
-from airflow_provider.streaming.worker.kafka_clients import RestoreConsumer, TaskProducer
+from airflow_provider.streaming.worker.tasks.kafka_clients import RestoreConsumer, TaskProducer
 from airflow_provider.testing.dead_letter_record import dead_letter_record
 from airflow_provider.testing.in_memory_log import InMemoryLog, Record
 from airflow_provider.testing.partitioner import partition_of

@@ -27,8 +27,8 @@ from airflow_provider.streaming.planner.compiled_job import CompiledJob, Compile
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.planner.stage_topics import changelog_of, partitions_read, source_topics
 from airflow_provider.streaming.planner.topic_facts import TopicFacts
-from airflow_provider.streaming.worker.replica_opening import refuse_state_of
-from airflow_provider.streaming.worker.task import Task
+from airflow_provider.streaming.worker.tasks.replica_opening import refuse_state_of
+from airflow_provider.streaming.worker.tasks.task import Task
 from airflow_provider.testing.counts import Counts
 from airflow_provider.testing.dead_letter_record import read_dead_letter
 from airflow_provider.testing.in_memory_log import InMemoryLog, Record

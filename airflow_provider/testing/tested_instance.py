@@ -17,9 +17,9 @@ from airflow_provider.errors import DeadlineError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.streaming.planner.compiled_job import CompiledJob
-from airflow_provider.streaming.worker.plan import SlotPlan, TaskPlan
 from airflow_provider.streaming.worker.slot import Slot
-from airflow_provider.streaming.worker.task import Task
+from airflow_provider.streaming.worker.tasks.plan import SlotPlan, TaskPlan
+from airflow_provider.streaming.worker.tasks.task import Task
 from airflow_provider.testing.in_memory_clients import InMemoryClients
 from airflow_provider.testing.in_memory_log import InMemoryLog
 

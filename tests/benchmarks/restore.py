@@ -26,8 +26,8 @@ from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming.functions import count
 from airflow_provider.streaming.operations.aggregate import Aggregation
 from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec
-from airflow_provider.streaming.worker.plan import SlotPlan, TaskPlan
 from airflow_provider.streaming.worker.slot import Slot
+from airflow_provider.streaming.worker.tasks.plan import SlotPlan, TaskPlan
 from tests.benchmarks.cluster import broker, make_topics
 from tests.benchmarks.figures import Figures, median
 

@@ -46,7 +46,7 @@ from airflow_provider.streaming.driver.table_wait import TableWait, stages_befor
 from airflow_provider.streaming.driver.topic_verification import verify_topics
 from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, compile_job
-from airflow_provider.streaming.worker.replica_opening import refuse_state_of
+from airflow_provider.streaming.worker.tasks.replica_opening import refuse_state_of
 
 __all__ = ["Instance", "num_slots", "refuse_other_state"]
 

@@ -14,7 +14,7 @@ from airflow_provider.control.status import Role
 from airflow_provider.control.view import ControlView
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.streaming.driver.slot_decisions import choose_slots
-from airflow_provider.streaming.worker.plan import TaskPlan
+from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 
 __all__ = ["InstanceController", "Slot", "StatusReport", "task_plans"]
 

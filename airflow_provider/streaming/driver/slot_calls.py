@@ -23,9 +23,9 @@ from airflow_provider.streaming.driver.spark_session import (
 )
 from airflow_provider.streaming.driver.store_host import worker_pool
 from airflow_provider.streaming.planner.stage_spec import StageSpec
-from airflow_provider.streaming.worker.arrival import ROUND_COLUMN
 from airflow_provider.streaming.worker.calls import REPORT_SCHEMA, call, decode_report
-from airflow_provider.streaming.worker.plan import SlotPlan
+from airflow_provider.streaming.worker.step.arrival import ROUND_COLUMN
+from airflow_provider.streaming.worker.tasks.plan import SlotPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

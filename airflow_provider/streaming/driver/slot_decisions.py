@@ -12,7 +12,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.assignment import Assignment
 from airflow_provider.control.status import Role, TaskState, TaskStatus
 from airflow_provider.streaming.driver.slot_report import SlotReport
-from airflow_provider.streaming.worker.plan import TaskPlan
+from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 
 __all__ = [
     "SlotGoal",

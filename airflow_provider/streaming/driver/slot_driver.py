@@ -35,7 +35,7 @@ from airflow_provider.streaming.driver.source_query import SourceQuery
 from airflow_provider.streaming.driver.spark_error import cause_of
 from airflow_provider.streaming.planner.compiled_job import CompiledJob
 from airflow_provider.streaming.planner.source_spec import SourceSpec
-from airflow_provider.streaming.worker.plan import TaskPlan
+from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

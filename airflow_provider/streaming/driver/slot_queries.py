@@ -14,7 +14,7 @@ from airflow_provider.streaming.driver.lost_input import LostInput
 from airflow_provider.streaming.driver.slot_decisions import SlotGoal, query_must_end, tasks_to_query
 from airflow_provider.streaming.driver.slot_report import QueryFailure, SlotReport
 from airflow_provider.streaming.driver.spark_error import Cause, cause_in, cause_of
-from airflow_provider.streaming.worker.plan import TaskPlan
+from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 
 __all__ = ["Query", "SlotQueries"]
 

@@ -12,7 +12,7 @@ from airflow_provider.control.status import FailureStatus, Role, TaskState, Task
 from airflow_provider.error_decision import class_of_kind, is_permanent, retry_pause_s, stops_a_running_task
 from airflow_provider.errors import ErrorClass, InputLostError, StepError
 from airflow_provider.streaming.driver.spark_error import Cause, cause_of
-from airflow_provider.streaming.worker.plan import TaskPlan
+from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 
 __all__ = ["QueryFailure", "SlotReport", "as_planned", "with_query_failures"]
 

@@ -34,7 +34,7 @@ from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.state.store import Store
 from airflow_provider.streaming.planner.stage_spec import StageSpec
-from airflow_provider.streaming.worker.kafka_clients import RestoreConsumer
+from airflow_provider.streaming.worker.tasks.kafka_clients import RestoreConsumer
 
 __all__ = ["ShadowRestore", "ShadowResult", "restore_shadow"]
 

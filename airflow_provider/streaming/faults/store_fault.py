@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from airflow_provider.streaming.worker.handover import release_store
+from airflow_provider.streaming.worker.tasks.handover import release_store
 
 __all__ = ["corrupt_store", "lose_store"]
 

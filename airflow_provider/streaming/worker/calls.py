@@ -15,9 +15,9 @@ from pyspark import TaskContext
 
 from airflow_provider.common.json_codec import from_json, to_json
 from airflow_provider.control.status import TaskStatus
-from airflow_provider.streaming.worker.arrival import RowMeter, freeze, prefetch
-from airflow_provider.streaming.worker.plan import SlotPlan
 from airflow_provider.streaming.worker.slot import Slot
+from airflow_provider.streaming.worker.step.arrival import RowMeter, freeze, prefetch
+from airflow_provider.streaming.worker.tasks.plan import SlotPlan
 
 __all__ = ["REPORT_SCHEMA", "CallReport", "call", "decode_report"]
 

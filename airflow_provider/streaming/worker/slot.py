@@ -15,16 +15,16 @@ import pyarrow as pa
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import Role, TaskState, TaskStatus
 from airflow_provider.failpoint import FailPoints
-from airflow_provider.streaming.worker.arrival import drained, no_collection, rows_by_partition
-from airflow_provider.streaming.worker.batch_processor import BatchProcessor, CrashCounter
-from airflow_provider.streaming.worker.changelog_follower import ChangelogFollower
-from airflow_provider.streaming.worker.handover import Handover
-from airflow_provider.streaming.worker.idle_time import MAX_GAP_S, IdleTime
-from airflow_provider.streaming.worker.kafka_clients import ClusterClients, KafkaClients, RestoreConsumer
-from airflow_provider.streaming.worker.plan import SlotPlan, TaskPlan
-from airflow_provider.streaming.worker.standby_duties import StandbyDuties
-from airflow_provider.streaming.worker.task import Task
+from airflow_provider.streaming.worker.standby.changelog_follower import ChangelogFollower
+from airflow_provider.streaming.worker.standby.standby_duties import StandbyDuties
+from airflow_provider.streaming.worker.step.arrival import drained, no_collection, rows_by_partition
+from airflow_provider.streaming.worker.step.batch_processor import BatchProcessor, CrashCounter
+from airflow_provider.streaming.worker.step.idle_time import MAX_GAP_S, IdleTime
 from airflow_provider.streaming.worker.task_registry import TaskRegistry
+from airflow_provider.streaming.worker.tasks.handover import Handover
+from airflow_provider.streaming.worker.tasks.kafka_clients import ClusterClients, KafkaClients, RestoreConsumer
+from airflow_provider.streaming.worker.tasks.plan import SlotPlan, TaskPlan
+from airflow_provider.streaming.worker.tasks.task import Task
 
 __all__ = ["PlanExecution", "Slot"]
 

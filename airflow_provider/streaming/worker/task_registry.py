@@ -17,14 +17,14 @@ from airflow_provider.failpoint import FailPoints
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.streaming.planner.stage_spec import StageSpec, stage_of
-from airflow_provider.streaming.worker.kafka_clients import KafkaClients, RestoreConsumer
-from airflow_provider.streaming.worker.plan import TaskPlan
 from airflow_provider.streaming.worker.reaction import Reaction, reaction_to_batch_error, reaction_to_error
-from airflow_provider.streaming.worker.replica_opening import open_replica
-from airflow_provider.streaming.worker.standby_duties import StandbyDuties
-from airflow_provider.streaming.worker.task import Task
-from airflow_provider.streaming.worker.task_memory import ClosedOwners, FailedTasks
-from airflow_provider.streaming.worker.task_report import failed_task_status, unopened_task_status, with_ownership
+from airflow_provider.streaming.worker.standby.standby_duties import StandbyDuties
+from airflow_provider.streaming.worker.tasks.kafka_clients import KafkaClients, RestoreConsumer
+from airflow_provider.streaming.worker.tasks.plan import TaskPlan
+from airflow_provider.streaming.worker.tasks.replica_opening import open_replica
+from airflow_provider.streaming.worker.tasks.task import Task
+from airflow_provider.streaming.worker.tasks.task_memory import ClosedOwners, FailedTasks
+from airflow_provider.streaming.worker.tasks.task_report import failed_task_status, unopened_task_status, with_ownership
 
 __all__ = ["TaskRegistry"]
 

@@ -26,8 +26,8 @@ from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.process import Process
 from airflow_provider.streaming.operations.state_codec import decode_state
 from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec
-from airflow_provider.streaming.worker.plan import SlotPlan, TaskPlan
 from airflow_provider.streaming.worker.slot import Slot
+from airflow_provider.streaming.worker.tasks.plan import SlotPlan, TaskPlan
 from tests.integration.streaming.committed import wait_for_markers
 from tests.integration.streaming.orders import running_totals
 

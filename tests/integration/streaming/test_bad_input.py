@@ -228,7 +228,7 @@ def test_rows_that_a_restoring_task_could_not_take_end_its_query(
 ) -> None:
     # The driver goes on with a query as long as its tasks are reported to be running: it must not, after rows were
     # skipped, even though the task is restored a moment later. The one look before the rows finds nothing yet.
-    monkeypatch.setattr("airflow_provider.streaming.worker.batch_processor._CATCH_UP_S", 0.0)
+    monkeypatch.setattr("airflow_provider.streaming.worker.step.batch_processor._CATCH_UP_S", 0.0)
     application = Application.create(bootstrap_servers, application_id, tmp_path)
     orders = random_orders(seed=6, number=120)
     first, second, third = batches_of(orders, 40)

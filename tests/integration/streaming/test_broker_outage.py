@@ -22,8 +22,8 @@ from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicDescription, TopicSpec, changelog_spec
 from airflow_provider.kit.broker import EmbeddedBroker
 from airflow_provider.streaming.driver.topic_verification import TopicWatch
-from airflow_provider.streaming.worker.plan import SlotPlan
 from airflow_provider.streaming.worker.slot import Slot
+from airflow_provider.streaming.worker.tasks.plan import SlotPlan
 from tests.integration.streaming.application import Application, active, standby, the_only
 from tests.integration.streaming.committed import ends_of, newest_by_key, records_of, wait_for_markers
 from tests.integration.streaming.orders import Order, batches_of, expected_outputs, random_orders, record_batches
@@ -58,7 +58,7 @@ def bootstrap_servers(broker: EmbeddedBroker, proxy: KafkaProxy) -> Iterator[str
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A commit that is not answered is given up after seconds."""
     writer = functools.partial(TransactionalWriter, timeout_s=2.0)
-    monkeypatch.setattr("airflow_provider.streaming.worker.kafka_clients.TransactionalWriter", writer)
+    monkeypatch.setattr("airflow_provider.streaming.worker.tasks.kafka_clients.TransactionalWriter", writer)
 
 
 def process(slot: Slot, plan: SlotPlan, orders: list[Order], deadline_s: float = 90.0) -> TaskStatus:

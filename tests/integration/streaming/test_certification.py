@@ -188,7 +188,9 @@ def test_flipped_value_of_the_active_makes_it_the_suspect_until_a_standby_is_pro
 
 def test_digest_is_known_again_after_an_owner_that_knew_none(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as old_version:
-        old_version.setattr("airflow_provider.streaming.worker.task_committer.RunningDigest.after", lambda *_: None)
+        old_version.setattr(
+            "airflow_provider.streaming.worker.tasks.task_committer.RunningDigest.after", lambda *_: None
+        )
         pair.process()
     pair.active.close()
     slot = pair.open_standby()

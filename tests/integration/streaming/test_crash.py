@@ -13,8 +13,8 @@ import pytest
 import airflow_provider
 from airflow_provider.control.status import TaskState
 from airflow_provider.failpoint import FailPoint
-from airflow_provider.streaming.worker.plan import SlotPlan
 from airflow_provider.streaming.worker.slot import Slot
+from airflow_provider.streaming.worker.tasks.plan import SlotPlan
 from tests.integration.streaming.application import (
     Application,
     InstancePlans,

@@ -33,7 +33,7 @@ from airflow_provider.streaming import StatefulJob, session_window, stream, tabl
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.driver.topic_verification import verify_topics
 from airflow_provider.streaming.planner.compiled_job import compile_job
-from airflow_provider.streaming.worker.plan import SlotPlan, TaskPlan
+from airflow_provider.streaming.worker.tasks.plan import SlotPlan, TaskPlan
 from airflow_provider.testing import InputRecord, JobTester
 from airflow_provider.testing.in_memory_log import Record
 from airflow_provider.testing.input_record import value_bytes

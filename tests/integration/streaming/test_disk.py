@@ -16,8 +16,8 @@ import pytest
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import TaskState, TaskStatus
 from airflow_provider.state.store import Store
-from airflow_provider.streaming.worker.plan import TaskPlan
 from airflow_provider.streaming.worker.slot import Slot
+from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 from tests.integration.streaming.application import Application, InstancePlans, active, standby, the_only
 from tests.integration.streaming.committed import newest_by_key, records_of
 from tests.integration.streaming.orders import batches_of, expected_outputs, random_orders, record_batches

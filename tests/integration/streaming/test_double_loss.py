@@ -10,7 +10,7 @@ import pytest
 from airflow_provider.control.status import TaskState, TaskStatus
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.operations.aggregate import Aggregation
-from airflow_provider.streaming.worker.plan import SlotPlan
+from airflow_provider.streaming.worker.tasks.plan import SlotPlan
 from tests.integration.streaming.application import Application, WorkerProcess, active, standby, the_only
 from tests.integration.streaming.committed import accumulators, newest_by_key, records_of
 from tests.integration.streaming.orders import batches_of, expected_outputs, random_orders, record_batches

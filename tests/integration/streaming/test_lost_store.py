@@ -12,8 +12,8 @@ import pytest
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.status import TaskState
-from airflow_provider.streaming.worker.plan import TaskPlan
 from airflow_provider.streaming.worker.slot import Slot
+from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 from tests.integration.streaming.application import Application, InstancePlans, active, standby, the_only
 from tests.integration.streaming.committed import newest_by_key, records_of
 from tests.integration.streaming.orders import batches_of, random_orders, record_batches
@@ -131,7 +131,7 @@ def test_standby_that_slept_is_not_promoted_with_what_it_has(
         slot.call(plan, (), False)
         # From here on, whatever was applied was applied too long ago: longer than deletions are kept.
         later_ms = now_ms() + plans.spec.store.delete_retention_ms
-        monkeypatch.setattr("airflow_provider.streaming.worker.replica_opening.now_ms", lambda: later_ms)
+        monkeypatch.setattr("airflow_provider.streaming.worker.tasks.replica_opening.now_ms", lambda: later_ms)
         outdated = the_only(slot.call(plans.plan(active(0, 2)), (), False))
     assert outdated.error_kind == "StoreOutdatedError"
     assert outdated.state is not TaskState.RUNNING

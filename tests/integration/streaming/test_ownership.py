@@ -65,7 +65,7 @@ def test_fenced_owner_writes_nothing_and_gives_the_task_up(application: Applicat
 def test_owner_processes_nothing_while_a_transaction_of_another_program_hides_commits(
     application: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_provider.streaming.worker.changelog_follower._OPEN_TRANSACTION_S", -1.0)
+    monkeypatch.setattr("airflow_provider.streaming.worker.standby.changelog_follower._OPEN_TRANSACTION_S", -1.0)
     orders = random_orders(seed=3, number=80)
     before, after = batches_of(orders, 40)
     other = Producer(

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from airflow_provider.control.status import TaskState
-from airflow_provider.streaming.worker.plan import SlotPlan, TaskPlan
+from airflow_provider.streaming.worker.tasks.plan import SlotPlan, TaskPlan
 from tests.integration.streaming.application import (
     Application,
     InstancePlans,

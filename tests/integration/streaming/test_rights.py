@@ -21,8 +21,8 @@ from airflow_provider.kafka.names import assignment_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
 from airflow_provider.streaming.driver.topic_verification import TopicWatch
-from airflow_provider.streaming.worker.plan import TaskPlan
 from airflow_provider.streaming.worker.slot import Slot
+from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 from tests.integration.guarded_broker import GuardedBroker
 from tests.integration.streaming.accounts import Accounts
 from tests.integration.streaming.application import Application, active, standby, the_only

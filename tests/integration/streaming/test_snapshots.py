@@ -17,8 +17,8 @@ from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import changelog_spec
 from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.streaming.operations.process import Process
-from airflow_provider.streaming.worker.plan import TaskPlan
 from airflow_provider.streaming.worker.slot import Slot
+from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 from tests.integration.streaming.application import Application, InstancePlans, active, standby, the_only, with_store
 from tests.integration.streaming.committed import ends_of, newest_by_key, records_of
 from tests.integration.streaming.orders import Order, forget_on_zero, record_batches

@@ -20,8 +20,8 @@ from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec
 from airflow_provider.state.position import ChangelogPosition, Position
 from airflow_provider.state.store import Store
-from airflow_provider.streaming.worker.plan import TaskPlan
 from airflow_provider.streaming.worker.slot import Slot
+from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 from tests.builders import commit_of
 from tests.integration.streaming.application import Application, InstancePlans, active, standby, the_only
 from tests.integration.streaming.committed import commits, newest_by_key, records_of

@@ -13,7 +13,7 @@ from airflow_provider.state.position import RESERVED_PREFIX
 from airflow_provider.streaming import stream
 from airflow_provider.streaming.error_policy import ErrorPolicy, OnError
 from airflow_provider.streaming.operations.process import ValueState
-from airflow_provider.streaming.worker.row_validation import validate_rows
+from airflow_provider.streaming.worker.step.row_validation import validate_rows
 from airflow_provider.testing import Counts, JobTester
 from tests.builders import job_of_result
 

@@ -10,7 +10,7 @@ from airflow_provider.streaming import StatefulJob, Stream, session_window, stre
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.operations.state_reader import StoreReader
 from airflow_provider.streaming.windows import SessionWindow, Window
-from airflow_provider.streaming.worker.task import Task
+from airflow_provider.streaming.worker.tasks.task import Task
 from airflow_provider.testing import InputRecord, JobTester
 
 T0 = 1_700_000_000_000

@@ -20,7 +20,7 @@ from airflow_provider.streaming.functions import count
 from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, compile_job
 from airflow_provider.streaming.worker.calls import CallReport
-from airflow_provider.streaming.worker.plan import TaskPlan
+from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 from tests.builders import task_id, task_status, topic_facts
 
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from airflow_provider.control.assignment import Assignment, TaskAssignment
 from airflow_provider.control.command import Command, CommandKind
 from airflow_provider.control.view import ControlView
 from airflow_provider.streaming.driver.instance_controller import InstanceController, task_plans
-from airflow_provider.streaming.worker.plan import TaskPlan
+from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 from tests.builders import assigned, view_of
 from tests.unit.streaming.driver.fakes import ACTIVE, STANDBY, settings_in
 from tests.unit.streaming.faults.test_fault_injector import FakeReport, injector_in

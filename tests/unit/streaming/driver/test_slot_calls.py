@@ -17,7 +17,7 @@ from airflow_provider.streaming.driver import slot_calls
 from airflow_provider.streaming.driver.slot_calls import RestoreLog, SlotCalls
 from airflow_provider.streaming.driver.slot_decisions import SlotGoal
 from airflow_provider.streaming.driver.spark_session import ARROW_BATCH_BYTES, MAX_BYTES_PER_BATCH
-from airflow_provider.streaming.worker.plan import SlotPlan
+from airflow_provider.streaming.worker.tasks.plan import SlotPlan
 from tests.builders import task_id
 from tests.unit.streaming.driver.fakes import STANDBY, FakeRows, FakeSpark, plan, settings_in, status_of
 from tests.unit.streaming.driver.fakes import compiled as compiled_job

@@ -12,7 +12,7 @@ from airflow_provider.control.status import TaskState, TaskStatus
 from airflow_provider.errors import BrokerUnreachableError, InstanceError
 from airflow_provider.streaming.driver import slot_calls, slot_driver
 from airflow_provider.streaming.driver.slot_driver import SlotDriver
-from airflow_provider.streaming.worker.plan import SlotPlan
+from airflow_provider.streaming.worker.tasks.plan import SlotPlan
 from tests.unit.streaming.driver.fakes import FakeSpark, compiled, plan, settings_in, status_of
 from tests.waiting import wait_until
 

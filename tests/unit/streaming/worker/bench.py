@@ -25,11 +25,11 @@ from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming.operations.process import Process, Row, ValueState
 from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec
-from airflow_provider.streaming.worker.changelog_follower import ChangelogFollower
-from airflow_provider.streaming.worker.plan import TaskPlan
 from airflow_provider.streaming.worker.slot import PlanExecution
-from airflow_provider.streaming.worker.standby_duties import StandbyDuties
+from airflow_provider.streaming.worker.standby.changelog_follower import ChangelogFollower
+from airflow_provider.streaming.worker.standby.standby_duties import StandbyDuties
 from airflow_provider.streaming.worker.task_registry import TaskRegistry
+from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 from airflow_provider.testing.in_memory_clients import InMemoryGroup, InMemoryReader, InMemoryWriter
 from airflow_provider.testing.in_memory_log import InMemoryLog
 from tests.builders import commit_of

@@ -28,8 +28,8 @@ from airflow_provider.errors import (
 from airflow_provider.state.store import Store
 from airflow_provider.streaming.operations.changes import Changes
 from airflow_provider.streaming.worker import task_registry
-from airflow_provider.streaming.worker.plan import TaskPlan
-from airflow_provider.streaming.worker.task_committer import BatchResult
+from airflow_provider.streaming.worker.tasks.plan import TaskPlan
+from airflow_provider.streaming.worker.tasks.task_committer import BatchResult
 from airflow_provider.testing.in_memory_log import InMemoryLog
 from tests.unit.streaming.worker.bench import GROUP, Bench, active, commit_elsewhere, standby
 

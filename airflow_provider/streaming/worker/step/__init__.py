@@ -1,0 +1,1 @@
+"""What a worker does with rows: how they arrive, and the active step."""

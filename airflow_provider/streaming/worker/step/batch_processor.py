@@ -1,0 +1,144 @@
+"""A micro-batch's rows, handed to the tasks that may process them; no record may crash its workers without end."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pyarrow as pa
+
+from airflow_provider.changelog.writer import ConsumerGroup
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.status import TaskState
+from airflow_provider.errors import WorkerError
+from airflow_provider.streaming.worker.step.active_step import active_step
+from airflow_provider.streaming.worker.tasks.task import Task
+
+__all__ = ["BatchProcessor", "CrashCounter"]
+
+_CATCH_UP_S = 0.5
+
+
+class BatchProcessor:
+    """Takes the active steps of a slot's tasks.
+
+    Args:
+        tasks: the open ones as they are at any time.
+        isolating_batch: keeps one task's error from the others; gets the task and whether Spark would try again.
+        own_again: fences for a task whose producer was given up after a commit.
+        catch_up: follows the changelogs until a time of the monotonic clock.
+        group: gets the source offsets.
+        crashes: counts the workers that ended in the middle of a batch.
+        call_timeout_s: after which a call is ended, for the message.
+    """
+
+    def __init__(
+        self,
+        *,
+        tasks: Mapping[TaskId, Task],
+        isolating_batch: Callable[[TaskId, bool], AbstractContextManager[None]],
+        own_again: Callable[[Task], None],
+        catch_up: Callable[[float], None],
+        group: ConsumerGroup,
+        crashes: CrashCounter,
+        call_timeout_s: float,
+    ) -> None:
+        self._tasks, self._isolating_batch = tasks, isolating_batch
+        self._own_again, self._catch_up = own_again, catch_up
+        self._group, self._crashes, self._call_timeout_s = group, crashes, call_timeout_s
+
+    def process(
+        self, parts: Iterable[tuple[int, pa.Table]], rows_of: Collection[TaskId], attempts_left: bool, max_crashes: int
+    ) -> set[TaskId]:
+        """Process what can be processed of the tasks' rows.
+
+        Args:
+            parts: partition and rows, one partition after the other.
+            rows_of: tasks of one stage whose rows may be processed.
+            attempts_left: whether Spark would try the rows again.
+            max_crashes: how many workers may end in the middle of the same batch of a task before the task fails.
+
+        Returns:
+            The tasks whose rows were skipped.
+
+        Raises:
+            Exception: what another attempt may get past.
+        """
+        by_partition = {task_id.partition: task_id for task_id in rows_of}
+        skipped = set[TaskId]()
+        for partition, rows in parts:
+            task_id = by_partition.get(partition)
+            if task_id is None or task_id in skipped:
+                continue
+            task = self._tasks.get(task_id)
+            if task is not None and task.state is TaskState.RESTORING:
+                # A fresh worker after a crash: what it lacks is most often little.
+                self._catch_up(time.monotonic() + _CATCH_UP_S)
+            if task is not None and task.state is TaskState.RUNNING:
+                self._step(task, rows, attempts_left, max_crashes)
+            else:
+                skipped.add(task_id)  # the driver sees it, and a new query begins where the task stopped
+        return skipped
+
+    def _step(self, task: Task, rows: pa.Table, attempts_left: bool, max_crashes: int) -> None:
+        try:
+            with self._isolating_batch(task.id, attempts_left):
+                self._refuse_deadly(task, max_crashes)
+                active_step(task, rows, self._group)
+                if task.state is TaskState.OWNING:
+                    self._own_again(task)
+                    self._catch_up(time.monotonic() + _CATCH_UP_S)
+        finally:
+            self._crashes.end(task.id)
+
+    def _refuse_deadly(self, task: Task, max_crashes: int) -> None:
+        crashes = self._crashes.begin(task.id, task.plan.generation, task.source_offset)
+        if crashes >= max_crashes:
+            raise WorkerError(
+                f"{crashes} worker(s) ended in the middle of the batch of {task.job.input.topic}[{task.partition}] "
+                f"that begins at offset {task.source_offset or 0}: they crashed, or took longer than call_timeout_s "
+                f"({self._call_timeout_s:g} s) and were ended. Look into the instance's log and at the records there, "
+                "then correct the job's function or its libraries."
+            )
+
+
+class CrashCounter:
+    """How often a worker crashed in the middle of the same batch: it notes outside the worker what comes next.
+
+    A batch that raises is answered where it raises; one that ends the process (a crash in a library, or an end by
+    a caller that waited too long) leaves only this note. Kept in the folder of one incarnation. A note that cannot
+    be written or read counts as none, because a full disk must not stop what needs no disk.
+
+    Args:
+        folder: where the notes lie.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def begin(self, task: TaskId, generation: int, source_offset: int | None) -> int:
+        """Note that a task goes on from an offset.
+
+        Returns:
+            How many attempts at the same place did not come to an end.
+        """
+        note, place = self._note(task), f"{generation} {source_offset}"
+        crashes = 0
+        with contextlib.suppress(OSError, ValueError):
+            found, _, count = note.read_text().rpartition(" ")
+            crashes = int(count) if found == place else 0
+        with contextlib.suppress(OSError):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            note.write_text(f"{place} {crashes + 1}")
+        return crashes
+
+    def end(self, task: TaskId) -> None:
+        """The attempt came to an end, good or bad."""
+        with contextlib.suppress(OSError):
+            self._note(task).unlink(missing_ok=True)
+
+    def _note(self, task: TaskId) -> Path:
+        return self._folder / f"attempt-{task}"

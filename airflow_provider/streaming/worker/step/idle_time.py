@@ -1,0 +1,117 @@
+"""Time goes on without records, where the job says so: for a source that has held nothing new for long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_provider.changelog.writer import ConsumerGroup
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.status import TaskState
+from airflow_provider.streaming.operations.stream_time import StreamTime
+from airflow_provider.streaming.worker.step.active_step import idle_step
+from airflow_provider.streaming.worker.tasks.task import Task
+
+__all__ = ["MAX_GAP_S", "IdleTime"]
+
+MAX_GAP_S: Final = 60.0
+"""Between two signs that a source holds nothing new; a process that stood still does not know what came."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Idle:
+    """A task without input.
+
+    Args:
+        task: itself: one that was opened again begins anew.
+        generation: since when it is the active one.
+        source_offset: of its next input record.
+        since_s: when that was known first, by the clock.
+        confirmed_s: when it was known last.
+        time: of the task then.
+    """
+
+    task: Task
+    generation: int
+    source_offset: int
+    since_s: float
+    confirmed_s: float
+    time: StreamTime
+
+    def goes_on(self, task: Task, now_s: float, max_gap_s: float) -> bool:
+        """Whether it has had no input since, as far as is known."""
+        same = task is self.task and task.plan.generation == self.generation
+        return same and task.source_offset == self.source_offset and now_s - self.confirmed_s <= max_gap_s
+
+
+class IdleTime:
+    """Moves the time of tasks whose source has held nothing new for longer than their `EventTime.idle_ms`.
+
+    A source that another stage writes is never idle. From then on their stream time goes on as fast as the clock: by
+    what has passed beyond that. So it needs no event time that is near the clock's, and a backlog that is read moves
+    nothing. What moved counts once it is committed, which it is when something ends by it; the rest is forgotten with
+    the worker.
+
+    Args:
+        tasks: the open ones as they are at any time.
+        isolating_batch: keeps one task's error from the others; gets the task and whether it would be tried again.
+        group: gets the source offsets.
+        clock: seconds, of a clock that nobody sets.
+        max_gap_s: how long a sign that there is nothing new holds.
+    """
+
+    def __init__(
+        self,
+        *,
+        tasks: Mapping[TaskId, Task],
+        isolating_batch: Callable[[TaskId, bool], AbstractContextManager[None]],
+        group: ConsumerGroup,
+        clock: Callable[[], float],
+        max_gap_s: float = MAX_GAP_S,
+    ) -> None:
+        self._tasks, self._isolating_batch, self._group = tasks, isolating_batch, group
+        self._clock, self._max_gap_s = clock, max_gap_s
+        self._idle: dict[TaskId, _Idle] = {}
+
+    def tick(self, idle: Collection[TaskId]) -> None:
+        """Learn which tasks have no input now, and move the time of those that have had none for long.
+
+        Args:
+            idle: tasks whose sources held nothing new when that was looked for last.
+        """
+        now_s = self._clock()
+        tasks = {id_: task for id_ in idle if (task := self._tasks.get(id_)) is not None}
+        self._idle = {
+            id_: known
+            for id_, task in tasks.items()
+            if task.state is TaskState.RUNNING and (known := self._known(task, now_s)) is not None
+        }
+        for id_, known in self._idle.items():
+            with self._isolating_batch(id_, False):
+                self._move(known)
+
+    def _known(self, task: Task, now_s: float) -> _Idle | None:
+        event_time, record = task.job.input.event_time, task.commit_record
+        if event_time is None or event_time.idle_ms is None or record is None or record.stream_time_ms is None:
+            return None
+        before = self._idle.get(task.id)
+        since = before if before is not None and before.goes_on(task, now_s, self._max_gap_s) else None
+        return _Idle(
+            task=task,
+            generation=task.plan.generation,
+            source_offset=task.source_offset or 0,
+            since_s=now_s if since is None else since.since_s,
+            confirmed_s=now_s,
+            time=StreamTime(record.stream_time_ms, record.watermark_ms) if since is None else since.time,
+        )
+
+    def _move(self, idle: _Idle) -> None:
+        event_time = idle.task.job.input.event_time
+        assert event_time is not None
+        assert event_time.idle_ms is not None
+        assert idle.time.stream_time_ms is not None
+        beyond_ms = int((idle.confirmed_s - idle.since_s) * 1000) - event_time.idle_ms
+        if beyond_ms > 0:
+            idle_step(idle.task, idle.time.stream_time_ms + beyond_ms, self._group)

@@ -1,0 +1,197 @@
+"""Opens a task's store, moving aside what must not be resumed, and says whether a job may go on with its state."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+
+from airflow_provider.changelog.commit_record import CommitRecord
+from airflow_provider.changelog.completeness import find_resume_point
+from airflow_provider.changelog.replica import Replica
+from airflow_provider.common.clock import now_ms
+from airflow_provider.common.store_signature import WAYS_OUT, StoreSignature
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.errors import ConfigurationError, StoreCorruptedError, StoreOutdatedError, TopicMismatchError
+from airflow_provider.state.directory import StateDirectory
+from airflow_provider.state.store import Store
+from airflow_provider.streaming.planner.stage_spec import StageSpec
+from airflow_provider.streaming.worker.tasks.handover import open_store
+from airflow_provider.streaming.worker.tasks.kafka_clients import RestoreConsumer
+
+__all__ = ["continued_signature", "open_replica", "refuse_state_of", "resume_offset"]
+
+log = logging.getLogger(__name__)
+
+
+def resume_offset(
+    replica: Replica,
+    bounds: tuple[int, int],
+    delete_retention_ms: int,
+    *,
+    read_back: bool = True,
+) -> int:
+    """The offset from which an open store is to be brought up to date.
+
+    Args:
+        replica: of the store.
+        bounds: of its changelog: the first offset that it still has, and the one after its last.
+        delete_retention_ms: how long the changelog keeps deletions.
+        read_back: whether the last commit is to be seen in the changelog (`Replica.read_back`); false where it cannot
+            be seen yet.
+
+    Raises:
+        StoreOutdatedError: it must not be resumed (`airflow_provider.changelog.completeness`).
+        TopicMismatchError: the changelog is not the topic that the store was applied from.
+    """
+    (low, high), at, store = bounds, replica.position, replica.store
+    replica.check_topic()
+    found = find_resume_point(
+        store.position,
+        replica.changelog,
+        low,
+        high,
+        now_ms(),
+        delete_retention_ms,
+        holds_data=at is None and store.holds_data(replica.name),
+    )
+    if found.fresh:
+        raise StoreOutdatedError(f"The store at {store.path} is not resumed: {found.reason}.")
+    return replica.read_back(found.offset, low) if read_back else found.offset
+
+
+def open_replica(
+    job: StageSpec,
+    task: TaskId,
+    directory: StateDirectory,
+    reader: RestoreConsumer,
+    address: str,
+    instance: str,
+    fresh: bool = False,
+    strict: bool = False,
+    lock_timeout_s: float = 20.0,
+) -> Replica:
+    """Open the store of a task and begin to read its changelog where the store stands.
+
+    A store that RocksDB refuses, or that must not be resumed, is moved to quarantine, and an empty one takes its place.
+
+    Args:
+        job: of the job.
+        task: which one.
+        directory: of the stores.
+        reader: gets the changelog added.
+        address: of this worker's handover.
+        instance: whose worker this is.
+        fresh: move aside whatever is there.
+        strict: raise instead of putting an empty store in the place of a bad one.
+        lock_timeout_s: how long a living holder of the store is asked to release it.
+
+    Raises:
+        StoreCorruptedError: (strict) RocksDB refuses the store.
+        StoreOutdatedError: (strict) the store must not be resumed.
+        StoreLockedError: another living process holds the store and does not release it.
+        TopicMismatchError: the changelog is not the topic that the store was applied from.
+        TopicMissingError: there is no changelog.
+        BrokerUnreachableError: the changelog's bounds are not known.
+    """
+    path = directory.database(task)
+    partition = job.changelog, task.partition
+
+    def open_(moving_aside: bool) -> tuple[Replica, int]:
+        if moving_aside:
+            directory.quarantine(task)
+        store = open_store(
+            lambda: Store(path, [job.store.name], job.store.rocksdb), path, address, instance, lock_timeout_s
+        )
+        if store.unknown_stores:
+            log.warning("%s holds stores that the job does not name, they are kept: %s", path, store.unknown_stores)
+        replica = Replica(
+            store, job.store.name, partition[0], job.topic_ids.get(partition[0]), job.store.delete_retention_ms
+        )
+        try:
+            bounds = reader.bounds(partition, replica.offset)
+            offset = resume_offset(replica, bounds, job.store.delete_retention_ms)
+        except BaseException:
+            store.close()
+            raise
+        replica.await_end(bounds[1])
+        return replica, offset
+
+    try:
+        replica, offset = open_(fresh)
+    except (StoreCorruptedError, StoreOutdatedError):
+        if strict:
+            raise
+        replica, offset = open_(moving_aside=True)
+    reader.add(partition, offset)
+    return replica
+
+
+def continued_signature(job: StageSpec, last: CommitRecord | None) -> StoreSignature | None:
+    """What the state of a task means from the job's next commit on.
+
+    Args:
+        job: of the job.
+        last: the task's last commit; None before the first.
+
+    Returns:
+        None where the job has no signature.
+
+    Raises:
+        ConfigurationError: another version of the job wrote the state; it meant something else by it, or read another
+            topic.
+        TopicMismatchError: the source was deleted and created again since.
+    """
+    now = job.store.signature
+    if last is None:
+        return now
+    topic = job.input.topic
+    last.check_source(topic, job.topic_ids.get(topic))
+    changes = []
+    if last.sources and list(last.sources) != [topic]:
+        changes.append(f"source {', '.join(map(repr, sorted(last.sources)))} became {topic!r}")
+    before = last.signature.get(job.store.name)
+    if now is not None and before is not None:
+        changes += before.changes_to(now)
+    if changes:
+        raise ConfigurationError(
+            f"The state of task {last.task} was written by another version of the job, and this one would misread it: "
+            f"{'; '.join(changes)}. Nothing was processed. {WAYS_OUT}"
+        )
+    return now if before is None or now is None else before.continued_by(now)
+
+
+def refuse_state_of(stages: Mapping[int, StageSpec], commits: Mapping[TaskId, bytes | None]) -> None:
+    """Refuse a job that one of its tasks could not go on with.
+
+    Each task refuses by itself. But one without a commit has nothing to compare with: it would process what an earlier
+    version left for it between two stages, and refuse that version when the change is undone.
+
+    Args:
+        stages: of the job, by number.
+        commits: the last of each task, as it lies in its changelog; None for none.
+
+    Raises:
+        ConfigurationError: as `continued_signature`.
+        TopicMismatchError: a topic between two stages was deleted and created again.
+    """
+    between = {topic for stage in stages.values() for topic in stage.outputs}
+    for task, last in commits.items():
+        if last is not None:
+            _refuse_state_of(stages[task.stage], task, last, between)
+
+
+def _refuse_state_of(stage: StageSpec, task: TaskId, last: bytes, between: Collection[str]) -> None:
+    topic = stage.input.topic
+    try:
+        record = CommitRecord.from_bytes(last, stage.application_id, task, stage.changelog)
+    except TopicMismatchError:
+        return  # its own task says so, and holds up no other
+    if not record.read_another(topic, stage.topic_ids.get(topic)):
+        continued_signature(stage, record)
+    elif topic in between:
+        # The stages before would go on filling it. Of a source its own task says so.
+        raise TopicMismatchError(
+            f"{topic!r}, between two stages of {stage.application_id!r}, was deleted and created again, and what was "
+            "on the way is lost with it. Nothing was processed. Reset the application, or deploy the job under another "
+            "application id."
+        )

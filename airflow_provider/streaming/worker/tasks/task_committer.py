@@ -1,0 +1,276 @@
+"""The writing half of an active task: its producer, and the digest of what its store holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord, SegmentDigests, SourcePosition
+from airflow_provider.changelog.dead_letter import DeadLetter
+from airflow_provider.changelog.range_reader import holds_records
+from airflow_provider.changelog.replica import Replica
+from airflow_provider.changelog.writer import ConsumerGroup
+from airflow_provider.common.clock import now_ms
+from airflow_provider.common.store_signature import StoreSignature
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.failpoint import FailPoint, FailPoints
+from airflow_provider.launch.instance_settings import InstanceSettings
+from airflow_provider.state.digest import DIGEST_MASK, RunningDigest, sum_of_digests
+from airflow_provider.state.position import Position
+from airflow_provider.state.time_segments import TimeSegments
+from airflow_provider.state.time_spans import MAX_SPANS, TimeSpans
+from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.operations.stream_time import StreamTime
+from airflow_provider.streaming.planner.stage_spec import StageSpec
+from airflow_provider.streaming.worker.tasks.kafka_clients import KafkaClients, TaskProducer
+
+__all__ = ["BatchResult", "TaskCommitter"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchResult:
+    """What a task's rows of a micro-batch came to: everything that one commit writes.
+
+    Args:
+        changes: new state and output.
+        source_offset: of the next input record.
+        records: input records that the commit covers.
+        filtered: how many of them each named filter dropped.
+        failed: how many of them were left out because they cannot be processed.
+        dead_letters: those of them that go to the dead-letter topic.
+        late: how many of them came too late for all of their windows.
+        digest_change: what the new state adds to the store's digest, by segment (`state.running_digest`).
+        time: of the task after them.
+        expired_before_ms: before which time the store holds nothing any more; None where nothing expires.
+    """
+
+    changes: Changes
+    source_offset: int
+    records: int
+    filtered: Mapping[str, int] = field(default_factory=dict)
+    failed: int = 0
+    dead_letters: Sequence[DeadLetter] = ()
+    late: int = 0
+    digest_change: Mapping[int, int] = field(default_factory=dict)
+    time: StreamTime = field(default_factory=StreamTime)
+    expired_before_ms: int | None = None
+
+
+class TaskCommitter:
+    """Takes steps 1, 4 and 5 of the protocol (``docs/protocol.md``) for one task; `Task` knows when each is due.
+
+    Args:
+        settings: of the instance.
+        job: of the job.
+        task_id: the task's.
+        replica: the open store.
+        kafka: makes the task's producer, and a reader for what is looked up in its changelog.
+        failpoints: where the process is to die.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: InstanceSettings,
+        job: StageSpec,
+        task_id: TaskId,
+        replica: Replica,
+        kafka: KafkaClients,
+        failpoints: FailPoints,
+    ) -> None:
+        self._settings, self._job, self._task_id, self._replica = settings, job, task_id, replica
+        self._kafka, self._failpoints = kafka, failpoints
+        self._writer: TaskProducer | None = None
+        self._digest = RunningDigest()
+        self._signature: StoreSignature | None = None
+        self._segments: TimeSegments | None = None
+
+    def fence(self) -> None:
+        """Fence every earlier owner and abort what it left open.
+
+        Raises:
+            BrokerUnreachableError: the coordinator did not answer in time; the same producer can try again.
+        """
+        if self._writer is None:
+            self._writer = self._kafka.open_writer(self._job, self._task_id, self._failpoints)
+        self._failpoints.hit(FailPoint.FENCE_BEFORE)
+        self._writer.fence()
+        self._failpoints.hit(FailPoint.FENCE_DONE)
+
+    def begin(
+        self,
+        last: CommitRecord | None,
+        renew_digest: bool,
+        signature: StoreSignature | None,
+        segments: TimeSegments | None = None,
+    ) -> None:
+        """Go on from the last commit's digest; where there is none, from what the store holds.
+
+        Args:
+            last: the last commit; None before the first.
+            renew_digest: whether its digest is not believed.
+            signature: what the state means from the next commit on; None while that is not known.
+            segments: of the store's keys; None where they begin with no time.
+        """
+        self._signature, self._segments = signature, segments
+        store, name = self._replica.store, self._replica.name
+        known = None if last is None or renew_digest else self._known_digests(last)
+        if known is not None:
+            self._digest.resume(known)
+        elif last is None and not store.holds_data(name):
+            self._digest.resume({})
+        else:
+            self._digest.rebase(store.scan(name, segments))
+
+    def commit(self, result: BatchResult, last: CommitRecord | None, generation: int, group: ConsumerGroup) -> None:
+        """One Kafka transaction, then one RocksDB write batch.
+
+        Args:
+            result: of the rows.
+            last: the last commit; None before the first.
+            generation: of the owner.
+            group: gets the offsets.
+
+        Raises:
+            RuntimeError: it has no producer.
+            ConfigurationError: the commit record is larger than the changelog takes; nothing was written.
+            StoreCorruptedError: the scan for the digest found a part of the store that cannot be read; nothing was
+                written.
+            StatefulStreamsError: what `TaskProducer.commit` and `Store.write` raise.
+        """
+        if self._writer is None:
+            raise RuntimeError(f"Task {self._task_id} has no producer: fence() comes before commit().")
+        job, changelog, state = self._job, self._replica.changelog, result.changes.state
+        record = self._next_record(result, last, generation)
+        raw = record.to_bytes()
+        self._check_size(raw)
+        letters = {str(job.error_policy.topic): result.dead_letters} if result.dead_letters else {}
+        outputs = dict.fromkeys(job.outputs, result.changes.output)
+        # 4. one transaction in Kafka
+        spread = job.output_partitions(self._task_id.partition)
+        offset = self._writer.commit({changelog: state}, outputs, record, group, letters, spread)[changelog]
+        # 5. the same in the store, after the commit
+        self._failpoints.hit(FailPoint.STORE_BEFORE)
+        before = self._replica.store.position or Position()
+        to = self._replica.position_after_commit(
+            offset, len(state) + 1, record.committed_at_ms, self._changelog_holds_records
+        )
+        expired = self._newly_expired(record, last)
+        self._replica.store.write({self._replica.name: state}, before.moved(changelog, to, raw), expired)
+        self._digest.add(result.digest_change, result.expired_before_ms, self._spans(record))
+        self._failpoints.hit(FailPoint.STORE_DONE)
+        self._replica.set_end(offset)
+        if expired and last is not None:
+            self._delete_expired(last)
+
+    @property
+    def reusable(self) -> bool:
+        """Whether the producer may commit once more; where not, it is given up for another."""
+        return self._writer is not None and self._writer.reusable
+
+    def close(self) -> None:
+        """Give the producer up; what it left open is aborted by the next owner."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+        self._digest.resume(None)
+
+    def _changelog_holds_records(self, begin: int, end: int) -> bool:
+        with closing(self._kafka.open_reader(self._job)) as reader:
+            return holds_records(reader, (self._replica.changelog, self._task_id.partition), begin, end)
+
+    def _check_size(self, record: bytes) -> None:
+        changelog, size = self._replica.changelog, len(COMMIT_KEY) + len(record)
+        limit = self._job.pair_limit(changelog)
+        if size > limit:
+            raise ConfigurationError(
+                f"The commit record of task {self._task_id} is {size:,} bytes, and {changelog!r} takes {limit:,} at "
+                "the most. Nothing was written, and no record of the input is to blame: it grows with the job's "
+                "columns, aggregates and filters. Raise max.message.bytes of that topic and deploy again."
+            )
+
+    def _known_digests(self, last: CommitRecord) -> Mapping[int, int] | None:
+        name, spans = self._replica.name, self._spans(last)
+        if spans is None:
+            known = last.digests.get(name)
+            return None if known is None else {0: int(known, 16)}
+        of_spans = last.segment_digests.get(name)
+        return None if of_spans is None else of_spans.digests_of(spans)
+
+    def _spans(self, record: CommitRecord | None) -> TimeSpans | None:
+        """Which segments are dropped together after a commit; None where keys begin with no time."""
+        segments = self._segments
+        if segments is None:
+            return None
+        return TimeSpans(segments.length_ms) if record is None else record.time_spans(self._replica.name, segments)
+
+    def _segment_offsets(self, spans: TimeSpans, result: BatchResult, last: CommitRecord | None) -> dict[str, int]:
+        """Before which offset of the changelog there is nothing of a span, for each that is left."""
+        first = result.expired_before_ms
+        known = {} if last is None else last.segment_offsets.get(self._replica.name, {})
+        found = dict.fromkeys(result.digest_change, self._replica.offset)
+        found |= {int(segment): offset for segment, offset in known.items()}
+        left = {segment: offset for segment, offset in found.items() if first is None or segment >= first}
+        return {str(at): offset for at, offset in sorted(spans.fold(left, min).items())}
+
+    def _delete_expired(self, last: CommitRecord) -> None:
+        """Have the brokers delete what the log begins with: it is of segments that went with earlier expiries.
+
+        By what the commit before this expiry kept, so that a standby that is a little behind finds what it reads. It is
+        known to whichever owner comes next, so the log is cut however often the owner changes.
+        """
+        assert self._writer is not None
+        # What was written since a segment that is left began is never before it, nor is a commit record.
+        offset = min(last.segment_offsets.get(self._replica.name, {}).values(), default=None)
+        if offset is not None:
+            self._writer.delete_before(self._replica.changelog, self._task_id.partition, offset)
+
+    def _newly_expired(self, record: CommitRecord, last: CommitRecord | None) -> dict[str, int]:
+        """What expires with a commit: one range, and only where there is something new."""
+        before = {} if last is None else last.expired_before_ms
+        return {store: time for store, time in record.expired_before_ms.items() if before.get(store) != time}
+
+    def _next_record(self, result: BatchResult, last: CommitRecord | None, generation: int) -> CommitRecord:
+        filtered = dict(last.filtered) if last else {}
+        for name, number in result.filtered.items():
+            filtered[name] = filtered.get(name, 0) + number
+        job = self._job
+        outputs = dict(last.outputs or {}) if last else {}
+        to = job.output_partitions(self._task_id.partition)
+        number = len(result.changes.output) * (1 if to is None else len(to))
+        written = [(topic, number) for topic in job.outputs]
+        if job.error_policy.topic is not None:
+            written.append((job.error_policy.topic, len(result.dead_letters)))
+        for topic, number in written:
+            outputs[topic] = outputs.get(topic, 0) + number
+        source, name = job.input.topic, self._replica.name
+        digests, spans = self._digest.after(result.digest_change, result.expired_before_ms), self._spans(last)
+        if spans is not None:
+            spans = spans.after({*result.digest_change, *(digests or ())}, result.expired_before_ms, MAX_SPANS)
+            digests = None if digests is None else spans.fold(digests, sum_of_digests)
+        return CommitRecord(
+            application_id=job.application_id,
+            task=self._task_id,
+            sequence=1 if last is None else last.sequence + 1,
+            generation=generation,
+            instance=self._settings.instance,
+            incarnation=self._settings.incarnation,
+            committed_at_ms=now_ms(),
+            sources={source: SourcePosition(result.source_offset, job.topic_ids.get(source))},
+            processed=(last.processed if last else 0) + result.records,
+            filtered=filtered,
+            failed=(last.failed if last else 0) + result.failed,
+            digests={} if digests is None else {name: f"{sum(digests.values()) & DIGEST_MASK:016x}"},
+            stream_time_ms=result.time.stream_time_ms,
+            watermark_ms=result.time.watermark_ms,
+            side_watermarks_ms=result.time.side_watermarks_ms,
+            late=(last.late if last else 0) + result.late,
+            expired_before_ms={} if result.expired_before_ms is None else {name: result.expired_before_ms},
+            segment_offsets={} if spans is None else {name: self._segment_offsets(spans, result, last)},
+            segment_digests={} if digests is None or spans is None else {name: SegmentDigests.of(spans, digests)},
+            segment_spans={} if spans is None else {name: {str(at): first for at, first in spans.firsts.items()}},
+            signature={} if self._signature is None else {name: self._signature},
+            outputs=outputs,
+        )

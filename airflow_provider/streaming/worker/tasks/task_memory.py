@@ -1,0 +1,230 @@
+"""What a worker remembers of a task: what it did as owner, while its store is open and after, and how it failed."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from typing import Final
+
+from airflow_provider.changelog.commit_record import CommitRecord
+from airflow_provider.common.clock import now_ms
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.status import Role
+from airflow_provider.error_decision import retry_pause_s
+from airflow_provider.streaming.worker.tasks.plan import TaskPlan
+
+__all__ = ["Closed", "ClosedOwner", "ClosedOwners", "FailedTasks", "Ownership"]
+
+
+class Ownership:
+    """The times and counts of a task that is, or was, the active one. `Task` knows when each happens."""
+
+    def __init__(self) -> None:
+        self.owned_at_ms: int | None = None
+        """When every earlier owner was fenced, epoch ms; None for a standby."""
+        self.first_commit_at_ms: int | None = None
+        """When the first commit since the promotion returned, epoch ms; None before."""
+        self.resumed_offset: int | None = None
+        """Source offset of the last commit before this owner's first; None before it is known."""
+        self.processed = 0
+        """Input records of the commits since the promotion."""
+        self._lost_at: float | None = None
+
+    def begin(self) -> None:
+        """The task is promoted, and has to fence."""
+        self._lost_at = None
+        self.first_commit_at_ms = None
+        self.resumed_offset = None
+        self.processed = 0
+
+    def take(self) -> None:
+        """Every earlier owner is fenced."""
+        self.owned_at_ms = now_ms()
+
+    def resume(self, source_offset: int | None) -> None:
+        """The store is restored.
+
+        Args:
+            source_offset: of the last commit, with which it goes on; None where there is none.
+        """
+        self.resumed_offset = source_offset
+
+    def count_commit(self, rows: int) -> None:
+        """A micro-batch was committed.
+
+        Args:
+            rows: its input records.
+        """
+        self.first_commit_at_ms = self.first_commit_at_ms or now_ms()
+        self.processed += rows
+
+    def lose(self) -> None:
+        """A newer owner has fenced this one."""
+        self._lost_at = time.monotonic()
+
+    @property
+    def lost_for_s(self) -> float:
+        """How long ago a newer owner fenced this one; 0 where none did since the promotion."""
+        return 0.0 if self._lost_at is None else time.monotonic() - self._lost_at
+
+    def end(self) -> None:
+        """The task is demoted."""
+        self.owned_at_ms = None
+        self.resumed_offset = None
+
+
+@dataclass(frozen=True)
+class ClosedOwner:
+    """An active task without an open store.
+
+    Args:
+        plan: what it was.
+        ownership: what it did in the plan's generation.
+        record: the last commit that its store was applied to; None before the first.
+    """
+
+    plan: TaskPlan
+    ownership: Ownership
+    record: CommitRecord | None
+
+
+class ClosedOwners:
+    """Remembers what an owner committed when its store is lost: whether it did decides who may have the task next."""
+
+    def __init__(self) -> None:
+        self._closed: dict[TaskId, ClosedOwner] = {}
+
+    def note(self, owner: ClosedOwner) -> None:
+        """The store of a task was closed; nothing is noted of a standby's.
+
+        Args:
+            owner: of the store, which may have been opened again and not be restored yet.
+        """
+        before = self.known(owner.plan)
+        if before is not None and _sequence(before) > _sequence(owner):
+            owner = ClosedOwner(owner.plan, owner.ownership, before.record)
+        if owner.plan.role is Role.ACTIVE:
+            self._closed[owner.plan.task] = owner
+
+    def known(self, plan: TaskPlan) -> ClosedOwner | None:
+        """What was noted of the same ownership; None where nothing was."""
+        closed = self._closed.get(plan.task)
+        return closed if closed is not None and closed.plan.same_ownership(plan) else None
+
+    def keep(self, tasks: Collection[TaskId]) -> None:
+        """Forget all but these tasks."""
+        self._closed = {task_id: closed for task_id, closed in self._closed.items() if task_id in tasks}
+
+
+def _sequence(owner: ClosedOwner) -> int:
+    return 0 if owner.record is None else owner.record.sequence
+
+
+_WELL_S: Final = 60.0
+
+
+@dataclass(frozen=True)
+class Closed:
+    """Why a task's store is not open.
+
+    Args:
+        plan: what it was to be.
+        error: why.
+        lost: whether its owner lost it, so that a standby is to take over; otherwise it could not be opened, for a
+            reason that only a person removes.
+    """
+
+    plan: TaskPlan
+    error: Exception
+    lost: bool
+
+    def same(self, plan: TaskPlan) -> bool:
+        """Whether it stands for a plan: no newer generation names the task, and no replay was asked for since."""
+        return self.plan.same_ownership(plan) and (self.lost or self.plan.replay == plan.replay)
+
+
+@dataclass(frozen=True)
+class _Failed:
+    """A task's last failure.
+
+    Args:
+        plan: what it was to be.
+        failures: how many in a row.
+        retry_at: when it is tried again, monotonic seconds; infinite once it was, and where it is not.
+        well_at: when it has got past that, unless it fails before.
+    """
+
+    plan: TaskPlan
+    failures: int
+    retry_at: float
+    well_at: float
+
+
+class FailedTasks:
+    """Remembers each task's failures in a row: what has worked for a while after its last try begins anew.
+
+    A task whose store is not open fails and is held as one whose store is (`Task.fail`). An owner that lost its store
+    does not restore one that a standby has warm.
+
+    Args:
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._failed: dict[TaskId, _Failed] = {}
+        self._closed: dict[TaskId, Closed] = {}
+
+    def note(self, plan: TaskPlan, error: Exception) -> None:
+        """A task has failed.
+
+        Args:
+            plan: what it was to be.
+            error: why.
+        """
+        known, now = self._known(plan), self._clock()
+        failures = 1 if known is None or now > known.well_at else known.failures + 1
+        pause_s = retry_pause_s(type(error).__name__, failures)
+        retry_at = math.inf if pause_s is None else now + pause_s
+        self._failed[plan.task] = _Failed(plan, failures, retry_at, retry_at + max(_WELL_S, 2 * (pause_s or 0.0)))
+
+    def note_refused(self, plan: TaskPlan, error: Exception) -> None:
+        """A task has failed, and could not be opened: it stays closed."""
+        self.note(plan, error)
+        self._closed[plan.task] = Closed(plan, error, lost=False)
+
+    def note_lost(self, plan: TaskPlan, error: Exception) -> None:
+        """A task has failed, and its store is lost: it stays closed where a standby can take over."""
+        self.note(plan, error)
+        if plan.yields_to_standby:
+            self._closed[plan.task] = Closed(plan, error, lost=True)
+
+    def closed(self, plan: TaskPlan) -> Closed | None:
+        """Why the task of a plan stays closed; None where it may be opened."""
+        closed = self._closed.get(plan.task)
+        if closed is not None and not closed.same(plan):
+            del self._closed[plan.task]
+            return None
+        return None if closed is not None and closed.lost and not plan.has_standbys else closed
+
+    def take(self, plan: TaskPlan) -> bool:
+        """Whether a task that has failed is to be tried again now, opened where it stayed closed; true once for each.
+
+        Args:
+            plan: what it is to be.
+        """
+        known = self._known(plan)
+        if known is None or self._clock() < known.retry_at:
+            return False
+        self._failed[plan.task] = replace(known, retry_at=math.inf)
+        self._closed.pop(plan.task, None)
+        return True
+
+    def _known(self, plan: TaskPlan) -> _Failed | None:
+        known = self._failed.get(plan.task)
+        if known is None or (known.plan.same_ownership(plan) and known.plan.replay == plan.replay):
+            return known
+        del self._failed[plan.task]
+        return None

@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.status import TaskState
+from airflow_provider.errors import BrokerUnreachableError, ProcessError
+from airflow_provider.streaming.operations.state_codec import encode_state
+from airflow_provider.streaming.worker.step.batch_processor import BatchProcessor, CrashCounter
+from airflow_provider.testing.in_memory_log import InMemoryLog
+from tests.unit.streaming.worker.bench import GROUP, Bench, active, commit_elsewhere, records_of, rows, standby
+
+
+@pytest.fixture
+def crashes(tmp_path: Path) -> CrashCounter:
+    return CrashCounter(tmp_path / "run")
+
+
+@pytest.fixture
+def processor(bench: Bench, crashes: CrashCounter) -> BatchProcessor:
+    return BatchProcessor(
+        tasks=bench.registry.tasks,
+        isolating_batch=bench.registry.isolating_batch,
+        own_again=bench.execution.own_again,
+        catch_up=bench.follower.follow,
+        group=GROUP,
+        crashes=crashes,
+        call_timeout_s=600.0,
+    )
+
+
+def test_rows_of_running_tasks_are_processed(processor: BatchProcessor, bench: Bench) -> None:
+    bench.hold(active(0), active(1))
+
+    skipped = processor.process([(0, rows(1, 2)), (1, rows(3))], {TaskId(0, 0), TaskId(0, 1)}, False, 3)
+
+    assert skipped == set()
+    assert [bench.registry.tasks[TaskId(0, p)].replica.get_many([b"k"]) for p in (0, 1)] == [
+        [encode_state(2)],
+        [encode_state(3)],
+    ]
+    assert bench.registry.tasks[TaskId(0, 0)].source_offset == 2
+
+
+def test_rows_that_the_call_may_not_process_are_left_alone(processor: BatchProcessor, bench: Bench) -> None:
+    bench.hold(active(0))
+
+    assert processor.process([(0, rows(1))], set(), False, 3) == set()
+
+    assert bench.registry.tasks[TaskId(0, 0)].source_offset is None
+
+
+def test_rows_of_a_task_that_does_not_run_are_skipped(processor: BatchProcessor, bench: Bench) -> None:
+    bench.hold(standby(0))
+
+    assert processor.process([(0, rows(1)), (7, rows(1))], {TaskId(0, 0), TaskId(0, 7)}, False, 3) == {
+        TaskId(0, 0),
+        TaskId(0, 7),
+    }
+
+
+def test_later_rows_of_a_task_that_was_skipped_are_no_gap(
+    processor: BatchProcessor, bench: Bench, log: InMemoryLog
+) -> None:
+    bench.hold(standby(0))
+
+    def parts() -> object:
+        yield 0, rows(1)
+        bench.hold(active(0, 2))
+        yield 0, rows(2, begin=1)
+
+    skipped = processor.process(parts(), {TaskId(0, 0)}, False, 3)  # type: ignore[arg-type]
+
+    assert (skipped, bench.registry.tasks[TaskId(0, 0)].state) == ({TaskId(0, 0)}, TaskState.RUNNING)
+    assert records_of(log, 0) == []
+
+
+def test_task_that_lacks_little_catches_up_before_its_rows(
+    processor: BatchProcessor, bench: Bench, log: InMemoryLog
+) -> None:
+    commit_elsewhere(log, 0, 1, k=1)
+    bench.hold(active(0, 2), follow=False)
+    assert bench.state() is TaskState.RESTORING
+
+    assert processor.process([(0, rows(5, begin=100))], {TaskId(0, 0)}, False, 3) == set()
+
+    assert bench.registry.tasks[TaskId(0, 0)].replica.get_many([b"k"]) == [encode_state(5)]
+
+
+def test_error_that_another_attempt_may_get_past_ends_the_call(processor: BatchProcessor, bench: Bench) -> None:
+    bench.hold(active(0))
+    bench.writers[0].error = BrokerUnreachableError("no answer")
+
+    with pytest.raises(BrokerUnreachableError):
+        processor.process([(0, rows(1))], {TaskId(0, 0)}, False, 3)
+
+    assert bench.state() is TaskState.OWNING
+    bench.hold(active(0))
+    processor.process([(0, rows(1))], {TaskId(0, 0)}, False, 3)
+    assert bench.registry.tasks[TaskId(0, 0)].replica.get_many([b"k"]) == [encode_state(1)]
+
+
+def test_task_whose_commit_may_be_ended_twice_is_owned_again_before_its_next_rows(
+    processor: BatchProcessor, bench: Bench
+) -> None:
+    bench.hold(active(0))
+    bench.writers[0].slow = True
+
+    skipped = processor.process([(0, rows(1)), (0, rows(2, begin=1))], {TaskId(0, 0)}, False, 3)
+
+    assert (skipped, bench.state()) == (set(), TaskState.RUNNING)
+    assert bench.writers[0].closed
+    assert len(bench.writers) == 2
+    assert bench.registry.tasks[TaskId(0, 0)].replica.get_many([b"k"]) == [encode_state(2)]
+
+
+def test_task_that_cannot_be_owned_again_at_once_has_committed_and_waits_for_the_next_call(
+    processor: BatchProcessor, bench: Bench
+) -> None:
+    bench.hold(active(0))
+    bench.writers[0].slow = True
+    bench.fence_errors.append(BrokerUnreachableError("no answer"))
+
+    skipped = processor.process([(0, rows(1)), (0, rows(2, begin=1))], {TaskId(0, 0)}, False, 3)
+
+    assert (skipped, bench.state()) == ({TaskId(0, 0)}, TaskState.OWNING)
+    assert bench.registry.tasks[TaskId(0, 0)].replica.get_many([b"k"]) == [encode_state(1)]
+
+
+def test_poison_fails_its_task_at_the_last_attempt_and_no_other(processor: BatchProcessor, bench: Bench) -> None:
+    bench.hold(active(0), active(1))
+    with pytest.raises(ProcessError):
+        processor.process([(0, rows(666))], {TaskId(0, 0), TaskId(0, 1)}, True, 3)
+    bench.hold(active(0), active(1))
+
+    skipped = processor.process([(0, rows(666)), (1, rows(1))], {TaskId(0, 0), TaskId(0, 1)}, False, 3)
+
+    assert skipped == set()
+    assert [bench.state(p) for p in (0, 1)] == [TaskState.FAILED, TaskState.RUNNING]
+
+
+def test_fenced_task_waits_and_its_later_rows_are_skipped(
+    processor: BatchProcessor, bench: Bench, log: InMemoryLog
+) -> None:
+    bench.hold(active(0))
+    commit_elsewhere(log, 0, 2, k=9)
+
+    skipped = processor.process([(0, rows(1)), (0, rows(2, begin=1))], {TaskId(0, 0)}, True, 3)
+
+    assert skipped == {TaskId(0, 0)}
+    assert bench.state() is TaskState.CLOSED
+
+
+@pytest.mark.parametrize(("crashed", "state"), [(2, TaskState.RUNNING), (3, TaskState.FAILED)])
+def test_batch_in_which_workers_died_is_refused_at_the_bound(
+    crashed: int, state: TaskState, processor: BatchProcessor, bench: Bench, crashes: CrashCounter
+) -> None:
+    bench.hold(active(0))
+    for _ in range(crashed):
+        crashes.begin(TaskId(0, 0), 1, None)
+
+    processor.process([(0, rows(1))], {TaskId(0, 0)}, True, 3)
+
+    status = bench.registry.tasks[TaskId(0, 0)].status()
+    assert status.state is state
+    if state is TaskState.FAILED:
+        assert status.error_kind == "WorkerError"
+        assert "3 worker(s) ended in the middle of the batch of orders[0]" in str(status.error)
+    assert crashes.begin(TaskId(0, 0), 1, None) == 0, "it came to an end, good or bad"
+
+
+def test_rows_belong_to_the_stage_whose_tasks_the_call_names(processor: BatchProcessor, bench: Bench) -> None:
+    bench.hold(active(0))
+
+    assert processor.process([(0, rows(1))], {TaskId(1, 0)}, False, 3) == {TaskId(1, 0)}
+
+    assert bench.registry.tasks[TaskId(0, 0)].source_offset is None
