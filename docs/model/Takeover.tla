@@ -236,7 +236,7 @@ OperatorAborts(p, i) ==
     LET c == copy[p][i]
     IN  /\ up[i]
         /\ c.mode = "fenced"
-        /\ holder[p] = i
+        /\ holder[p] = i \/ ~Rule("AbortForHolder")
         /\ Rule("WaitForHidden")
         /\ hidden[p] # <<>>
         /\ c.store.position # Len(log[p]) + Size(hidden[p])
@@ -245,6 +245,15 @@ OperatorAborts(p, i) ==
 
 \* A standby reads without end, an owner up to the end that it asked for.
 EndFor(p, c) == IF c.mode = "restoring" THEN c.at ELSE Len(log[p])
+
+\* Without the rule a standby also reads what the owner has written and not ended.
+Readable(p, c) ==
+    LET i == holder[p]
+        opened == IF copy[p][i].mode = "writing"
+                  THEN SubSeq(copy[p][i].batch, copy[p][i].cut + 1, copy[p][i].step) ELSE <<>>
+    IN  IF c.mode = "restoring" THEN Prefix(log[p], c.at)
+        ELSE IF Rule("ReadCommitted") \/ i = NoInstance THEN log[p]
+        ELSE log[p] \o Logged(hidden[p] \o opened)
 
 \* The last commit of the store's owner is there, or a later one that holds all of it; else the store is restored afresh.
 ReadBack(p, i) ==
@@ -266,8 +275,8 @@ Apply(p, i) ==
     IN  /\ up[i]
         /\ c.mode \in {"standby", "restoring"}
         /\ ~c.store.own
-        /\ c.store.position < EndFor(p, c)
-        /\ Become(p, i, [c EXCEPT !.store = Applied(@, log[p][c.store.position + 1])])
+        /\ c.store.position < Len(Readable(p, c))
+        /\ Become(p, i, [c EXCEPT !.store = Applied(@, Readable(p, c)[c.store.position + 1])])
         /\ UNCHANGED <<control, up, broker, left>>
 
 \* It goes on from the last commit, unless that is a later owner's.
@@ -281,13 +290,17 @@ Restored(p, i) ==
         /\ Become(p, i, [c EXCEPT !.mode = IF outdated THEN "outdated" ELSE "running", !.at = 0])
         /\ UNCHANGED <<control, up, broker, left>>
 
-\* One that was fenced, and hears of no newer assignment, was fenced by an outdated one.
+\* One that was fenced, and hears of no newer assignment, was fenced by an outdated one.  One that waits for the end of
+\* what hides the changelog may have been.
 FenceAgain(p, i) ==
-    /\ up[i]
-    /\ copy[p][i].mode = "closed"
-    /\ Rule("FencedFencesAgain")
-    /\ Become(p, i, Owning(p, copy[p][i]))
-    /\ UNCHANGED <<control, up, broker, left>>
+    LET c == copy[p][i]
+    IN  /\ up[i]
+        /\ \/ c.mode = "closed" /\ Rule("FencedFencesAgain")
+           \/ /\ c.mode = "fenced" /\ Rule("WaitForHidden")
+              /\ hidden[p] # <<>>
+              /\ c.store.position # Len(log[p]) + Size(hidden[p])
+        /\ Become(p, i, Owning(p, c))
+        /\ UNCHANGED <<control, up, broker, left>>
 
 -----------------------------------------------------------------------------
 (* Steps 2 to 5: a transaction, then the store *)
@@ -295,7 +308,9 @@ FenceAgain(p, i) ==
 Taken(p, i) == holder[p] = i \/ ~Rule("Fencing")
 
 \* Rows below the recorded offset may come again: they are dropped.
-RowsFor(store) == {row \in 0..store.next: row < Inputs /\ (Rule("DropRows") => row = store.next)}
+RowsFor(store) ==
+    LET at == IF Rule("ResumeAtCommit") THEN store.next ELSE store.next + 1
+    IN {row \in 0..at: row < Inputs /\ (Rule("DropRows") => row = at)}
 
 \* 4. Changes, outputs, and last the commit record.
 BatchOf(p, i, row) ==
@@ -501,9 +516,9 @@ StoreIsPrefix ==
             caughtUp == c.mode = "standby" /\ ~store.own /\ store.position = Len(log[p])
             holdsLost == \E n \in 1..Len(log[p]): n <= store.position /\ log[p][n] = Lost
             end == IF store.position < Len(known) THEN store.position ELSE Len(known)
-        IN  /\ store.next <= Len(store.value)
-            /\ \A n \in 1..store.next: store.value[n] = n - 1
-            /\ \/ [store EXCEPT !.own = FALSE] = RestoredFrom(Prefix(known, end))
-               \/ c.mode \in {"stored", "half"}
-               \/ holdsLost /\ ~inUse /\ ~caughtUp
+        IN  \/ c.mode \in {"stored", "half"}   \* with a rule off, until a crash or an error shows it
+            \/ /\ store.next <= Len(store.value)
+               /\ \A n \in 1..store.next: store.value[n] = n - 1
+               /\ \/ [store EXCEPT !.own = FALSE] = RestoredFrom(Prefix(known, end))
+                  \/ holdsLost /\ ~inUse /\ ~caughtUp
 =============================================================================

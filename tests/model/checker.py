@@ -1,4 +1,4 @@
-"""Explores every state of a model, breadth first, so that the way to a broken invariant is a shortest one.
+"""Looks at every state of a model, breadth first, so that the way to a broken invariant is a shortest one.
 
 A state is what all parts share, and the parts. The steps of a part depend on what is shared and on that part, so they
 are computed once for each such pair, however many states it occurs in. States that differ by the order of the parts, or
@@ -8,11 +8,11 @@ by the names of the two instances, are one.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-__all__ = ["Broken", "Explored", "Model", "Step", "explore", "stuck"]
+__all__ = ["Broken", "Explored", "Model", "Step", "explore"]
 
 C = TypeVar("C", bound=Hashable)
 P = TypeVar("P", bound=Hashable)
@@ -43,14 +43,7 @@ class Model(Protocol[C, P]):
 
 @dataclass(frozen=True)
 class Step(Generic[C, P]):
-    """One step of a way.
-
-    Args:
-        label: the model's.
-        part: whose step it is; None for all at once.
-        common: what is shared afterwards.
-        parts: afterwards.
-    """
+    """One step of a way: its label, whose it is (None for all parts at once), and the state that it leads to."""
 
     label: Any
     part: int | None
@@ -60,12 +53,7 @@ class Step(Generic[C, P]):
 
 @dataclass(frozen=True)
 class Broken(Generic[C, P]):
-    """A state that must not be.
-
-    Args:
-        invariant: that it breaks.
-        way: to it, from the first step on.
-    """
+    """A state that must not be: the name of the invariant that it breaks, and the way to it from the first step on."""
 
     invariant: str
     way: tuple[Step[C, P], ...]
@@ -79,7 +67,8 @@ class Explored(Generic[C, P]):
         states: that differ.
         steps: between them.
         depth: of the state that is farthest from the first.
-        broken: the nearest state that breaks an invariant; None where none does, and all were seen.
+        broken: the nearest state that breaks an invariant, or from which the end cannot be reached; None where there is
+            none, and all were seen.
         labels: of the steps that were taken.
     """
 
@@ -91,97 +80,78 @@ class Explored(Generic[C, P]):
 
 
 def explore(
-    model: Model[C, P], invariants: Mapping[str, Callable[[P], bool]], *, max_states: int | None = None
+    model: Model[C, P],
+    invariants: Mapping[str, Callable[[P], bool]],
+    done: Callable[[P], bool],
+    faults: Callable[[Any], bool],
 ) -> Explored[C, P]:
-    """Look at every state that can be reached, until an invariant is broken.
+    """Look at every state until an invariant is broken; then whether the end can be reached from each.
 
     Args:
         model: whose.
         invariants: of each part, by name.
-        max_states: that are enough to give up at.
-
-    Raises:
-        RuntimeError: there are more states.
-    """
-    graph = _Graph(model)
-    first = graph.first()
-    came_from: dict[int, int | None] = {first: None}
-    verdicts: dict[int, str | None] = {}
-    level, depth, steps = [first], -1, 0
-    while level:
-        depth += 1
-        following: list[int] = []
-        for state in level:
-            for part in graph.parts_of(state):
-                if part not in verdicts:
-                    verdicts[part] = _first_broken(invariants, graph.parts[part])
-                if (name := verdicts[part]) is not None:
-                    way = _way(graph, came_from, state)
-                    return Explored(len(came_from), steps, depth, Broken(name, way), graph.labels)
-            for successor, _ in graph.successors(state):
-                steps += 1
-                if successor not in came_from:
-                    came_from[successor] = state
-                    following.append(successor)
-        if max_states is not None and len(came_from) > max_states:
-            raise RuntimeError(f"There are more than {max_states:,} states: {len(came_from):,} at depth {depth}.")
-        level = following
-    return Explored(len(came_from), steps, depth, None, graph.labels)
-
-
-def stuck(
-    model: Model[C, P], done: Callable[[P], bool], faults: Callable[[Any], bool]
-) -> tuple[int, tuple[Step[C, P], ...] | None]:
-    """Whether from every state there is a way to the end that needs no fault.
-
-    Args:
-        model: whose.
         done: whether a part is at its end.
-        faults: whether a step's label is that of a fault.
-
-    Returns:
-        How many states there are, and the way to the nearest from which there is none; None for that where there is one
-        from each.
+        faults: whether a step's label is that of a fault, without which the end must be reached.
     """
     graph = _Graph(model, faults)
     first = graph.first()
-    number, came_from, order = {first: 0}, dict[int, int | None]({first: None}), [first]
-    begins, targets = array("l"), array("l")  # of the edges that are no faults, by source
-    for state in order:
+    order, number, came_from = [first], {first: 0}, array("l", [0])
+    begins, targets = array("l"), array("l")  # of the steps that are no faults, by the state that they begin at
+    steps = 0
+
+    def explored(broken: str | None, at: int) -> Explored[C, P]:
+        way = [at]
+        while way[-1]:
+            way.append(came_from[way[-1]])
+        taken = None if broken is None else Broken(broken, _taken(graph, [order[n] for n in reversed(way)]))
+        return Explored(len(order), steps, len(way) - 1, taken, graph.labels)
+
+    verdicts: dict[int, str | None] = {}
+    for at, state in enumerate(order):
+        for part in graph.parts_of(state):
+            if part not in verdicts:
+                verdicts[part] = next(
+                    (name for name, holds in invariants.items() if not holds(graph.parts[part])), None
+                )
+            if verdicts[part] is not None:
+                return explored(verdicts[part], at)
         begins.append(len(targets))
         for successor, fault in graph.successors(state):
-            if successor not in number:
-                number[successor] = len(order)
-                came_from[successor] = state
+            steps += 1
+            to = number.setdefault(successor, len(order))
+            if to == len(order):
                 order.append(successor)
+                came_from.append(at)
             if not fault:
-                targets.append(number[successor])
+                targets.append(to)
     begins.append(len(targets))
-    into = [array("l") for _ in order]
-    for source in range(len(order)):
+    ends = [at for at, state in enumerate(order) if all(done(graph.parts[part]) for part in graph.parts_of(state))]
+    nearest = _that_does_not_reach(ends, begins, targets)
+    return explored(None, len(order) - 1) if nearest is None else explored("Progress", nearest)
+
+
+def _that_does_not_reach(ends: list[int], begins: Sequence[int], targets: Sequence[int]) -> int | None:
+    """The first state from which no steps lead to an end."""
+    into = [array("l") for _ in range(len(begins) - 1)]
+    for source in range(len(into)):
         for target in targets[begins[source] : begins[source + 1]]:
             into[target].append(source)
-    pending = [n for n, state in enumerate(order) if all(done(graph.parts[p]) for p in graph.parts_of(state))]
-    reaches = bytearray(len(order))
-    for n in pending:
-        reaches[n] = 1
-    while pending:
-        for source in into[pending.pop()]:
+    reaches = bytearray(len(into))
+    for end in ends:
+        reaches[end] = 1
+    while ends:
+        for source in into[ends.pop()]:
             if not reaches[source]:
                 reaches[source] = 1
-                pending.append(source)
+                ends.append(source)
     nearest = reaches.find(0)
-    return len(order), None if nearest < 0 else _way(graph, came_from, order[nearest])
-
-
-def _first_broken(invariants: Mapping[str, Callable[[P], bool]], part: P) -> str | None:
-    return next((name for name, holds in invariants.items() if not holds(part)), None)
+    return None if nearest < 0 else nearest
 
 
 class _Graph(Generic[C, P]):
     """The states as integers: what is shared, and the parts, each numbered as it is met."""
 
-    def __init__(self, model: Model[C, P], faults: Callable[[Any], bool] = lambda label: False) -> None:
+    def __init__(self, model: Model[C, P], faults: Callable[[Any], bool]) -> None:
         self.model, self._faults = model, faults
         self.commons: list[C] = []
         self.parts: list[P] = []
@@ -297,17 +267,12 @@ class _Graph(Generic[C, P]):
         return number
 
 
-def _way(graph: _Graph[C, P], came_from: Mapping[int, int | None], state: int) -> tuple[Step[C, P], ...]:
-    """The steps to a state, with the instances' names as they are from the first step on."""
-    numbers = list[int]()
-    at: int | None = state
-    while at is not None:
-        numbers.append(at)
-        at = came_from[at]
+def _taken(graph: _Graph[C, P], states: list[int]) -> tuple[Step[C, P], ...]:
+    """The steps through states, with the instances' names as they are from the first step on."""
     common, parts = graph.model.initial
     way = list[Step[C, P]]()
-    for number in reversed(numbers[:-1]):
-        step = next(step for reached, step in graph.concrete(common, parts) if reached == number)
+    for state in states[1:]:
+        step = next(step for reached, step in graph.concrete(common, parts) if reached == state)
         way.append(step)
         common, parts = step.common, step.parts
     return tuple(way)

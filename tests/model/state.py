@@ -94,7 +94,7 @@ class Common(NamedTuple):
     generations: tuple[int, ...]
     """Of the assignments, in the order of their topic."""
     publishers: tuple[tuple[str, int], ...]
-    """Of each its phase (``idle`` ``fenced`` ``ready``) and how many assignments it read; sorted, for they are alike."""
+    """Of each its phase (``idle`` ``fenced`` ``ready``) and how many assignments it read; they are alike, so sorted."""
     up: tuple[bool, ...]
     crashes: int
     late_ends: int

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NamedTuple
 
 from tests.model.state import LOST, Common, Copy, Record, Store, Task, aborted, applied, mirrored, restored, shown, size
@@ -18,7 +19,9 @@ RULES: Final = {
     "Fencing": "an owner's first call fences every earlier owner and aborts what it left open",
     "LastEnd": "the end of the changelog is asked for after the fencing",
     "WaitForHidden": "an owner waits for a transaction that hides a part of its changelog",
+    "AbortForHolder": "an operator ends such a transaction only for the owner that fenced last",
     "GenerationCheck": "an owner that finds a later generation's commit processes nothing",
+    "ResumeAtCommit": "rows are read from the offset of the last commit record on",
     "DropRows": "rows below the recorded offset are dropped",
     "OneTransaction": "outputs are in the transaction of their changes",
     "RecordLast": "the commit record is the last record of its transaction",
@@ -27,6 +30,7 @@ RULES: Final = {
     "OwnAgain": "after a commit whose outcome is not known, the task is owned again",
     "NewProducer": "no transaction begins on a producer whose last one took long to end",
     "AbortProvesNothing": "nor does one after a quick abort of a commit that failed",
+    "ReadCommitted": "a standby reads what is committed",
     "ReadBack": "a store's own last commit is looked up in the changelog before the store is used again",
     "FencedFencesAgain": "an owner that was fenced without a newer assignment fences again",
     "PublisherFencing": "a publisher's first call fences every earlier publisher",
@@ -56,7 +60,7 @@ ACTIONS: Final = {
     "AbortSlow": "{instance} aborts a commit that failed, whose request is still on its way",
     "LateEnd": "the late request arrives",
     "WriteStore": "{instance} writes its store",
-    "FenceAgain": "{instance} has waited for a newer assignment, and owns again",
+    "FenceAgain": "{instance} has waited in vain, and owns again",
     "StoreShrinks": "the last write of the store of {instance} is lost, which is down",
 }
 """Every step that there is, by its name in the specification."""
@@ -154,7 +158,7 @@ class Takeover:
                 yield Label("Restart", i), common._replace(up=up), lambda task: (task,)
             elif common.crashes:
                 crashed = common._replace(up=up, crashes=common.crashes - 1)
-                yield Label("Crash", i), crashed, lambda task, i=i: (_with(task, i, Copy(task.copies[i].store)),)
+                yield Label("Crash", i), crashed, partial(_crashed, i)
 
     def _publisher_steps(self, common: Common, number: int) -> CommonSteps:
         """Fence, read, decide, publish. One that is fenced can publish nothing: it is idle again."""
@@ -239,24 +243,35 @@ class Takeover:
             yield Label("AskEnd", i), common, _with(task, i, copy._replace(mode="restoring", at=end))
         elif copy.store.position == len(task.log) + size(task.hidden):
             yield Label("AskEnd", i), common, _with(task, i, copy._replace(mode="running", at=0))
-        elif task.holder == i:
-            yield Label("OperatorAborts"), common, aborted(task)
+        else:
+            yield Label("FenceAgain", i), common, _with(task, i, self._owning(task, copy))
+            if task.holder == i or not self._rule("AbortForHolder"):
+                yield Label("OperatorAborts"), common, aborted(task)
 
     def _follow(self, common: Common, task: Task, i: int) -> Steps:
         """A standby without end, an owner up to the end: a record, and the position after it, in one write."""
         copy = task.copies[i]
         store, restoring = copy.store, copy.mode == "restoring"
         end = copy.at if restoring else len(task.log)
+        readable = task.log if restoring else self._readable(task)
         if store.own:
             if store.position <= end:
                 yield Label("ReadBack", i), common, _with(task, i, self._read_back(task, copy, end))
-        elif store.position < end:
-            after = applied(store, task.log[store.position])
+        elif store.position < (end if restoring else len(readable)):
+            after = applied(store, readable[store.position])
             yield Label("Apply", i), common, _with(task, i, copy._replace(store=after))
         elif restoring:
             outdated = self._rule("GenerationCheck") and store.generation > task.owners[copy.plan - 1][1]
             ready = copy._replace(mode="outdated" if outdated else "running", at=0)
             yield Label("Restored", i), common, _with(task, i, ready)
+
+    def _readable(self, task: Task) -> tuple[Record, ...]:
+        """What a standby reads: without `ReadCommitted` also what the owner has written and not ended."""
+        if self._rule("ReadCommitted") or task.holder is None:
+            return task.log
+        writer = task.copies[task.holder]
+        opened = writer.batch[writer.cut : writer.step] if writer.mode == "writing" else ()
+        return (*task.log, *(record for record in (*task.hidden, *opened) if record.kind != "output"))
 
     def _read_back(self, task: Task, copy: Copy, end: int) -> Copy:
         """Its last commit is there, or a later one that holds all of it; else the store is restored afresh."""
@@ -277,7 +292,7 @@ class Takeover:
             # Where no input is left in the model, another comes some time.
             yield Label("Refused", i), common, _with(task, i, Copy(copy.store, "closed", copy.plan))
         elif copy.mode == "running":
-            following = copy.store.next
+            following = copy.store.next if self._rule("ResumeAtCommit") else copy.store.next + 1
             rows = range(following if self._rule("DropRows") else 0, min(following + 1, self.bounds.inputs))
             for row in rows:
                 begun = copy._replace(mode="writing", batch=self._batch(task, i, row))
@@ -339,6 +354,10 @@ class Takeover:
             return copy._replace(mode="half", store=store._replace(value=copy.store.value))
         running = Copy(store, "running", copy.plan)
         return self._owning(task, running) if copy.mode == "slow" and self._rule("NewProducer") else running
+
+
+def _crashed(i: int, task: Task) -> tuple[Task, ...]:
+    return (_with(task, i, Copy(task.copies[i].store)),)
 
 
 def _with(task: Task, i: int, copy: Copy) -> Task:
