@@ -27,7 +27,7 @@ STANDARD: Final = {
 
 LARGE: Final = {
     "two inputs and three generations": Bounds(),
-    "two partitions that move": Bounds(partitions=2, inputs=1, generations=2, late_ends=0, lost_markers=0),
+    "two partitions that move": Bounds(partitions=2, inputs=1, generations=2, crashes=0, late_ends=0, lost_markers=0),
 }
 """What takes minutes."""
 
