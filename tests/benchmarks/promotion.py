@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import Role, TaskState
+from airflow_provider.control.records.status import Role, TaskState
 from airflow_provider.streaming.worker.plan import SlotPlan, TaskPlan
 from airflow_provider.streaming.worker.slot import Slot
 from tests.benchmarks.cluster import broker, make_topics

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from airflow_provider.control.history.record import RtoParts
-from airflow_provider.control.incident import IncidentRecord
+from airflow_provider.control.records.history import RtoParts
+from airflow_provider.control.records.incident import IncidentRecord
 
 __all__ = ["clock_gap"]
 

@@ -16,8 +16,8 @@ from airflow_provider.common.clock import now_ms
 from airflow_provider.common.error_text import bounded, error_text
 from airflow_provider.common.host_name import host_name
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.command import Command
-from airflow_provider.control.status import (
+from airflow_provider.control.records.command import Command
+from airflow_provider.control.records.status import (
     DiskStatus,
     FaultStatus,
     InstanceState,

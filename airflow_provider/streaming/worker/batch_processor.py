@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from airflow_provider.changelog.consumer_group import ConsumerGroup
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import TaskState
+from airflow_provider.control.records.status import TaskState
 from airflow_provider.errors import WorkerError
 from airflow_provider.streaming.worker.active_step import active_step
 from airflow_provider.streaming.worker.task import Task

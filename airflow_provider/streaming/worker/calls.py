@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from airflow_provider.common.json_codec import from_json, to_json
-from airflow_provider.control.status import TaskStatus
+from airflow_provider.control.records.status import TaskStatus
 from airflow_provider.streaming.worker.arrival import RowMeter, prefetch
 from airflow_provider.streaming.worker.gc_control import freeze
 from airflow_provider.streaming.worker.plan import SlotPlan

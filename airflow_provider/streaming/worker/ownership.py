@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from airflow_provider.changelog.commit_record import CommitRecord
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import Role
+from airflow_provider.control.records.status import Role
 from airflow_provider.streaming.worker.plan import TaskPlan
 
 __all__ = ["ClosedOwner", "ClosedOwners", "Ownership"]

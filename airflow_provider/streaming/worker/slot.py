@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import TaskState, TaskStatus
+from airflow_provider.control.records.status import TaskState, TaskStatus
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.streaming.worker.arrival import drained, rows_by_partition
 from airflow_provider.streaming.worker.batch_processor import BatchProcessor, CrashCounter

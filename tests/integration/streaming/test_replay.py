@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from airflow_provider.control.status import TaskState
+from airflow_provider.control.records.status import TaskState
 from airflow_provider.streaming.worker.plan import SlotPlan, TaskPlan
 from tests.integration.streaming.application import (
     Application,
