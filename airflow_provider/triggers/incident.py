@@ -18,8 +18,8 @@ from airflow_provider.common.json_codec import to_plain
 from airflow_provider.control.failover.detection import detect
 from airflow_provider.control.failover.due import is_due
 from airflow_provider.control.failover.incident_event import IncidentEvent
+from airflow_provider.control.failover.open_problems import Unanswered, unanswered_problem
 from airflow_provider.control.failover.task_failure_time import task_failed_at_ms
-from airflow_provider.control.failover.unanswered import Unanswered, unanswered_problem
 from airflow_provider.control.records.incident import Incident, IncidentKind
 from airflow_provider.control.records.watcher import WATCHER_INTERVAL_S, Watcher
 from airflow_provider.control.topics.liveness import Liveness, Timeouts, liveness, running_instances

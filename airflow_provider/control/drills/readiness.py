@@ -8,7 +8,7 @@ from typing import Final
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.drills.hit import Hit, choose_hit
 from airflow_provider.control.drills.waits import fault_over
-from airflow_provider.control.failover.unanswered import open_incidents, unanswered_problems
+from airflow_provider.control.failover.open_problems import open_incidents, unanswered_problems
 from airflow_provider.control.outlook.predicted_rto import PredictedRto, worst_rto_ms
 from airflow_provider.control.records.drill_fault import DRILLS, LONGEST_FAULT_S, DrillKind, InjectedFault, Room
 from airflow_provider.control.records.history import HistoryKind, HistoryOutcome, HistoryRecord

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.failover.detection import detect
-from airflow_provider.control.failover.unanswered import open_incidents
+from airflow_provider.control.failover.open_problems import open_incidents
 from airflow_provider.control.outlook.losses import Losses, by_task
 from airflow_provider.control.outlook.predicted_rto import PredictedRto
 from airflow_provider.control.records.status import InstanceStatus, TaskState, TaskStatus

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from airflow_provider.control.failover.unanswered import Unanswered
+from airflow_provider.control.failover.open_problems import Unanswered
 
 __all__ = ["SILENT_AFTER_S", "WATCHER_INTERVAL_S", "Watcher", "watch_problem", "watched_by"]
 

@@ -15,7 +15,7 @@ from airflow_provider.control.waiting.changelog import ChangelogGrowthWithin
 from airflow_provider.control.waiting.disk import DiskSpaceFree
 from airflow_provider.control.waiting.drill import DrillPassedWithin
 from airflow_provider.control.waiting.evaluation import Condition, Evaluation, Needs, Outcome
-from airflow_provider.control.waiting.fault import FaultEnded, FaultTaken
+from airflow_provider.control.waiting.figures import SourceLagWithin
 from airflow_provider.control.waiting.incident import IncidentResolved
 from airflow_provider.control.waiting.instance import (
     CommandDone,
@@ -26,9 +26,9 @@ from airflow_provider.control.waiting.instance import (
 )
 from airflow_provider.control.waiting.pause import ProcessingPaused
 from airflow_provider.control.waiting.predicted_rto import PredictedRtoWithin
+from airflow_provider.control.waiting.recovery import FaultEnded, FaultTaken
 from airflow_provider.control.waiting.replay import TasksReplayed
 from airflow_provider.control.waiting.snapshot import SnapshotsTaken
-from airflow_provider.control.waiting.source import SourceLagWithin
 from airflow_provider.control.waiting.standby import StandbysWarm
 from airflow_provider.control.waiting.task import TaskInState, TasksRunning
 from airflow_provider.control.waiting.wait_result import WaitResult

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider.cli.application_state import ApplicationState
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.failover.unanswered import Unanswered
+from airflow_provider.control.failover.open_problems import Unanswered
 from airflow_provider.control.outlook.losses import Losses
 from airflow_provider.control.records.assignment import TaskAssignment
 from airflow_provider.control.records.history import RtoParts

@@ -13,7 +13,7 @@ from airflow_provider.control.drills.continuity import (
     standbys_certified,
 )
 from airflow_provider.control.drills.hit import Hit, choose_hit, choose_task, choose_victim
-from airflow_provider.control.failover.unanswered import open_incidents
+from airflow_provider.control.failover.open_problems import open_incidents
 from airflow_provider.control.records.assignment import Assignment, TaskAssignment
 from airflow_provider.control.records.drill_fault import DrillKind
 from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.failover.unanswered import Unanswered
+from airflow_provider.control.failover.open_problems import Unanswered
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.command import Command, CommandKind
 from airflow_provider.control.records.deployment import Deployment

@@ -3,7 +3,7 @@ from __future__ import annotations
 import dataclasses
 
 from airflow_provider.control.failover.detection import detect
-from airflow_provider.control.failover.unanswered import Unanswered, unanswered_problems
+from airflow_provider.control.failover.open_problems import Unanswered, unanswered_problems
 from airflow_provider.control.records.incident import Incident, IncidentRecord
 from airflow_provider.control.records.status import InstanceState, TaskState
 from airflow_provider.control.records.watcher import Watcher
