@@ -13,7 +13,7 @@ from airflow_provider.common.clock import now_ms
 from airflow_provider.common.host_name import host_name
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.control.application.reset import plan_reset
-from airflow_provider.control.records.placement import Placement, parse_placement
+from airflow_provider.control.records.deployment import Placement, parse_placement
 from airflow_provider.control.records.status import InstanceStatus
 from airflow_provider.control.topics.liveness import Timeouts, may_be_starting
 from airflow_provider.control.topics.view import ControlView

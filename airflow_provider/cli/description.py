@@ -15,8 +15,7 @@ from airflow_provider.cli.status import look
 from airflow_provider.cli.text import nested_text
 from airflow_provider.common.json_codec import to_json, to_plain
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.application.job_mermaid import mermaid
-from airflow_provider.control.application.job_text import description_text
+from airflow_provider.control.application.job_text import description_text, mermaid
 from airflow_provider.control.application.job_topics import with_what_is_gone
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.deployment import Deployment

@@ -27,8 +27,7 @@ from airflow_provider.control.drills.waits import fault_over, fault_taken, redun
 from airflow_provider.control.history.builder import drill_record, skipped_drill_record
 from airflow_provider.control.placement.task_placement import TaskPlacement
 from airflow_provider.control.records.drill_fault import DRILLS, DrillKind, InjectedFault
-from airflow_provider.control.records.history import HistoryOutcome, HistoryRecord, RtoParts, history_plain
-from airflow_provider.control.records.output_check import OutputCount
+from airflow_provider.control.records.history import HistoryOutcome, HistoryRecord, OutputCount, RtoParts, history_plain
 from airflow_provider.control.records.watcher import SILENT_AFTER_S
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.reader import ControlReader

@@ -15,9 +15,8 @@ from airflow_provider.common.host_name import host_name
 from airflow_provider.control.drills.judgement import answer_to
 from airflow_provider.control.failover.incident_answer import IncidentFinder
 from airflow_provider.control.placement.task_placement import TaskPlacement
-from airflow_provider.control.records.deployment import Deployment
+from airflow_provider.control.records.deployment import Deployment, Placement
 from airflow_provider.control.records.drill_fault import InjectedFault, Victim
-from airflow_provider.control.records.placement import Placement
 from airflow_provider.control.records.status import InstanceState
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.reader import ControlReader

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from airflow_provider.cli.waiting import await_condition, say
 from airflow_provider.common.files import file_end
-from airflow_provider.control.records.deployment import Deployment
-from airflow_provider.control.records.placement import Placement
+from airflow_provider.control.records.deployment import Deployment, Placement
 from airflow_provider.control.records.status import InstanceStatus
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.publication import publish_by

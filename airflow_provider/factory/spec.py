@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from airflow_provider.control.drills.blackout import parse_blackouts
 from airflow_provider.control.outlook.slo import Slo
+from airflow_provider.control.records.deployment import Placement, parse_placement
 from airflow_provider.control.records.drill_fault import DrillKind
-from airflow_provider.control.records.placement import Placement, parse_placement
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.kafka.names import check_name

@@ -13,11 +13,11 @@ import psutil
 from confluent_kafka.admin import AdminClient
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.failover.detection import highest_generation
 from airflow_provider.control.placement.assignor import assign
 from airflow_provider.control.placement.hand_over import hand_over
 from airflow_provider.control.records.assignment import Assignment, TaskAssignment
 from airflow_provider.control.records.status import InstanceState
+from airflow_provider.control.topics.liveness import highest_generation
 from airflow_provider.control.topics.publisher import AssignmentPublisher
 from airflow_provider.errors import BrokerUnreachableError, FencedError, TopicMissingError
 from airflow_provider.kafka.topic_admin import TopicAdmin

@@ -17,7 +17,7 @@ from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.failover.decide import decide
 from airflow_provider.control.failover.detection import detect
-from airflow_provider.control.failover.due import is_due
+from airflow_provider.control.failover.incident_answer import is_due
 from airflow_provider.control.placement.assignor import assign
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord

@@ -18,9 +18,8 @@ from airflow_provider.control.drills.continuity import (
 from airflow_provider.control.history.builder import drill_record
 from airflow_provider.control.history.report import FailoverReport, known_recovery, recovery_of, report
 from airflow_provider.control.records.drill_fault import InjectedFault
-from airflow_provider.control.records.history import HistoryOutcome, HistoryRecord
+from airflow_provider.control.records.history import HistoryOutcome, HistoryRecord, OutputCheck
 from airflow_provider.control.records.incident import IncidentRecord
-from airflow_provider.control.records.output_check import OutputCheck
 from airflow_provider.control.records.status import FaultStatus
 from airflow_provider.control.records.task_restore import TaskRestore
 from airflow_provider.control.topics.commit import Commit

@@ -15,7 +15,7 @@ from typing import Final
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.drill_fault import OutputCut
-from airflow_provider.control.records.output_check import OutputCheck, OutputCount
+from airflow_provider.control.records.history import OutputCheck, OutputCount
 from airflow_provider.control.topics.commit import Commit, CommitTopics
 from airflow_provider.control.topics.commit_reader import last_commits
 from airflow_provider.control.topics.span_reader import SpanReader

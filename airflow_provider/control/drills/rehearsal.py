@@ -15,9 +15,8 @@ from airflow_provider.control.drills.judgement import JudgedDrill, answer_to, ju
 from airflow_provider.control.drills.outputs import check_outputs, count_outputs, take_cut
 from airflow_provider.control.history.topic import read_history, write_history
 from airflow_provider.control.records.drill_fault import DrillKind, InjectedFault
-from airflow_provider.control.records.history import HistoryRecord
+from airflow_provider.control.records.history import HistoryRecord, OutputCheck
 from airflow_provider.control.records.incident import IncidentRecord
-from airflow_provider.control.records.output_check import OutputCheck
 from airflow_provider.control.topics.commit import CommitTopics
 from airflow_provider.control.topics.commit_reader import read_commits
 from airflow_provider.control.topics.liveness import Timeouts

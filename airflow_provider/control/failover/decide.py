@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.failover.detection import highest_generation, is_open
+from airflow_provider.control.failover.detection import is_open
 from airflow_provider.control.failover.pace import FailoverPace, pace_of
 from airflow_provider.control.placement.assignor import assign
 from airflow_provider.control.placement.ranking import has_quick_copy, rank_copies, standby_copy
@@ -15,6 +15,7 @@ from airflow_provider.control.records.assignment import Assignment, TaskAssignme
 from airflow_provider.control.records.decision import Action, Decision
 from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.records.status import InstanceState, InstanceStatus, TaskStatus
+from airflow_provider.control.topics.liveness import highest_generation
 from airflow_provider.error_decision import is_permanent
 
 __all__ = ["Action", "Decision", "FailoverPlan", "decide"]

@@ -9,9 +9,9 @@ from airflow_provider.control.placement.ranking import has_quick_copy
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.incident import Incident, IncidentKind
 from airflow_provider.control.records.status import InstanceState, InstanceStatus, Role, TaskState, TaskStatus
-from airflow_provider.control.topics.liveness import Liveness, Timeouts, liveness, running_instances
+from airflow_provider.control.topics.liveness import Liveness, Timeouts, highest_generation, liveness, running_instances
 
-__all__ = ["detect", "highest_generation", "is_open"]
+__all__ = ["detect", "is_open"]
 
 
 def detect(
@@ -93,12 +93,6 @@ def is_open(
     if incident.kind is IncidentKind.TASK_STALLED:
         return task is None or task.source_offset == incident.source_offset
     return True
-
-
-def highest_generation(statuses: Collection[InstanceStatus]) -> int:
-    """The greatest generation that living instances carry out or found in commit records; 0 where there is none."""
-    committed = (t.committed_generation or 0 for s in statuses if s.state.alive for t in s.tasks)
-    return max([*(s.generation for s in statuses if s.state.alive), *committed], default=0)
 
 
 def _sent_since(incident: Incident, status: InstanceStatus | None, heard_at_ms: Mapping[str, int] | None) -> bool:

@@ -1,15 +1,14 @@
-"""The answer to an incident: a pure function of what the control topics hold and of what its finder knew."""
+"""Whether an incident is to be answered, and how: pure functions of a view and of what its finder knew."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-from airflow_provider.control.failover.decide import decide
-from airflow_provider.control.failover.due import is_due
+from airflow_provider.control.failover.decide import Action, decide
 from airflow_provider.control.failover.incident_event import IncidentEvent
-from airflow_provider.control.failover.task_failure_time import task_failed_at_ms
+from airflow_provider.control.failover.pace import pace_of
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.records.status import InstanceState
@@ -17,7 +16,16 @@ from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import AssignmentError
 
-__all__ = ["IncidentAnswer", "IncidentFinder", "Publish", "answer_incident", "answer_incidents", "wrong_now"]
+__all__ = [
+    "IncidentAnswer",
+    "IncidentFinder",
+    "Publish",
+    "answer_incident",
+    "answer_incidents",
+    "is_due",
+    "task_failed_at_ms",
+    "wrong_now",
+]
 
 log = logging.getLogger(__name__)
 
@@ -211,3 +219,67 @@ def wrong_now(view: ControlView, found: Iterable[Incident], instance: str | None
             evidence="nothing is wrong with it: moved by hand",
         ),
     )
+
+
+def is_due(
+    incident: Incident, view: ControlView, candidates: Collection[str], num_standby_replicas: int = 1, *, now_ms: int
+) -> bool:
+    """Whether a run should decide about an incident.
+
+    It is answered once. Only a task that is held because there was no other instance or because failovers followed each
+    other too fast, or that waits for its own one, is decided about again, as soon as there is an instance that would
+    get it. After another failover of a task that stood still it waits for its turn.
+
+    Args:
+        incident: what was found.
+        view: what the control topics hold.
+        candidates: the instances that live and may take a task over.
+        num_standby_replicas: wanted standbys per task.
+        now_ms: epoch ms.
+    """
+    if pace_of(incident, view.incidents.values(), now_ms).puts_off:
+        return False
+    known = view.incidents.get(incident.id)
+    if known is None:
+        return True
+    waits = known.no_candidate or any(one.action is Action.KEEP or one.overloaded for one in known.plan)
+    if not waits or view.assignment is None:
+        return False
+    plan = decide(
+        incident,
+        view.assignment,
+        view.statuses,
+        candidates,
+        num_standby_replicas,
+        answered=view.incidents,
+        heard_at_ms=view.heard_at_ms,
+        now_ms=now_ms,
+    )
+    return plan.assignment is not None
+
+
+def task_failed_at_ms(incident: Incident, view: ControlView) -> int | None:
+    """When the task of an incident failed, or committed last before it stood still.
+
+    The instance lives on: its newest heartbeat may come long after that, and says how long ago it was.
+
+    Args:
+        incident: of any kind.
+        view: holds the newest heartbeat.
+
+    Returns:
+        Epoch ms by the broker's clock; None where the incident is of no task, or its instance does not report it, as
+        one of an older version, or one that was replaced.
+    """
+    status, heard_at_ms = view.statuses.get(incident.instance), view.heard_at_ms.get(incident.instance)
+    if status is None or heard_at_ms is None or status.incarnation != incident.incarnation or not incident.tasks:
+        return None
+    task = status.task(incident.tasks[0])
+    if task is None:
+        return None
+    since_s: float | None = None
+    if incident.kind is IncidentKind.TASK_FAILED:
+        since_s = task.failed_s
+    elif incident.kind is IncidentKind.TASK_STALLED:
+        since_s = task.source.stalled_s or None
+    return None if since_s is None else heard_at_ms - round(1000 * since_s)

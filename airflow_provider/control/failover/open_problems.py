@@ -1,42 +1,61 @@
-"""Failures that have no answer, as the watcher sees it, and those that were answered and are not repaired."""
+"""What is wrong and left to people: nothing watches, no failover answers, a repair or a task waits."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
 
-from airflow_provider.control.records.incident import Incident
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.records.status import Role, TaskState
+from airflow_provider.control.records.watcher import SILENT_AFTER_S, Unanswered, Watcher
+from airflow_provider.control.topics.view import ControlView
 
-if TYPE_CHECKING:
-    from airflow_provider.control.topics.view import ControlView
+__all__ = [
+    "HeldTask",
+    "held_tasks",
+    "open_incidents",
+    "unanswered_problem",
+    "unanswered_problems",
+    "watch_problem",
+    "watched_by",
+]
 
-__all__ = ["Unanswered", "open_incidents", "unanswered_problem", "unanswered_problems"]
 
-
-@dataclass(frozen=True, kw_only=True)
-class Unanswered:
-    """An incident that was reported to Airflow more than once, since no failover answered it. Kept in the `Watcher`.
+def watch_problem(application_id: str, last: Watcher | None, *, heard: bool) -> str | None:
+    """What is wrong with the watching, in one line; None where an application is watched.
 
     Args:
-        incident: `Incident.id`.
-        what: its kind, and the instance or the tasks that it is of, in a few words.
-        reported_at_ms: when it was reported first, epoch ms of the watcher's clock.
+        application_id: the application.
+        last: the newest record of a watcher; None where there never was one.
+        heard: whether one came while somebody listened for `SILENT_AFTER_S`.
     """
+    if heard:
+        return None
+    if last is None:
+        return (
+            f"nothing watches {application_id}, and nothing ever did: unpause its failover DAG and run a triggerer, "
+            "else no failure is answered."
+        )
+    return (
+        f"nothing watches {application_id}: its watcher was last heard of at {_time(last.sent_at_ms)} (process "
+        f"{last.pid} on {last.host}), and not within {SILENT_AFTER_S:g} s now. Look whether a triggerer runs and the "
+        "failover DAG is unpaused."
+    )
 
-    incident: str
-    what: str
-    reported_at_ms: int
 
-    @classmethod
-    def of(cls, incident: Incident, reported_at_ms: int) -> Unanswered:
-        """Of an incident.
+def watched_by(last: Watcher | None, *, watched: bool) -> str:
+    """By whom an application is watched, and since when, in a few words.
 
-        Args:
-            incident: which has no answer.
-            reported_at_ms: see above.
-        """
-        whose = incident.instance or ", ".join(map(str, incident.tasks))
-        return cls(incident=incident.id, what=f"{incident.kind.value} of {whose}", reported_at_ms=reported_at_ms)
+    Args:
+        last: the newest record of a watcher; None where there never was one.
+        watched: whether it lives.
+    """
+    if last is None:
+        return "watched by none"
+    who = f"process {last.pid} on {last.host}"
+    if watched:
+        return f"watched by {who} since {_time(last.began_at_ms)}"
+    return f"watched by none, last by {who} until {_time(last.sent_at_ms)}"
 
 
 def unanswered_problem(application_id: str, found: Unanswered, at_ms: int) -> str:
@@ -78,3 +97,37 @@ def open_incidents(view: ControlView) -> tuple[str, ...]:
         f"({'; '.join(record.decisions) or record.incident.evidence}): look at the repair DAG."
         for record in view.unresolved_incidents
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldTask:
+    """A task that stands still until a person has done something.
+
+    Args:
+        task: which one.
+        instance: the active one.
+        error: why it failed.
+    """
+
+    task: TaskId
+    instance: str
+    error: str
+
+
+def held_tasks(view: ControlView) -> tuple[HeldTask, ...]:
+    """Those whose active copy says that it failed, on an instance that lives, in their order.
+
+    Args:
+        view: what the control topics hold.
+    """
+    found = []
+    for task_id, given in view.assignment.tasks.items() if view.assignment else ():
+        status = view.statuses.get(given.active) if given.active else None
+        copy = status.task(task_id) if status is not None and status.state.alive else None
+        if copy is not None and (copy.role, copy.state) == (Role.ACTIVE, TaskState.FAILED):
+            found.append(HeldTask(task=task_id, instance=given.active or "", error=copy.error or "it does not say why"))
+    return tuple(found)
+
+
+def _time(epoch_ms: int) -> str:
+    return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="seconds")

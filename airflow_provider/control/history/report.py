@@ -7,14 +7,13 @@ from typing import Any
 
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.history.clock_gap import clock_gap
 from airflow_provider.control.records.history import CLOCKS_AGREE_MS, RtoParts
 from airflow_provider.control.records.incident import IncidentRecord, Recovery
 from airflow_provider.control.records.status import InstanceStatus, Role, TaskStatus
 from airflow_provider.control.records.task_restore import TaskRestore
 from airflow_provider.control.topics.view import ControlView
 
-__all__ = ["FailoverReport", "known_recovery", "recovery_of", "report"]
+__all__ = ["FailoverReport", "clock_gap", "known_recovery", "recovery_of", "report"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,3 +188,17 @@ def _at(time_ms: int | None, ahead_ms: int) -> int | None:
 def _last(times: list[int | None]) -> int | None:
     known = [at for at in times if at is not None]
     return max(known) if known and len(known) == len(times) else None
+
+
+def clock_gap(rto: RtoParts, record: IncidentRecord) -> str | None:
+    """Why the RTO is not measured although the tasks have committed again; None where clocks are not known to differ.
+
+    Args:
+        rto: of the failover.
+        record: of its incident.
+    """
+    if rto.clocks_differ_ms is None:
+        return None
+    first = "the brokers" if record.failed_at_ms else "the watcher"
+    owners = ", ".join(sorted({decision.to for decision in record.plan if decision.to})) or "the next owner"
+    return f"not measured: the clocks of {first} and of {owners} differ by {rto.clocks_differ_ms / 1000:.1f} s or more"

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.application.tasks import tasks_of
-from airflow_provider.control.failover.detection import highest_generation
 from airflow_provider.control.placement.assignor import assign
 from airflow_provider.control.placement.hosts import tasks_on_one_host
 from airflow_provider.control.records.assignment import Assignment, TaskAssignment
 from airflow_provider.control.records.status import InstanceState
-from airflow_provider.control.topics.liveness import Timeouts
+from airflow_provider.control.topics.liveness import Timeouts, highest_generation
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import AssignmentError
 

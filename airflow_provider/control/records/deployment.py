@@ -1,16 +1,26 @@
-"""How an instance was deployed, so that a replacement can be."""
+"""How an instance was deployed, so that a replacement can be, and who starts it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from enum import Enum
 from typing import Final
 
-from airflow_provider.control.records.placement import Placement
+from airflow_provider.errors import ConfigurationError
 
-__all__ = ["Deployment"]
+__all__ = ["Deployment", "Placement", "parse_placement"]
 
 _JOB_CONTENT: Final = "the content of the job file"
+
+
+class Placement(Enum):
+    """Where an instance lives (docs/adr/0020)."""
+
+    WORKER = "worker"
+    """On the Airflow worker whose deploy task launched it, beside it and outliving it."""
+    SUPERVISED = "supervised"
+    """Where systemd, Kubernetes or another supervisor starts ``run --supervised``; Airflow waits for that."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,3 +99,16 @@ class Deployment:
                 continue  # what runs is told, and no reason to restart it
             elif old != new:
                 yield name
+
+
+def parse_placement(given: str) -> Placement:
+    """The placement of a name.
+
+    Raises:
+        ConfigurationError: there is none of it.
+    """
+    try:
+        return Placement(given)
+    except ValueError:
+        names = " or ".join(repr(one.value) for one in Placement)
+        raise ConfigurationError(f"placement is {given!r}: use {names}.") from None

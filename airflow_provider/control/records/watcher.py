@@ -1,20 +1,45 @@
-"""Whether an application is watched: what its watcher says of itself, and what follows from its silence."""
+"""What the watcher of an application says of itself, and of the failures that nothing has answered."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
 
-from airflow_provider.control.failover.open_problems import Unanswered
+from airflow_provider.control.records.incident import Incident
 
-__all__ = ["SILENT_AFTER_S", "WATCHER_INTERVAL_S", "Watcher", "watch_problem", "watched_by"]
+__all__ = ["SILENT_AFTER_S", "WATCHER_INTERVAL_S", "Unanswered", "Watcher"]
 
 WATCHER_INTERVAL_S: Final = 2.0
 """How often a watcher writes that it watches."""
 
 SILENT_AFTER_S: Final = 5 * WATCHER_INTERVAL_S
 """A watcher of which nothing came for so long, while somebody listened, is silent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unanswered:
+    """An incident that was reported to Airflow more than once, since no failover answered it. Kept in the `Watcher`.
+
+    Args:
+        incident: `Incident.id`.
+        what: its kind, and the instance or the tasks that it is of, in a few words.
+        reported_at_ms: when it was reported first, epoch ms of the watcher's clock.
+    """
+
+    incident: str
+    what: str
+    reported_at_ms: int
+
+    @classmethod
+    def of(cls, incident: Incident, reported_at_ms: int) -> Unanswered:
+        """Of an incident.
+
+        Args:
+            incident: which has no answer.
+            reported_at_ms: see above.
+        """
+        whose = incident.instance or ", ".join(map(str, incident.tasks))
+        return cls(incident=incident.id, what=f"{incident.kind.value} of {whose}", reported_at_ms=reported_at_ms)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,44 +64,3 @@ class Watcher:
     began_at_ms: int
     sent_at_ms: int
     unanswered: tuple[Unanswered, ...] = ()
-
-
-def watch_problem(application_id: str, last: Watcher | None, *, heard: bool) -> str | None:
-    """What is wrong with the watching, in one line; None where an application is watched.
-
-    Args:
-        application_id: the application.
-        last: the newest record of a watcher; None where there never was one.
-        heard: whether one came while somebody listened for `SILENT_AFTER_S`.
-    """
-    if heard:
-        return None
-    if last is None:
-        return (
-            f"nothing watches {application_id}, and nothing ever did: unpause its failover DAG and run a triggerer, "
-            "else no failure is answered."
-        )
-    return (
-        f"nothing watches {application_id}: its watcher was last heard of at {_time(last.sent_at_ms)} (process "
-        f"{last.pid} on {last.host}), and not within {SILENT_AFTER_S:g} s now. Look whether a triggerer runs and the "
-        "failover DAG is unpaused."
-    )
-
-
-def watched_by(last: Watcher | None, *, watched: bool) -> str:
-    """By whom an application is watched, and since when, in a few words.
-
-    Args:
-        last: the newest record of a watcher; None where there never was one.
-        watched: whether it lives.
-    """
-    if last is None:
-        return "watched by none"
-    who = f"process {last.pid} on {last.host}"
-    if watched:
-        return f"watched by {who} since {_time(last.began_at_ms)}"
-    return f"watched by none, last by {who} until {_time(last.sent_at_ms)}"
-
-
-def _time(epoch_ms: int) -> str:
-    return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="seconds")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from airflow_provider.control.records.status import InstanceState, InstanceStatus
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["Liveness", "Timeouts", "liveness", "may_be_starting", "running_instances"]
+__all__ = ["Liveness", "Timeouts", "highest_generation", "liveness", "may_be_starting", "running_instances"]
 
 
 @dataclass(frozen=True)
@@ -96,3 +96,9 @@ def may_be_starting(status: InstanceStatus, now_ms: int, timeouts: Timeouts) -> 
         timeouts: how long a start may take.
     """
     return status.state is InstanceState.STARTING and now_ms - status.incarnation < timeouts.start_s * 1000
+
+
+def highest_generation(statuses: Collection[InstanceStatus]) -> int:
+    """The greatest generation that living instances carry out or found in commit records; 0 where there is none."""
+    committed = (t.committed_generation or 0 for s in statuses if s.state.alive for t in s.tasks)
+    return max([*(s.generation for s in statuses if s.state.alive), *committed], default=0)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from types import TracebackType
+from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -15,7 +17,6 @@ from airflow_provider.control.records.history import HistoryRecord, history_key,
 from airflow_provider.control.records.incident import IncidentRecord
 from airflow_provider.control.records.status import InstanceStatus
 from airflow_provider.control.topics.codec import claim_key, to_key, to_value
-from airflow_provider.control.topics.publisher_log import PUBLISHER_LOG
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import AccessError, AssignmentError, BrokerUnreachableError, FencedError
@@ -25,7 +26,7 @@ from airflow_provider.kafka.connection_errors import ConnectionErrors
 from airflow_provider.kafka.names import assignment_topic, history_topic, publisher_transactional_id, status_topic
 from airflow_provider.kafka.transactional_producer import TransactionalProducer
 
-__all__ = ["AssignmentPublisher"]
+__all__ = ["PUBLISHER_LOG", "AssignmentPublisher"]
 
 # UNKNOWN is what Kafka 4.3 answers to an end of transaction while a newer publisher is just being let in: the broker
 # refuses it with an IllegalStateException ("... already a pending state PREPARE_EPOCH_FENCE") and aborts it.
@@ -187,3 +188,19 @@ def _refusal(error: KafkaException, application_id: str) -> AccessError | None:
     if error.args[0].code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
         needed = f"Describe and Write on the transactional id {publisher_transactional_id(application_id)!r}"
     return refusal(error.args[0], f"Publishing to {assignment_topic(application_id)}", needed)
+
+
+_TAKEN_OVER: Final = "fenced by a newer instance"
+
+
+def _is_trouble(record: logging.LogRecord) -> bool:
+    return _TAKEN_OVER not in record.getMessage()
+
+
+PUBLISHER_LOG: Final = logging.getLogger(__name__)
+"""Drops that a newer publisher took over: it is a `FencedError`, after which is tried again, and no fatal error.
+
+A client hands its lines over while it is polled.
+"""
+
+PUBLISHER_LOG.addFilter(_is_trouble)

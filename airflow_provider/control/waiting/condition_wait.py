@@ -1,4 +1,4 @@
-"""Waiting for a condition of an application."""
+"""Waiting for a condition of an application, and what is read for it besides the control topics."""
 
 from __future__ import annotations
 
@@ -6,24 +6,30 @@ import asyncio
 import dataclasses
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from airflow_provider.common.clock import now_ms
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.history.topic import read_history
+from airflow_provider.control.outlook.metrics_forecasts import ChangelogGrowth, changelog_growths
+from airflow_provider.control.outlook.metrics_topic import read_metrics
+from airflow_provider.control.records.history import HistoryRecord
 from airflow_provider.control.topics.cursor import MISSING_S
 from airflow_provider.control.topics.follower import ControlFollower
 from airflow_provider.control.topics.liveness import Timeouts
-from airflow_provider.control.waiting.condition_records import ConditionRecords
-from airflow_provider.control.waiting.conditions import Condition, Evaluation, Outcome, WaitResult
+from airflow_provider.control.waiting.conditions import Condition, Evaluation, Needs, Outcome, WaitResult
 from airflow_provider.control.waiting.observation import Observation
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
 
-__all__ = ["ConditionWait", "wait_for"]
+__all__ = ["ConditionRecords", "ConditionWait", "wait_for"]
 
 _POLL_S: Final = 0.5
 _PAUSE_S: Final = 1.0
 _SAY_EVERY_S: Final = 2.0
+_EVERY_S: Final = 20.0
+_READ_S: Final = 10.0
 
 
 class ConditionWait:
@@ -171,3 +177,44 @@ def wait_for(
         say=say,
     )
     return asyncio.run(wait.result())
+
+
+class ConditionRecords:
+    """Reads and works out what a condition needs, again and again, in a thread: it would hold up an event loop.
+
+    Args:
+        application_id: the application.
+        needs: of the condition.
+    """
+
+    def __init__(self, application_id: str, needs: Needs) -> None:
+        self._application_id = application_id
+        self._needs = needs
+        self._read_at = -math.inf
+        self.history: Sequence[HistoryRecord] = ()
+        self.growths: Mapping[TaskId, ChangelogGrowth] = {}
+
+    async def refresh(self, connection: KafkaConnection) -> None:
+        """Read, where something is needed and was not read for 20 s.
+
+        Args:
+            connection: the cluster.
+
+        Raises:
+            TopicMissingError: the application has no history, or no metrics topic.
+            BrokerUnreachableError: the end of a topic was not reached in time.
+        """
+        if time.monotonic() - self._read_at < _EVERY_S:
+            return
+        application_id, needs = self._application_id, self._needs
+        if needs.history:
+            self.history = await asyncio.to_thread(read_history, connection, application_id, timeout_s=_READ_S)
+        if needs.growth_s is not None:
+            self.growths = await asyncio.to_thread(_growths, connection, application_id, needs.growth_s)
+        self._read_at = time.monotonic()
+
+
+def _growths(connection: KafkaConnection, application_id: str, seconds: float) -> Mapping[TaskId, ChangelogGrowth]:
+    now = now_ms()
+    records = read_metrics(connection, application_id, now - round(1000 * seconds), _READ_S)
+    return changelog_growths(records, now)

@@ -9,29 +9,24 @@ from typing import Any
 import msgspec
 
 from airflow_provider.common import json_codec
-from airflow_provider.control.waiting.all_of import AllOf
-from airflow_provider.control.waiting.certificate import StandbysCompared
-from airflow_provider.control.waiting.changelog import ChangelogGrowthWithin
-from airflow_provider.control.waiting.disk import DiskSpaceFree
-from airflow_provider.control.waiting.drill import DrillPassedWithin
-from airflow_provider.control.waiting.evaluation import Condition, Evaluation, Needs, Outcome
-from airflow_provider.control.waiting.figures import SourceLagWithin
-from airflow_provider.control.waiting.incident import IncidentResolved
+from airflow_provider.control.waiting.evaluation import Condition, Evaluation, Needs, Outcome, WaitResult
+from airflow_provider.control.waiting.figures import (
+    ChangelogGrowthWithin,
+    DiskSpaceFree,
+    PredictedRtoWithin,
+    SourceLagWithin,
+)
 from airflow_provider.control.waiting.instance import (
     CommandDone,
     InstanceEnded,
     InstanceInState,
     InstanceRunning,
+    ProcessingPaused,
     SupervisedRunning,
 )
-from airflow_provider.control.waiting.pause import ProcessingPaused
-from airflow_provider.control.waiting.predicted_rto import PredictedRtoWithin
-from airflow_provider.control.waiting.recovery import FaultEnded, FaultTaken
-from airflow_provider.control.waiting.replay import TasksReplayed
-from airflow_provider.control.waiting.snapshot import SnapshotsTaken
-from airflow_provider.control.waiting.standby import StandbysWarm
-from airflow_provider.control.waiting.task import TaskInState, TasksRunning
-from airflow_provider.control.waiting.wait_result import WaitResult
+from airflow_provider.control.waiting.recovery import DrillPassedWithin, FaultEnded, FaultTaken, IncidentResolved
+from airflow_provider.control.waiting.standby import AllOf, SnapshotsTaken, StandbysCompared, StandbysWarm
+from airflow_provider.control.waiting.task import TaskInState, TasksReplayed, TasksRunning
 from airflow_provider.errors import ConfigurationError
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""What can be waited for of an instance."""
+"""What can be waited for of an instance: a state, an end, a command that is done, a pause."""
 
 from __future__ import annotations
 
@@ -14,8 +14,14 @@ from airflow_provider.control.waiting.messages import either, end_of, instance_l
 from airflow_provider.control.waiting.observation import Observation
 from airflow_provider.error_decision import is_permanent
 
-__all__ = ["CommandDone", "InstanceEnded", "InstanceInState", "InstanceRunning", "SupervisedRunning"]
-
+__all__ = [
+    "CommandDone",
+    "InstanceEnded",
+    "InstanceInState",
+    "InstanceRunning",
+    "ProcessingPaused",
+    "SupervisedRunning",
+]
 
 _START_IT: Final = "its supervisor has to start it (`stateful-streams run --supervised` on its host), Airflow does not"
 
@@ -178,3 +184,39 @@ def _task_was_killed(status: InstanceStatus) -> bool:
 def _handle(status: InstanceStatus) -> dict[str, Any]:
     plain: dict[str, Any] = to_plain(InstanceHandle.of(status))
     return plain
+
+
+class ProcessingPaused(Condition, frozen=True):
+    """Instances report that they process nothing for now, or that they process again.
+
+    Args:
+        incarnations: by instance, the process that was asked.
+        paused: which of the two.
+    """
+
+    incarnations: dict[str, int]
+    paused: bool = True
+
+    def __str__(self) -> str:
+        """What is waited for."""
+        return f"{', '.join(sorted(self.incarnations))} to {'pause' if self.paused else 'process again'}"
+
+    def evaluate(self, seen: Observation) -> Evaluation:
+        """Fails when one ended, is silent, or was replaced: a new process is not paused."""
+        waiting = []
+        for name, incarnation in sorted(self.incarnations.items()):
+            status = seen.view.statuses.get(name)
+            if status is None or status.incarnation < incarnation:
+                waiting.append(f"{name} has sent no heartbeat yet")
+            elif status.incarnation > incarnation and self.paused:
+                return Evaluation(
+                    Outcome.FAILED, f"{name} was replaced, and its new process is not paused: pause again"
+                )
+            elif seen.liveness(status) is not Liveness.ALIVE:
+                return Evaluation(Outcome.FAILED, end_of(status, seen))
+            elif status.paused != self.paused:
+                waiting.append(f"{name} {'processes' if self.paused else 'is paused'}")
+        if waiting:
+            return Evaluation(Outcome.WAITING, "; ".join(waiting))
+        result = {"instances": sorted(self.incarnations), "paused": self.paused}
+        return Evaluation(Outcome.MET, "all of them report it", result)

@@ -1,15 +1,16 @@
-"""What can be waited for of a drill's fault."""
+"""What can be waited for of recoveries: a drill's fault, the answer to an incident, a drill that was passed."""
 
 from __future__ import annotations
 
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.history.drill_age import drill_overdue, passed_drill
 from airflow_provider.control.topics.liveness import Liveness
-from airflow_provider.control.waiting.evaluation import Condition, Evaluation, Outcome
+from airflow_provider.control.waiting.evaluation import Condition, Evaluation, Needs, Outcome
 from airflow_provider.control.waiting.messages import end_of, instance_line, task_list
 from airflow_provider.control.waiting.observation import Observation
 
-__all__ = ["FaultEnded", "FaultTaken"]
+__all__ = ["DrillPassedWithin", "FaultEnded", "FaultTaken", "IncidentResolved"]
 
 
 class FaultTaken(Condition, frozen=True, kw_only=True):
@@ -87,3 +88,73 @@ class FaultEnded(Condition, frozen=True):
         if seen.liveness(status) is not Liveness.ALIVE:
             return Evaluation(Outcome.FAILED, end_of(status, seen))
         return Evaluation(Outcome.WAITING, f"it goes on, {instance_line(status)}")
+
+
+class DrillPassedWithin(Condition, frozen=True, kw_only=True):
+    """A drill was passed lately.
+
+    Args:
+        max_age_s: how long ago at the most, in seconds.
+        cause: the kind of the drill; None for any.
+    """
+
+    max_age_s: float
+    cause: str | None = None
+
+    def __str__(self) -> str:
+        """What is waited for."""
+        which = "a drill" if self.cause is None else f"a drill of kind {self.cause}"
+        return f"{which} to have been passed within the last {self.max_age_s:g} s"
+
+    def needs(self) -> Needs:
+        """The history."""
+        return Needs(history=True)
+
+    def evaluate(self, seen: Observation) -> Evaluation:
+        """Waits for ever: one may be passed."""
+        drills = [record for record in seen.history if self.cause in (None, record.cause)]
+        overdue, passed = drill_overdue(drills, self.max_age_s, seen.now_ms), passed_drill(drills)
+        if overdue is not None or passed is None:
+            return Evaluation(Outcome.WAITING, overdue or "no drill was passed")
+        result = {"id": passed.id, "cause": passed.cause, "passed_at_ms": passed.ended_at_ms or passed.at_ms}
+        return Evaluation(Outcome.MET, f"{passed.id} was passed", result)
+
+
+class IncidentResolved(Condition, frozen=True):
+    """The failure of one process of an instance was answered, and redundancy is back.
+
+    Args:
+        instance: its name.
+        incarnation: the process.
+        generation: only what was found while this assignment was the newest, or a later one.
+    """
+
+    instance: str
+    incarnation: int
+    generation: int = 0
+
+    def __str__(self) -> str:
+        """What is waited for."""
+        return f"the failure of {self.instance} (incarnation {self.incarnation}) to be answered and resolved"
+
+    def evaluate(self, seen: Observation) -> Evaluation:
+        """Looks at the records of incidents alone."""
+        # One that came back after a silence may have more than one.
+        for record in sorted(seen.view.incidents.values(), key=lambda record: record.generation, reverse=True):
+            incident = record.incident
+            if (incident.instance, incident.incarnation) != (self.instance, self.incarnation):
+                continue
+            if incident.generation < self.generation:
+                continue
+            if record.resolved_at_ms is None:
+                line = f"answered by {record.answered_by} with generation {record.generation}, not resolved yet"
+                return Evaluation(Outcome.WAITING, line)
+            answer = {
+                "incident_id": incident.id,
+                "generation": record.generation,
+                "answered_by": record.answered_by,
+                "answered_by_dag": record.answered_by_dag,
+            }
+            return Evaluation(Outcome.MET, "resolved", answer)
+        status = seen.view.statuses.get(self.instance)
+        return Evaluation(Outcome.WAITING, f"no record of it; {end_of(status, seen) if status else 'no heartbeat'}")

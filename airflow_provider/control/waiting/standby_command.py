@@ -10,9 +10,7 @@ from airflow_provider.control.records.command import Command, CommandKind
 from airflow_provider.control.records.status import InstanceState, Role
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
-from airflow_provider.control.waiting.all_of import AllOf
-from airflow_provider.control.waiting.certificate import StandbysCompared
-from airflow_provider.control.waiting.snapshot import SnapshotsTaken
+from airflow_provider.control.waiting.standby import AllOf, SnapshotsTaken, StandbysCompared
 from airflow_provider.errors import InstanceError
 
 __all__ = ["done", "standby_commands"]

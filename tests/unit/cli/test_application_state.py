@@ -8,7 +8,6 @@ import pytest
 
 from airflow_provider.cli.application_state import ApplicationState
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.failover.open_problems import Unanswered
 from airflow_provider.control.outlook.losses import Losses
 from airflow_provider.control.records.assignment import TaskAssignment
 from airflow_provider.control.records.history import RtoParts
@@ -22,7 +21,7 @@ from airflow_provider.control.records.status import (
     TaskState,
     TimeStatus,
 )
-from airflow_provider.control.records.watcher import Watcher
+from airflow_provider.control.records.watcher import Unanswered, Watcher
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.streaming import StatefulJob, stream
 from airflow_provider.streaming import functions as F

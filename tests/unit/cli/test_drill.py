@@ -16,8 +16,14 @@ from airflow_provider.cli.main import main
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.drills import rehearsal
 from airflow_provider.control.records.drill_fault import DrillKind, InjectedFault
-from airflow_provider.control.records.history import HistoryKind, HistoryOutcome, HistoryRecord, RtoParts
-from airflow_provider.control.records.output_check import OutputCheck, OutputCount
+from airflow_provider.control.records.history import (
+    HistoryKind,
+    HistoryOutcome,
+    HistoryRecord,
+    OutputCheck,
+    OutputCount,
+    RtoParts,
+)
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.control.waiting.conditions import Condition, FaultTaken, Outcome, WaitResult
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, DeadlineError, InstanceError

@@ -132,7 +132,7 @@ def test_fenced_publisher_lets_the_other_finish_for_longer_each_time(monkeypatch
 
     monkeypatch.setattr(KafkaStreamsHook, "connection", KafkaConnection("127.0.0.1:1"))
     monkeypatch.setattr("airflow_provider.control.topics.publication.AssignmentPublisher", fenced)
-    monkeypatch.setattr("airflow_provider.control.topics.fenced_retry.time.sleep", pauses.append)
+    monkeypatch.setattr("airflow_provider.control.topics.publication.time.sleep", pauses.append)
 
     with pytest.raises(FencedError, match="look for DAG runs"):
         AssignTasksOperator(task_id="t", application_id="app").publish_by(lambda _: None, look=False)

@@ -16,7 +16,7 @@ from airflow_provider.control.drills.outputs import (
     written_by,
 )
 from airflow_provider.control.records.drill_fault import OutputCut
-from airflow_provider.control.records.output_check import OutputCheck, OutputCount
+from airflow_provider.control.records.history import OutputCheck, OutputCount
 from airflow_provider.control.topics.commit import Commit
 from airflow_provider.errors import StateError
 from tests.unit.control.drills.test_continuity import commit

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.failover.held_tasks import held_tasks
+from airflow_provider.control.failover.open_problems import held_tasks
 from airflow_provider.control.records.status import InstanceState, TaskState
 from tests.builders import active, assigned, instance, standby, view_of
 

@@ -8,7 +8,7 @@ import itertools
 from airflow_provider.cli.application_state import ApplicationState
 from airflow_provider.control.failover.decide import FailoverPlan, decide
 from airflow_provider.control.failover.detection import detect
-from airflow_provider.control.failover.due import is_due
+from airflow_provider.control.failover.incident_answer import is_due
 from airflow_provider.control.failover.pace import FailoverPace, pace_of
 from airflow_provider.control.records.decision import Action, Decision
 from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord

@@ -13,6 +13,8 @@ from airflow_provider.control.records.history import (
     HistoryKind,
     HistoryOutcome,
     HistoryRecord,
+    OutputCheck,
+    OutputCount,
     Rpo,
     RtoParts,
     history_key,
@@ -20,7 +22,6 @@ from airflow_provider.control.records.history import (
     history_value,
     read_history_value,
 )
-from airflow_provider.control.records.output_check import OutputCheck, OutputCount
 from airflow_provider.control.records.task_restore import TaskRestore
 from tests.builders import APPLICATION
 

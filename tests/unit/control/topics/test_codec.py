@@ -6,13 +6,12 @@ import msgspec
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.failover.open_problems import Unanswered
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.command import Command, CommandKind
 from airflow_provider.control.records.deployment import Deployment
 from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.records.status import InstanceState, InstanceStatus
-from airflow_provider.control.records.watcher import Watcher
+from airflow_provider.control.records.watcher import Unanswered, Watcher
 from airflow_provider.control.topics.codec import (
     FORMAT,
     Value,

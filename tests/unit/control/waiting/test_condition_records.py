@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from airflow_provider.control.records.history import HistoryRecord
-from airflow_provider.control.waiting import condition_records
-from airflow_provider.control.waiting.condition_records import ConditionRecords
+from airflow_provider.control.waiting import condition_wait
+from airflow_provider.control.waiting.condition_wait import ConditionRecords
 from airflow_provider.control.waiting.conditions import Needs
 from airflow_provider.errors import TopicMissingError
 from tests.builders import APPLICATION
@@ -29,8 +29,8 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         read.append("metrics")
         raise TopicMissingError("Metrics topic 'app-metrics' does not exist")
 
-    monkeypatch.setattr(condition_records, "read_history", history)
-    monkeypatch.setattr(condition_records, "read_metrics", metrics)
+    monkeypatch.setattr(condition_wait, "read_history", history)
+    monkeypatch.setattr(condition_wait, "read_metrics", metrics)
     return read
 
 
@@ -52,7 +52,7 @@ def test_what_is_needed_is_not_read_at_every_look(reads: list[str]) -> None:
 
 
 def test_it_is_read_again_when_it_is_old(reads: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(condition_records, "_EVERY_S", 0.0)
+    monkeypatch.setattr(condition_wait, "_EVERY_S", 0.0)
 
     refreshed(Needs(history=True), times=3)
 

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from airflow_provider.control.topics.publisher_log import PUBLISHER_LOG
+from airflow_provider.control.topics.publisher import PUBLISHER_LOG
 
 
 def test_take_over_by_a_newer_publisher_alone_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
