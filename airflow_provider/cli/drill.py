@@ -18,7 +18,6 @@ from airflow_provider.cli.named_instance import check_instance
 from airflow_provider.cli.start_timeout_option import add_start_timeout
 from airflow_provider.cli.waiting import await_condition, say, say_waiting
 from airflow_provider.common.clock import now_ms
-from airflow_provider.common.error_text import error_text
 from airflow_provider.common.interruption import interruptible
 from airflow_provider.control.drills.blackout import Blackout, blackout_at, parse_blackouts
 from airflow_provider.control.drills.readiness import readiness_problems
@@ -33,6 +32,7 @@ from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.waiting.condition_wait import wait_for
 from airflow_provider.control.waiting.conditions import Condition, Outcome, StandbysWarm, WaitResult
+from airflow_provider.error_text import error_text
 from airflow_provider.errors import (
     AssignmentError,
     ConfigurationError,

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import msgspec
 
-from airflow_provider.common.error_text import bounded
 from airflow_provider.common.json_codec import from_json, to_json, to_plain
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.decision import Decision
 from airflow_provider.control.records.task_restore import TaskRestore
+from airflow_provider.error_text import bounded
 
 __all__ = [
     "CLOCKS_AGREE_MS",

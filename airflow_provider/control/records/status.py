@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from airflow_provider.common.error_text import bounded, error_text
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.task_restore import TaskRestore
 from airflow_provider.control.records.task_state import Role, TaskState
 from airflow_provider.error_decision import retry_pause_s
+from airflow_provider.error_text import bounded, error_text
 
 __all__ = [
     "CertificateStatus",

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider.common.error_text import MAX_ERROR_CHARS, bounded, error_text
+from airflow_provider.error_text import MAX_ERROR_CHARS, bounded, error_text
 
 
 def test_long_text_keeps_its_beginning_and_its_end() -> None:
