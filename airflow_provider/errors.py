@@ -36,7 +36,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import ClassVar, Final
 
-from airflow_provider.common.error_text import bounded
+from airflow_provider.error_text import bounded
 
 __all__ = [
     "AccessError",

@@ -12,11 +12,11 @@ from airflow_provider.bases.arguments import parse_flag, parse_names, parse_opti
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.host_name import host_name
 from airflow_provider.common.json_codec import to_plain
-from airflow_provider.control.application_reset import plan_reset
-from airflow_provider.control.liveness import Timeouts, may_be_starting
-from airflow_provider.control.placement import Placement, parse_placement
-from airflow_provider.control.status import InstanceStatus
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.application.reset import plan_reset
+from airflow_provider.control.records.deployment import Placement, parse_placement
+from airflow_provider.control.records.status import InstanceStatus
+from airflow_provider.control.topics.liveness import Timeouts, may_be_starting
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import ConfigurationError, InstanceError, TopicMissingError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.operators.control import ControlOperator

@@ -15,9 +15,8 @@ from airflow_provider.bases.arguments import (
     parse_whole,
 )
 from airflow_provider.common.json_codec import to_plain
-from airflow_provider.control.job_description import TopicKind
-from airflow_provider.control.job_mermaid import mermaid
-from airflow_provider.control.job_text import description_text
+from airflow_provider.control.application.job_text import description_text, mermaid
+from airflow_provider.control.records.job_description import TopicKind
 from airflow_provider.kafka.topic_spec import control_specs, history_spec, metrics_spec
 from airflow_provider.launch.job_file_description import describe_job_file
 from airflow_provider.operators.control import ControlOperator
@@ -118,7 +117,7 @@ class CreateChangelogTopicsOperator(ControlOperator):
 
     def _described(self, application: str) -> dict[str, Any]:
         """Run the job file, create what it says, and keep it."""
-        from airflow_provider.control.job_topics import create_job_topics
+        from airflow_provider.control.application.job_topics import create_job_topics
 
         job = describe_job_file(
             application,

@@ -14,19 +14,19 @@ from airflow_provider.assets import answers as answers_asset
 from airflow_provider.bases.arguments import parse_whole
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import from_plain, to_plain
-from airflow_provider.control.assignment import Assignment
-from airflow_provider.control.detection import detect
-from airflow_provider.control.failover_answer import FailoverAnswer
+from airflow_provider.control.failover.detection import detect
+from airflow_provider.control.failover.failover_answer import FailoverAnswer
+from airflow_provider.control.failover.incident_answer import IncidentFinder, answer_incidents, wrong_now
+from airflow_provider.control.failover.incident_event import IncidentEvent
 from airflow_provider.control.history.builder import failover_record
-from airflow_provider.control.incident import Incident, IncidentRecord
-from airflow_provider.control.incident_answer import IncidentFinder, answer_incidents, wrong_now
-from airflow_provider.control.incident_event import IncidentEvent
-from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.records.assignment import Assignment
+from airflow_provider.control.records.incident import Incident, IncidentRecord
+from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.operators.control import ControlOperator
 
 if TYPE_CHECKING:
-    from airflow_provider.control.publisher import AssignmentPublisher
-    from airflow_provider.control.view import ControlView
+    from airflow_provider.control.topics.publisher import AssignmentPublisher
+    from airflow_provider.control.topics.view import ControlView
 
 __all__ = ["FailOverOperator"]
 

@@ -13,7 +13,7 @@ from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from airflow_provider.control.held_tasks import HeldTask, held_tasks
+from airflow_provider.control.failover.open_problems import HeldTask, held_tasks
 from airflow_provider.errors import DeadlineError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 

@@ -16,14 +16,13 @@ from airflow_provider.common.clock import now_ms
 from airflow_provider.common.files import file_end
 from airflow_provider.common.host_name import host_name
 from airflow_provider.common.json_codec import from_plain
-from airflow_provider.control.conditions import InstanceEnded, InstanceRunning, SupervisedRunning
-from airflow_provider.control.deployment import Deployment
 from airflow_provider.control.history.builder import upgrade_record
-from airflow_provider.control.history.record import HistoryKind
-from airflow_provider.control.instance_handle import InstanceHandle
-from airflow_provider.control.placement import Placement, parse_placement
-from airflow_provider.control.shutdown import await_shutdown
-from airflow_provider.control.status import InstanceState, InstanceStatus
+from airflow_provider.control.records.deployment import Deployment, Placement, parse_placement
+from airflow_provider.control.records.history import HistoryKind
+from airflow_provider.control.records.instance_handle import InstanceHandle
+from airflow_provider.control.records.status import InstanceState, InstanceStatus
+from airflow_provider.control.waiting.conditions import InstanceEnded, InstanceRunning, SupervisedRunning
+from airflow_provider.control.waiting.shutdown import await_shutdown
 from airflow_provider.error_decision import is_permanent
 from airflow_provider.errors import ConfigurationError, InstanceError
 from airflow_provider.kafka.names import check_name
@@ -35,8 +34,8 @@ from airflow_provider.operators.instance_restart import RESTARTING, living_of, r
 from airflow_provider.operators.supervised_instance import SupervisedInstance
 
 if TYPE_CHECKING:
-    from airflow_provider.control.publisher import AssignmentPublisher
-    from airflow_provider.control.view import ControlView
+    from airflow_provider.control.topics.publisher import AssignmentPublisher
+    from airflow_provider.control.topics.view import ControlView
 
 __all__ = ["DeployInstanceOperator"]
 

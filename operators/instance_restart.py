@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_provider.control.command import RESTART, Command, CommandKind
-from airflow_provider.control.hand_over import publish_hand_over
-from airflow_provider.control.shutdown import await_shutdown
-from airflow_provider.control.status import InstanceStatus
+from airflow_provider.control.placement.hand_over import publish_hand_over
+from airflow_provider.control.records.command import RESTART, Command, CommandKind
+from airflow_provider.control.records.status import InstanceStatus
+from airflow_provider.control.waiting.shutdown import await_shutdown
 from airflow_provider.errors import InstanceError
 from airflow_provider.operators.control import ControlOperator
 
 if TYPE_CHECKING:
-    from airflow_provider.control.view import ControlView
+    from airflow_provider.control.topics.view import ControlView
 
 __all__ = ["RESTARTING", "living_of", "report_of", "restart_id", "stop_for_restart"]
 

@@ -9,8 +9,8 @@ from airflow.sdk import Context
 
 from airflow_provider.bases.arguments import parse_flag, parse_names, parse_optional
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.command import Command, CommandKind
-from airflow_provider.control.conditions import ProcessingPaused
+from airflow_provider.control.records.command import Command, CommandKind
+from airflow_provider.control.waiting.conditions import ProcessingPaused
 from airflow_provider.errors import InstanceError
 from airflow_provider.operators.control import ControlOperator
 

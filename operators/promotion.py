@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Context
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.conditions import TasksRunning
-from airflow_provider.control.promotion import promote
-from airflow_provider.control.tasks import parse_tasks
+from airflow_provider.control.application.tasks import parse_tasks
+from airflow_provider.control.placement.promotion import promote
+from airflow_provider.control.waiting.conditions import TasksRunning
 from airflow_provider.errors import AssignmentError
 from airflow_provider.operators.control import ControlOperator
 
 if TYPE_CHECKING:
-    from airflow_provider.control.publisher import AssignmentPublisher
+    from airflow_provider.control.topics.publisher import AssignmentPublisher
 
 __all__ = ["PromoteStandbyOperator"]
 

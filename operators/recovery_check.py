@@ -9,9 +9,9 @@ from airflow.sdk import Context, XComArg
 
 from airflow_provider.bases.arguments import parse_if_given, parse_seconds, parse_whole
 from airflow_provider.common.json_codec import from_plain, to_plain
-from airflow_provider.control.drill_fault import InjectedFault
 from airflow_provider.control.drills.waits import redundancy_back
 from airflow_provider.control.history.table import history_table
+from airflow_provider.control.records.drill_fault import InjectedFault
 from airflow_provider.errors import StatefulStreamsError
 from airflow_provider.links.failover_run import FailoverRun, FailoverRunLink
 from airflow_provider.operators.control import ControlOperator

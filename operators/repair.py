@@ -11,11 +11,11 @@ from airflow.sdk.exceptions import AirflowSkipException
 from airflow_provider.bases.arguments import parse_if_given, parse_seconds
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import from_plain
-from airflow_provider.control.failover_answer import FailoverAnswer
-from airflow_provider.control.incident import IncidentRecord
-from airflow_provider.control.incident_resolution import resolve_incident
-from airflow_provider.control.report import FailoverReport, report
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.failover.failover_answer import FailoverAnswer
+from airflow_provider.control.history.incident_resolution import resolve_incident
+from airflow_provider.control.history.report import FailoverReport, report
+from airflow_provider.control.records.incident import IncidentRecord
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import InstanceError
 from airflow_provider.links.failover_run import FailoverRun, FailoverRunLink
 from airflow_provider.operators.control import ControlOperator

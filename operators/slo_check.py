@@ -10,17 +10,18 @@ from airflow.sdk import Context
 
 from airflow_provider.bases.arguments import parse_mapping, parse_optional, parse_whole
 from airflow_provider.common.clock import now_ms
+from airflow_provider.control.failover.open_problems import watch_problem
 from airflow_provider.control.history.drill_age import drill_overdue
-from airflow_provider.control.history.record import HistoryRecord
-from airflow_provider.control.losses import HOUR_MS, recent_losses
-from airflow_provider.control.metrics.record import MetricsRecord
 from airflow_provider.control.outlook.findings import forecast_findings
+from airflow_provider.control.outlook.losses import HOUR_MS, recent_losses
 from airflow_provider.control.outlook.metrics_forecasts import MetricsForecasts, metrics_forecasts
 from airflow_provider.control.outlook.predicted_rto import predict_rto
 from airflow_provider.control.outlook.rto_basis import rto_basis
-from airflow_provider.control.slo import Slo, missed_promises
-from airflow_provider.control.view import ControlView
-from airflow_provider.control.watcher import SILENT_AFTER_S, watch_problem
+from airflow_provider.control.outlook.slo import Slo, missed_promises
+from airflow_provider.control.records.history import HistoryRecord
+from airflow_provider.control.records.metrics import MetricsRecord
+from airflow_provider.control.records.watcher import SILENT_AFTER_S
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import InstanceError, TopicMissingError
 from airflow_provider.operators.control import ControlOperator
 from airflow_provider.operators.failover_dag import failover_dag_problem

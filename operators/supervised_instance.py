@@ -10,15 +10,15 @@ from airflow.sdk.exceptions import AirflowSkipException
 from airflow_provider import __version__
 from airflow_provider.common.clock import now_ms
 from airflow_provider.control.history.builder import upgrade_record
-from airflow_provider.control.history.record import HistoryKind
-from airflow_provider.control.status import InstanceState, InstanceStatus
+from airflow_provider.control.records.history import HistoryKind
+from airflow_provider.control.records.status import InstanceState, InstanceStatus
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.launch.job_file import sha256_of
 from airflow_provider.operators.control import ControlOperator
 from airflow_provider.operators.instance_restart import RESTARTING, living_of, report_of, restart_id, stop_for_restart
 
 if TYPE_CHECKING:
-    from airflow_provider.control.view import ControlView
+    from airflow_provider.control.topics.view import ControlView
 
 __all__ = ["SupervisedInstance"]
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Context
 
 from airflow_provider.bases.arguments import parse_flag, parse_if_given, parse_names, parse_whole
-from airflow_provider.control.conditions import StandbysWarm
-from airflow_provider.control.task_placement import TaskPlacement, place_tasks
+from airflow_provider.control.placement.task_placement import TaskPlacement, place_tasks
+from airflow_provider.control.waiting.conditions import StandbysWarm
 from airflow_provider.operators.control import ControlOperator
 
 if TYPE_CHECKING:
-    from airflow_provider.control.publisher import AssignmentPublisher
+    from airflow_provider.control.topics.publisher import AssignmentPublisher
 
 __all__ = ["AssignTasksOperator"]
 

@@ -15,7 +15,7 @@ from airflow_provider.bases.arguments import (
     parse_seconds,
     parse_whole,
 )
-from airflow_provider.control.job_description import TopicKind
+from airflow_provider.control.records.job_description import TopicKind
 from airflow_provider.errors import ConfigurationError, TopicMismatchError
 from airflow_provider.kafka.topic_findings import TopicFinding, WantedTopics
 from airflow_provider.kafka.topic_spec import TopicSpec
@@ -94,7 +94,7 @@ class CheckTopicsOperator(ControlOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Verify; repair and verify again."""
-        from airflow_provider.control.topic_repair import find_topic_advice, repair_topic
+        from airflow_provider.control.application.topic_repair import find_topic_advice, repair_topic
 
         skip_before_deployment(self.hook, self.application_id, self.deploy_dag_id)
         repair, repaired = parse_flag("repair", self.repair), []
@@ -120,8 +120,8 @@ class CheckTopicsOperator(ControlOperator):
 
     def _look(self, admin: TopicAdmin) -> tuple[tuple[TopicFinding, ...], tuple[TopicSpec, ...]]:
         """What is wrong, and the topics that this package creates as they have to be."""
-        from airflow_provider.control.described_topics import topic_specs
-        from airflow_provider.control.topic_repair import find_described_problems, find_topic_problems
+        from airflow_provider.control.application.described_topics import topic_specs
+        from airflow_provider.control.application.topic_repair import find_described_problems, find_topic_problems
         from airflow_provider.kafka.application_topics import refuse_those_of_others
 
         replication = parse_if_given(parse_whole, "replication_factor", self.replication_factor, minimum=1)

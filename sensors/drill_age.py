@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_provider.bases.arguments import parse_optional, parse_seconds
-from airflow_provider.control.conditions import Condition, DrillPassedWithin
+from airflow_provider.control.waiting.conditions import Condition, DrillPassedWithin
 from airflow_provider.sensors.control import ControlSensor
 
 __all__ = ["DrillAgeSensor"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow.sdk import Context
 
-from airflow_provider.control.conditions import Condition, IncidentResolved
+from airflow_provider.control.waiting.conditions import Condition, IncidentResolved
 from airflow_provider.links.failover_run import FailoverRun, FailoverRunLink
 from airflow_provider.sensors.control import ControlSensor
 

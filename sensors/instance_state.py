@@ -8,9 +8,9 @@ from typing import Any
 from airflow.sdk import Context
 
 from airflow_provider.common.json_codec import from_plain
-from airflow_provider.control.conditions import Condition, InstanceInState
-from airflow_provider.control.instance_handle import InstanceHandle
-from airflow_provider.control.status import InstanceState
+from airflow_provider.control.records.instance_handle import InstanceHandle
+from airflow_provider.control.records.status import InstanceState
+from airflow_provider.control.waiting.conditions import Condition, InstanceInState
 from airflow_provider.links.instance_log import InstanceLogLink
 from airflow_provider.links.spark_ui import SparkUiLink
 from airflow_provider.sensors.control import ControlSensor

@@ -8,11 +8,10 @@ from typing import Any
 
 from airflow_provider.changelog.commit_record import CommitRecord
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.assignment import Assignment, TaskAssignment
-from airflow_provider.control.decision import Action, Decision
-from airflow_provider.control.incident import Incident, IncidentKind
-from airflow_provider.control.observation import Observation
-from airflow_provider.control.status import (
+from airflow_provider.control.records.assignment import Assignment, TaskAssignment
+from airflow_provider.control.records.decision import Action, Decision
+from airflow_provider.control.records.incident import Incident, IncidentKind
+from airflow_provider.control.records.status import (
     CertificateStatus,
     FailureStatus,
     InstanceState,
@@ -24,7 +23,8 @@ from airflow_provider.control.status import (
     TaskState,
     TaskStatus,
 )
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.topics.view import ControlView
+from airflow_provider.control.waiting.observation import Observation
 from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.language.result import Result
 from airflow_provider.streaming.planner.stage_topics import changelog_of, partitions_read, source_topics

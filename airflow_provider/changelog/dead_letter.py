@@ -6,8 +6,8 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider.common.error_text import bounded
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.error_text import bounded
 
 __all__ = ["DeadLetter"]
 

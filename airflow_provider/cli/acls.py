@@ -6,8 +6,8 @@ import argparse
 from typing import Final
 
 from airflow_provider.cli.exit_status import ExitStatus
-from airflow_provider.control.job_description import JobDescription
-from airflow_provider.control.rights import Role, acls_of
+from airflow_provider.control.application.rights import Role, acls_of
+from airflow_provider.control.records.job_description import JobDescription
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_name
 from airflow_provider.launch.job_file_description import describe_job_file

@@ -15,18 +15,17 @@ from airflow_provider.cli.text import listed, seconds, shortened
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.table import table
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.assignment import Assignment
-from airflow_provider.control.history.record import HistoryRecord
-from airflow_provider.control.incident import IncidentRecord
-from airflow_provider.control.late_outlook import late_outlooks
-from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.losses import Losses, loss_lines
+from airflow_provider.control.application.tasks import tasks_of
+from airflow_provider.control.failover.open_problems import unanswered_problems, watched_by
+from airflow_provider.control.outlook.late_outlook import late_outlooks
+from airflow_provider.control.outlook.losses import Losses, loss_lines
 from airflow_provider.control.outlook.predicted_rto import PredictedRto, measured_rto_ms, predict_rto
-from airflow_provider.control.status import InstanceState, InstanceStatus, Role, TaskState, TaskStatus
-from airflow_provider.control.tasks import tasks_of
-from airflow_provider.control.unanswered import unanswered_problems
-from airflow_provider.control.view import ControlView
-from airflow_provider.control.watcher import watched_by
+from airflow_provider.control.records.assignment import Assignment
+from airflow_provider.control.records.history import HistoryRecord
+from airflow_provider.control.records.incident import IncidentRecord
+from airflow_provider.control.records.status import InstanceState, InstanceStatus, Role, TaskState, TaskStatus
+from airflow_provider.control.topics.liveness import Timeouts
+from airflow_provider.control.topics.view import ControlView
 
 __all__ = ["ApplicationState"]
 

@@ -10,7 +10,7 @@ from typing import Any
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.standby_question import add_standby_options, ask_standbys
 from airflow_provider.common.table import table
-from airflow_provider.control.command import CommandKind
+from airflow_provider.control.records.command import CommandKind
 
 __all__ = ["add_certify", "certificates"]
 

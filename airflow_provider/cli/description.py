@@ -15,15 +15,14 @@ from airflow_provider.cli.status import look
 from airflow_provider.cli.text import nested_text
 from airflow_provider.common.json_codec import to_json, to_plain
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.assignment import Assignment
-from airflow_provider.control.deployment import Deployment
-from airflow_provider.control.incident import IncidentRecord
-from airflow_provider.control.job_mermaid import mermaid
-from airflow_provider.control.job_text import description_text
-from airflow_provider.control.job_topics import with_what_is_gone
-from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.application.job_text import description_text, mermaid
+from airflow_provider.control.application.job_topics import with_what_is_gone
+from airflow_provider.control.records.assignment import Assignment
+from airflow_provider.control.records.deployment import Deployment
+from airflow_provider.control.records.incident import IncidentRecord
+from airflow_provider.control.topics.liveness import Timeouts
+from airflow_provider.control.topics.reader import ControlReader
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import ConfigurationError, InstanceError
 from airflow_provider.kafka.names import check_name
 from airflow_provider.kafka.topic_admin import TopicAdmin

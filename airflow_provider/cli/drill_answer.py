@@ -12,17 +12,16 @@ from airflow_provider.cli.incident_closing import close_incident
 from airflow_provider.cli.instance_start import await_running, start_deployment
 from airflow_provider.cli.waiting import await_condition
 from airflow_provider.common.host_name import host_name
-from airflow_provider.control.conditions import InstanceInState, StandbysWarm, SupervisedRunning
-from airflow_provider.control.deployment import Deployment
-from airflow_provider.control.drill_fault import InjectedFault, Victim
 from airflow_provider.control.drills.judgement import answer_to
-from airflow_provider.control.incident_answer import IncidentFinder
-from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.placement import Placement
-from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.status import InstanceState
-from airflow_provider.control.task_placement import TaskPlacement
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.failover.incident_answer import IncidentFinder
+from airflow_provider.control.placement.task_placement import TaskPlacement
+from airflow_provider.control.records.deployment import Deployment, Placement
+from airflow_provider.control.records.drill_fault import InjectedFault, Victim
+from airflow_provider.control.records.status import InstanceState
+from airflow_provider.control.topics.liveness import Timeouts
+from airflow_provider.control.topics.reader import ControlReader
+from airflow_provider.control.topics.view import ControlView
+from airflow_provider.control.waiting.conditions import InstanceInState, StandbysWarm, SupervisedRunning
 from airflow_provider.errors import DeadlineError, InstanceError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.launch.instance_start import Started

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.options import set_defaults_of_environment
-from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.status import InstanceState
+from airflow_provider.control.records.status import InstanceState
+from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.launch.instance_lock import InstanceLock
 from airflow_provider.launch.pulse import Beat, Pulse

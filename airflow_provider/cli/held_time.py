@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from airflow_provider.cli.text import ago
-from airflow_provider.control.status import TableWaitStatus, TaskStatus
+from airflow_provider.control.records.status import TableWaitStatus, TaskStatus
 
 __all__ = ["held_time", "wait_text"]
 

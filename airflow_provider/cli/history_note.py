@@ -6,8 +6,8 @@ from functools import partial
 
 from airflow_provider.cli.waiting import say
 from airflow_provider.control.history.note import note_history
-from airflow_provider.control.history.record import HistoryRecord
 from airflow_provider.control.history.topic import write_history
+from airflow_provider.control.records.history import HistoryRecord
 from airflow_provider.kafka.connection import KafkaConnection
 
 __all__ = ["note"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from airflow_provider.cli.history_note import note
 from airflow_provider.cli.waiting import say, say_waiting
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.condition_wait import wait_for
-from airflow_provider.control.conditions import Outcome, StandbysWarm
-from airflow_provider.control.incident import IncidentRecord
-from airflow_provider.control.incident_resolution import resolve_incident
-from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.view import ControlView
-from airflow_provider.control.writer import write_control
+from airflow_provider.control.history.incident_resolution import resolve_incident
+from airflow_provider.control.records.incident import IncidentRecord
+from airflow_provider.control.topics.reader import ControlReader
+from airflow_provider.control.topics.view import ControlView
+from airflow_provider.control.topics.writer import write_control
+from airflow_provider.control.waiting.condition_wait import wait_for
+from airflow_provider.control.waiting.conditions import Outcome, StandbysWarm
 from airflow_provider.kafka.connection import KafkaConnection
 
 __all__ = ["close_incident", "close_incidents", "not_assigned"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.liveness import Timeouts, may_be_starting
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.topics.liveness import Timeouts, may_be_starting
+from airflow_provider.control.topics.view import ControlView
 
 __all__ = ["expected_instances"]
 

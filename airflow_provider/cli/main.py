@@ -28,7 +28,7 @@ from airflow_provider.cli.run import add_run
 from airflow_provider.cli.snapshot import add_snapshot
 from airflow_provider.cli.status import add_status
 from airflow_provider.cli.topics import add_topics
-from airflow_provider.common.error_text import error_line
+from airflow_provider.error_text import error_line
 from airflow_provider.errors import StatefulStreamsError
 from airflow_provider.kafka.names import check_name
 

@@ -11,15 +11,15 @@ from airflow_provider.cli.cluster import add_application_options, cluster_of
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.history import since_ms
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.assignment import Assignment
-from airflow_provider.control.history.record import HistoryRecord
 from airflow_provider.control.history.topic import read_history
-from airflow_provider.control.metrics.record import MetricsRecord, metrics_plain
-from airflow_provider.control.metrics.table import metrics_table
-from airflow_provider.control.metrics.topic import read_metrics
 from airflow_provider.control.outlook.metrics_forecasts import MetricsForecasts, metrics_forecasts
+from airflow_provider.control.outlook.metrics_table import metrics_table
+from airflow_provider.control.outlook.metrics_topic import read_metrics
 from airflow_provider.control.outlook.rto_basis import rto_basis
-from airflow_provider.control.reader import ControlReader
+from airflow_provider.control.records.assignment import Assignment
+from airflow_provider.control.records.history import HistoryRecord
+from airflow_provider.control.records.metrics import MetricsRecord, metrics_plain
+from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.errors import TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
 

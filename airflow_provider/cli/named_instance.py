@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import InstanceError
 
 __all__ = ["check_instance"]

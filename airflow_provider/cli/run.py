@@ -20,11 +20,10 @@ from airflow_provider.cli.options import set_defaults_of_environment, settings_o
 from airflow_provider.cli.start_timeout_option import add_start_timeout
 from airflow_provider.cli.supervised_run import SupervisedRun
 from airflow_provider.common.interruption import interruptible
-from airflow_provider.control.deployment import Deployment
-from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.placement import Placement
-from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.status import InstanceState
+from airflow_provider.control.records.deployment import Deployment, Placement
+from airflow_provider.control.records.status import InstanceState
+from airflow_provider.control.topics.liveness import Timeouts
+from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, InstanceError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import check_name

@@ -11,9 +11,9 @@ from airflow_provider.cli.causes import causes
 from airflow_provider.cli.text import ago, listed
 from airflow_provider.common.table import table
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.command import RESTART
-from airflow_provider.control.status import InstanceState, InstanceStatus, Role, TaskStatus
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.records.command import RESTART
+from airflow_provider.control.records.status import InstanceState, InstanceStatus, Role, TaskStatus
+from airflow_provider.control.topics.view import ControlView
 
 __all__ = ["StandbyRow", "certified", "missing_standbys", "standby_rows", "standby_table"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.topics.liveness import Timeouts
 
 __all__ = ["add_start_timeout"]
 

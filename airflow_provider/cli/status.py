@@ -15,14 +15,14 @@ from airflow_provider.cli.start_timeout_option import add_start_timeout
 from airflow_provider.cli.status_watch import watch
 from airflow_provider.cli.waiting import say
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.history.record import HistoryRecord
 from airflow_provider.control.history.topic import read_history
-from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.losses import LATELY_MS, recent_losses
-from airflow_provider.control.metrics.record import MetricsRecord
-from airflow_provider.control.metrics.topic import read_metrics
-from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.watcher import SILENT_AFTER_S
+from airflow_provider.control.outlook.losses import LATELY_MS, recent_losses
+from airflow_provider.control.outlook.metrics_topic import read_metrics
+from airflow_provider.control.records.history import HistoryRecord
+from airflow_provider.control.records.metrics import MetricsRecord
+from airflow_provider.control.records.watcher import SILENT_AFTER_S
+from airflow_provider.control.topics.liveness import Timeouts
+from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
 

@@ -15,14 +15,14 @@ from airflow_provider.cli.application_state import ApplicationState
 from airflow_provider.cli.instances_expected import expected_instances
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.interruption import interruptible
-from airflow_provider.control.history.record import HistoryRecord
-from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.losses import LATELY_MS, recent_losses
-from airflow_provider.control.metrics.record import MetricsRecord
-from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.silence import SilenceClock
-from airflow_provider.control.view import ControlView
-from airflow_provider.control.watcher import SILENT_AFTER_S, Watcher
+from airflow_provider.control.outlook.losses import LATELY_MS, recent_losses
+from airflow_provider.control.records.history import HistoryRecord
+from airflow_provider.control.records.metrics import MetricsRecord
+from airflow_provider.control.records.watcher import SILENT_AFTER_S, Watcher
+from airflow_provider.control.topics.liveness import Timeouts
+from airflow_provider.control.topics.reader import ControlReader
+from airflow_provider.control.topics.silence import SilenceClock
+from airflow_provider.control.topics.view import ControlView
 
 __all__ = ["HeartbeatWatch", "WatcherWatch", "fitted", "watch"]
 

@@ -17,15 +17,15 @@ import psutil
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.instance_start import LogFollower, start_deployment
 from airflow_provider.common.clock import now_ms
-from airflow_provider.common.error_text import error_line
 from airflow_provider.common.interruption import ignored, interruptible
-from airflow_provider.control.command import RESTART
-from airflow_provider.control.deployment import Deployment
-from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.status import InstanceState, InstanceStatus
-from airflow_provider.control.writer import write_control
+from airflow_provider.control.records.command import RESTART
+from airflow_provider.control.records.deployment import Deployment
+from airflow_provider.control.records.status import InstanceState, InstanceStatus
+from airflow_provider.control.topics.liveness import Timeouts
+from airflow_provider.control.topics.reader import ControlReader
+from airflow_provider.control.topics.writer import write_control
 from airflow_provider.error_decision import is_permanent
+from airflow_provider.error_text import error_line
 from airflow_provider.errors import (
     BrokerUnreachableError,
     InstanceError,

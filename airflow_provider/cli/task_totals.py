@@ -10,7 +10,7 @@ from airflow_provider.cli.text import seconds
 from airflow_provider.common.table import table
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.outlook.predicted_rto import PredictedRto
-from airflow_provider.control.status import Role, TaskStatus
+from airflow_provider.control.records.status import Role, TaskStatus
 
 __all__ = ["TaskCopy", "task_totals"]
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from airflow_provider.cli.cluster import add_cluster_options, cluster_of
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.options import settings_option
-from airflow_provider.control.job_description import JobDescription
-from airflow_provider.control.job_topics import create_job_topics, read_view_if_there, sized_job
-from airflow_provider.control.topic_repair import find_described_problems, find_topic_problems, repair_topic
+from airflow_provider.control.application.job_topics import create_job_topics, read_view_if_there, sized_job
+from airflow_provider.control.application.topic_repair import find_described_problems, find_topic_problems, repair_topic
+from airflow_provider.control.records.job_description import JobDescription
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.application_topics import refuse_those_of_others
 from airflow_provider.kafka.broker_features import transaction_version

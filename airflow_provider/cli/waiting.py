@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from airflow_provider.control.condition_wait import wait_for
-from airflow_provider.control.conditions import Condition, Outcome
-from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.topics.liveness import Timeouts
+from airflow_provider.control.waiting.condition_wait import wait_for
+from airflow_provider.control.waiting.conditions import Condition, Outcome
 from airflow_provider.errors import DeadlineError, InstanceError
 from airflow_provider.kafka.connection import KafkaConnection
 

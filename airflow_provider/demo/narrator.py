@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from airflow_provider.control.report import FailoverReport, report
-from airflow_provider.control.status import InstanceState
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.history.report import FailoverReport, report
+from airflow_provider.control.records.status import InstanceState
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.demo.judge import Verdict
 from airflow_provider.demo.publisher import Publisher
 from airflow_provider.demo.screen import Screen, bar

@@ -12,8 +12,8 @@ from typing import Final
 
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.report import FailoverReport
+from airflow_provider.control.history.report import FailoverReport
+from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.demo import flights_job
 from airflow_provider.demo.backlog import Backlog
 from airflow_provider.demo.dag_file import dag_file

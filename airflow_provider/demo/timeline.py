@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.report import FailoverReport
+from airflow_provider.control.history.report import FailoverReport
 from airflow_provider.demo.results import OutputTimes
 
 __all__ = ["Timeline"]

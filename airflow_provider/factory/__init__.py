@@ -7,7 +7,7 @@
     stream_dags("orders", job="jobs/orders.py", source_topics=["orders"], instances=[Instance("a"), Instance("b")])
 """
 
-from airflow_provider.control.slo import Slo
+from airflow_provider.control.outlook.slo import Slo
 from airflow_provider.factory.dags import StreamDags, stream_dags
 from airflow_provider.factory.spec import Callbacks, Drill, Instance
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow.sdk import Param, get_current_context
 
-from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.factory.spec import Stream
 
 __all__ = ["chosen_instances", "instance_field", "instances_field", "lines_field", "seconds_field", "timeouts"]

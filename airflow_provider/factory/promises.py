@@ -7,8 +7,8 @@ from typing import Any
 from airflow.sdk import DAG
 
 from airflow_provider.assets import drills
-from airflow_provider.control.drill_fault import DRILLS, DrillKind
 from airflow_provider.control.drills.blackout import parse_blackouts
+from airflow_provider.control.records.drill_fault import DRILLS, DrillKind
 from airflow_provider.factory.form import instance_field, lines_field, seconds_field
 from airflow_provider.factory.parts import Parts
 from airflow_provider.factory.spec import Drill

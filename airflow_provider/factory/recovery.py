@@ -9,7 +9,7 @@ from typing import Any, cast
 from airflow.sdk import DAG, AssetWatcher, task
 
 from airflow_provider.assets import answers, answers_alias, incidents
-from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.factory.form import instance_field, timeouts
 from airflow_provider.factory.parts import Parts
 from airflow_provider.factory.spec import Stream

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final
 
-from airflow_provider.control.drill_fault import DrillKind
 from airflow_provider.control.drills.blackout import parse_blackouts
-from airflow_provider.control.placement import Placement, parse_placement
-from airflow_provider.control.slo import Slo
+from airflow_provider.control.outlook.slo import Slo
+from airflow_provider.control.records.deployment import Placement, parse_placement
+from airflow_provider.control.records.drill_fault import DrillKind
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.kafka.names import check_name
@@ -103,7 +103,7 @@ class Drill:
     """A failure that is rehearsed.
 
     Args:
-        kind: one of `DRILL_KINDS`; `airflow_provider.control.drill_fault` says what each does.
+        kind: one of `DRILL_KINDS`; `airflow_provider.control.records.drill_fault` says what each does.
         schedule: as of every DAG; None for one that is started by hand only.
         instance: the one that fails; None takes the one with the most active tasks.
         blackout: times in which none begins, such as ``["mon-fri 08:00-18:00 Europe/Vienna", "sat,sun"]``, or one text

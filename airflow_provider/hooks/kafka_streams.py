@@ -15,12 +15,12 @@ from airflow_provider.kafka.connection import KafkaConnection
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
-    from airflow_provider.control.history.record import HistoryKind, HistoryRecord
-    from airflow_provider.control.job_description import JobDescription
-    from airflow_provider.control.metrics.record import MetricsRecord
-    from airflow_provider.control.reader import ControlReader
-    from airflow_provider.control.records import Value
-    from airflow_provider.control.view import ControlView
+    from airflow_provider.control.records.history import HistoryKind, HistoryRecord
+    from airflow_provider.control.records.job_description import JobDescription
+    from airflow_provider.control.records.metrics import MetricsRecord
+    from airflow_provider.control.topics.codec import Value
+    from airflow_provider.control.topics.reader import ControlReader
+    from airflow_provider.control.topics.view import ControlView
     from airflow_provider.kafka.topic_admin import TopicAdmin
 
 __all__ = ["KafkaStreamsHook"]
@@ -117,7 +117,7 @@ class KafkaStreamsHook(BaseHook):
             TopicMissingError: there are no control topics, or there is no such changelog.
             BrokerUnreachableError: no broker answered.
         """
-        from airflow_provider.control.application_tasks import application_tasks
+        from airflow_provider.control.application.application_tasks import application_tasks
 
         return application_tasks(self.connection, application_id, store)
 
@@ -133,14 +133,14 @@ class KafkaStreamsHook(BaseHook):
             TopicMissingError: there are no control topics.
             BrokerUnreachableError: no broker answered.
         """
-        from airflow_provider.control.job_topics import with_what_is_gone
+        from airflow_provider.control.application.job_topics import with_what_is_gone
 
         job = self.read(application_id).job
         return None if job is None else with_what_is_gone(self.topics(), job)
 
     def reader(self, application_id: str) -> ControlReader:
         """Reads and follows the control topics; a context manager."""
-        from airflow_provider.control.reader import ControlReader
+        from airflow_provider.control.topics.reader import ControlReader
 
         return ControlReader(self.connection, application_id)
 
@@ -160,7 +160,7 @@ class KafkaStreamsHook(BaseHook):
         Raises:
             BrokerUnreachableError: one was not stored in time.
         """
-        from airflow_provider.control.writer import write_control
+        from airflow_provider.control.topics.writer import write_control
 
         write_control(self.connection, application_id, *values)
 
@@ -204,7 +204,7 @@ class KafkaStreamsHook(BaseHook):
             TopicMissingError: the application has no metrics topic.
             BrokerUnreachableError: its end was not reached in time.
         """
-        from airflow_provider.control.metrics.topic import read_metrics
+        from airflow_provider.control.outlook.metrics_topic import read_metrics
 
         return read_metrics(self.connection, application_id, since)
 

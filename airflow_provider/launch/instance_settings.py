@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 
 from airflow_provider.common.files import create_private_file, make_private_folder
-from airflow_provider.control.deployment import Deployment
-from airflow_provider.control.status import FormerProcess
+from airflow_provider.control.records.deployment import Deployment
+from airflow_provider.control.records.status import FormerProcess
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.failpoint import parse_fail_point
 from airflow_provider.kafka.connection import KafkaConnection

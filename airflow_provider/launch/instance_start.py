@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Final
 
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.deployment import Deployment
-from airflow_provider.control.liveness import Liveness, Timeouts, liveness, may_be_starting
-from airflow_provider.control.publisher import AssignmentPublisher
-from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.status import DiskStatus, FormerProcess, InstanceState, InstanceStatus
-from airflow_provider.control.view import ControlView
-from airflow_provider.control.writer import write_control
+from airflow_provider.control.records.deployment import Deployment
+from airflow_provider.control.records.status import DiskStatus, FormerProcess, InstanceState, InstanceStatus
+from airflow_provider.control.topics.liveness import Liveness, Timeouts, liveness, may_be_starting
+from airflow_provider.control.topics.publisher import AssignmentPublisher
+from airflow_provider.control.topics.reader import ControlReader
+from airflow_provider.control.topics.view import ControlView
+from airflow_provider.control.topics.writer import write_control
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.launch.instance_settings import InstanceSettings

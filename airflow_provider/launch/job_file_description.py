@@ -12,7 +12,7 @@ import msgspec
 
 from airflow_provider import errors
 from airflow_provider.common.json_codec import from_json
-from airflow_provider.control.job_description import JobDescription
+from airflow_provider.control.records.job_description import JobDescription
 from airflow_provider.errors import ConfigurationError, DeadlineError
 from airflow_provider.launch.job_file import application_ids_of, calls_run, has_pyspark_functions
 from airflow_provider.launch.last_error import LastError, last_error

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from airflow_provider.common.error_text import bounded
+from airflow_provider.error_text import bounded
 
 __all__ = ["LastError", "last_error"]
 

@@ -29,9 +29,9 @@ from confluent_kafka import KafkaException
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.files import PRIVATE_UMASK, check_path, create_private_file, file_end
 from airflow_provider.common.host_name import host_name
-from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.status import DiskStatus, InstanceState, InstanceStatus, ProcessStatus
-from airflow_provider.control.writer import ControlWriter
+from airflow_provider.control.records.status import DiskStatus, InstanceState, InstanceStatus, ProcessStatus
+from airflow_provider.control.topics.reader import ControlReader
+from airflow_provider.control.topics.writer import ControlWriter
 from airflow_provider.errors import ConfigurationError, StatefulStreamsError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.launch.instance_settings import (

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from airflow_provider.control.status import InstanceState
+from airflow_provider.control.records.status import InstanceState
 
 __all__ = ["Beat", "Pulse", "Silence"]
 

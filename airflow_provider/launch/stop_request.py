@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from airflow_provider.control.command import Command, CommandKind
+from airflow_provider.control.records.command import Command, CommandKind
 from airflow_provider.errors import StatefulStreamsError
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.launch.run_folder import RunFolder

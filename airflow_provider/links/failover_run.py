@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
     from airflow.sdk.types import TaskInstanceKey
 
-    from airflow_provider.control.incident import IncidentRecord
+    from airflow_provider.control.records.incident import IncidentRecord
 
 __all__ = ["FailoverRun", "FailoverRunLink"]
 

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from airflow_provider.common.error_text import bounded
+from airflow_provider.error_text import bounded
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.argument_check import check_kind, check_number
 from airflow_provider.streaming.operations.process import Process, ProcessFunction

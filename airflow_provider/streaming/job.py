@@ -10,9 +10,8 @@ from typing import Any, Literal
 
 from airflow_provider.changelog.restore_settings import RestoreSettings
 from airflow_provider.common.json_codec import to_json
-from airflow_provider.control.job_description import JobDescription
-from airflow_provider.control.job_mermaid import mermaid
-from airflow_provider.control.job_text import description_text
+from airflow_provider.control.application.job_text import description_text, mermaid
+from airflow_provider.control.records.job_description import JobDescription
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_name
 from airflow_provider.snapshot.settings import SnapshotSettings

@@ -28,7 +28,7 @@ def run(job: StatefulJob) -> None:
         print(job.describe(asked))  # type: ignore[arg-type]  # refuses what is none of them
         sys.exit(0)
     # A Python worker imports the front door too, and must not load what runs beside the JVM.
-    from airflow_provider.control.writer import ControlWriter
+    from airflow_provider.control.topics.writer import ControlWriter
     from airflow_provider.snapshot.remote import check_protocol
     from airflow_provider.streaming.driver.heartbeat import Heartbeat
     from airflow_provider.streaming.driver.instance import Instance

@@ -17,8 +17,8 @@ from airflow_provider.changelog.commit_record import COMMIT_KEY
 from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.job_change import refuse_moved_stages
-from airflow_provider.control.status import Role, TaskState
+from airflow_provider.control.application.job_change import refuse_moved_stages
+from airflow_provider.control.records.status import Role, TaskState
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.duration import duration_ms
 from airflow_provider.streaming.job import StatefulJob

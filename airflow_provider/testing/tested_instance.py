@@ -12,7 +12,7 @@ from typing import Final
 import pyarrow as pa
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import Role, TaskState, TaskStatus
+from airflow_provider.control.records.status import Role, TaskState, TaskStatus
 from airflow_provider.errors import DeadlineError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.launch.instance_settings import InstanceSettings

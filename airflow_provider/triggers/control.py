@@ -12,10 +12,10 @@ import msgspec
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider.common import json_codec
-from airflow_provider.control.command import TASK_KILLED, Command, CommandKind
-from airflow_provider.control.conditions import Condition, WaitResult, from_plain
-from airflow_provider.control.instance_handle import InstanceHandle
-from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.records.command import TASK_KILLED, Command, CommandKind
+from airflow_provider.control.records.instance_handle import InstanceHandle
+from airflow_provider.control.topics.liveness import Timeouts
+from airflow_provider.control.waiting.conditions import Condition, WaitResult, from_plain
 from airflow_provider.errors import StatefulStreamsError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 
@@ -99,7 +99,7 @@ class ControlTrigger(BaseTrigger):
         """
         if self.stop_on_kill is None:
             return
-        from airflow_provider.control.writer import write_control
+        from airflow_provider.control.topics.writer import write_control
 
         command = Command(
             id=f"{TASK_KILLED}{time.time_ns()}",
@@ -115,7 +115,7 @@ class ControlTrigger(BaseTrigger):
         Args:
             connection: of the Kafka cluster; None looks it up as a triggerer does.
         """
-        from airflow_provider.control.condition_wait import ConditionWait
+        from airflow_provider.control.waiting.condition_wait import ConditionWait
 
         async def connect() -> KafkaConnection:
             return connection or await KafkaStreamsHook(self.kafka_conn_id).get_connection_async()

@@ -15,20 +15,19 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import to_plain
-from airflow_provider.control.detection import detect
-from airflow_provider.control.due import is_due
-from airflow_provider.control.incident import Incident, IncidentKind
-from airflow_provider.control.incident_event import IncidentEvent
-from airflow_provider.control.liveness import Liveness, Timeouts, liveness, running_instances
-from airflow_provider.control.task_failure_time import task_failed_at_ms
-from airflow_provider.control.unanswered import Unanswered, unanswered_problem
-from airflow_provider.control.watcher import WATCHER_INTERVAL_S, Watcher
+from airflow_provider.control.failover.detection import detect
+from airflow_provider.control.failover.incident_answer import is_due, task_failed_at_ms
+from airflow_provider.control.failover.incident_event import IncidentEvent
+from airflow_provider.control.failover.open_problems import unanswered_problem
+from airflow_provider.control.records.incident import Incident, IncidentKind
+from airflow_provider.control.records.watcher import WATCHER_INTERVAL_S, Unanswered, Watcher
+from airflow_provider.control.topics.liveness import Liveness, Timeouts, liveness, running_instances
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, TopicMissingError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 
 if TYPE_CHECKING:
-    from airflow_provider.control.follower import ControlFollower
-    from airflow_provider.control.writer import ControlWriter
+    from airflow_provider.control.topics.follower import ControlFollower
+    from airflow_provider.control.topics.writer import ControlWriter
 
 __all__ = ["IncidentTrigger"]
 
@@ -49,7 +48,7 @@ class IncidentTrigger(BaseEventTrigger):
     Incidents are derived from the state in compacted topics, not from passing events. So a triggerer's restart
     misses none of them, and each is fired once: not again while its answer is under way (`refire_after_s`), nor once
     its `IncidentRecord` exists, unless that holds a task for want of an instance and one runs now
-    (`airflow_provider.control.due`). Its receiver must still expect a second one.
+    (`airflow_provider.control.failover.incident_answer`). Its receiver must still expect a second one.
 
     Silence is only judged after everything that the brokers hold was read: neither a blocked event loop nor a
     broker's outage looks like a silent instance. It never ends by itself: while the topics or the brokers are not
@@ -126,8 +125,8 @@ class IncidentTrigger(BaseEventTrigger):
             await asyncio.sleep(_AGAIN_S)
 
     async def _events(self) -> AsyncIterator[TriggerEvent]:
-        from airflow_provider.control.follower import ControlFollower
-        from airflow_provider.control.writer import ControlWriter
+        from airflow_provider.control.topics.follower import ControlFollower
+        from airflow_provider.control.topics.writer import ControlWriter
 
         connection = await KafkaStreamsHook(self.kafka_conn_id).get_connection_async()
         async with ControlFollower(connection, self.application_id) as follower:

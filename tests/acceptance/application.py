@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord
 from airflow_provider.control.history.topic import read_history
-from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.status import InstanceState
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.records.history import HistoryKind, HistoryOutcome, HistoryRecord
+from airflow_provider.control.records.status import InstanceState
+from airflow_provider.control.topics.reader import ControlReader
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.demo.instance_processes import end_launchers
 from airflow_provider.kafka.connection import KafkaConnection
 from tests.acceptance.airflow_client import UserClient

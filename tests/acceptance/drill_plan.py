@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from airflow_provider.control.drill_fault import DrillKind
+from airflow_provider.control.records.drill_fault import DrillKind
 
 __all__ = ["KINDS", "schedules"]
 

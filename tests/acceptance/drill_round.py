@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from airflow_provider.control.history.record import HistoryKind, HistoryOutcome
+from airflow_provider.control.records.history import HistoryKind, HistoryOutcome
 from tests.acceptance.airflow_client import seconds_of
 from tests.acceptance.airflow_parts import AirflowParts
 from tests.acceptance.application import Application

@@ -21,7 +21,7 @@ import psutil
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from airflow_provider.cli.main import main as command
-from airflow_provider.control.report import report
+from airflow_provider.control.history.report import report
 from tests.benchmarks.cluster import broker
 from tests.integration.streaming.accounts import Accounts
 from tests.integration.streaming.committed import records_of

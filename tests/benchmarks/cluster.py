@@ -13,12 +13,12 @@ import numpy as np
 import psutil
 from confluent_kafka import Producer
 
-from airflow_provider.control.application_tasks import application_tasks
-from airflow_provider.control.assignment import Assignment
-from airflow_provider.control.assignor import assign
-from airflow_provider.control.publisher import AssignmentPublisher
-from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.status import InstanceState
+from airflow_provider.control.application.application_tasks import application_tasks
+from airflow_provider.control.placement.assignor import assign
+from airflow_provider.control.records.assignment import Assignment
+from airflow_provider.control.records.status import InstanceState
+from airflow_provider.control.topics.publisher import AssignmentPublisher
+from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.jars.jar_sets import spark_kafka_jars
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Final
 
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.status import InstanceStatus, TaskState, TaskStatus
+from airflow_provider.control.records.status import InstanceStatus, TaskState, TaskStatus
+from airflow_provider.control.topics.reader import ControlReader
 from tests.benchmarks.cluster import broker, idle_instance, make_topics, publish
 from tests.benchmarks.orders import SINK, SOURCE, Orders
 

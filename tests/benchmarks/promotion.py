@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import Role, TaskState
+from airflow_provider.control.records.task_state import Role, TaskState
 from airflow_provider.streaming.worker.slot import Slot
 from airflow_provider.streaming.worker.tasks.plan import SlotPlan, TaskPlan
 from tests.benchmarks.cluster import broker, make_topics

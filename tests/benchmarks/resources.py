@@ -19,9 +19,9 @@ from typing import Final
 
 import psutil
 
-from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.records import to_value
-from airflow_provider.control.status import TaskState
+from airflow_provider.control.records.status import TaskState
+from airflow_provider.control.topics.codec import to_value
+from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.kafka.names import status_topic
 from tests.benchmarks.cluster import broker, instance, kind_of, make_topics
 from tests.benchmarks.orders import SINK, SOURCE, Orders

@@ -17,7 +17,7 @@ from confluent_kafka import Consumer
 from airflow_provider.changelog.commit_record import CommitRecord, SourcePosition
 from airflow_provider.changelog.writer import TransactionalWriter
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import Role
+from airflow_provider.control.records.status import Role
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import changelog_topic, transactional_id
 from airflow_provider.launch.instance_settings import InstanceSettings

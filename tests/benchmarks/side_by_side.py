@@ -20,8 +20,8 @@ import psutil
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from airflow_provider.control.described_topics import create_described_topics
-from airflow_provider.control.writer import write_control
+from airflow_provider.control.application.described_topics import create_described_topics
+from airflow_provider.control.topics.writer import write_control
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec

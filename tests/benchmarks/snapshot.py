@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from airflow_provider.control.status import TaskStatus
+from airflow_provider.control.records.status import TaskStatus
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.streaming.worker.slot import Slot

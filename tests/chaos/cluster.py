@@ -19,13 +19,13 @@ from typing import Final, Self
 import psutil
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.assignment import Assignment, TaskAssignment
-from airflow_provider.control.command import Command, CommandKind
-from airflow_provider.control.fenced_retry import retry_fenced
-from airflow_provider.control.publisher import AssignmentPublisher
-from airflow_provider.control.status import InstanceState, InstanceStatus
-from airflow_provider.control.view import ControlView
-from airflow_provider.control.writer import ControlWriter
+from airflow_provider.control.records.assignment import Assignment, TaskAssignment
+from airflow_provider.control.records.command import Command, CommandKind
+from airflow_provider.control.records.status import InstanceState, InstanceStatus
+from airflow_provider.control.topics.publication import retry_fenced
+from airflow_provider.control.topics.publisher import AssignmentPublisher
+from airflow_provider.control.topics.view import ControlView
+from airflow_provider.control.topics.writer import ControlWriter
 from airflow_provider.errors import BrokerUnreachableError, FencedError, StatefulStreamsError
 from airflow_provider.jars.jar_sets import spark_kafka_jars
 from airflow_provider.kafka.connection import KafkaConnection

@@ -13,12 +13,12 @@ import psutil
 from confluent_kafka.admin import AdminClient
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.assignment import Assignment, TaskAssignment
-from airflow_provider.control.assignor import assign
-from airflow_provider.control.detection import highest_generation
-from airflow_provider.control.hand_over import hand_over
-from airflow_provider.control.publisher import AssignmentPublisher
-from airflow_provider.control.status import InstanceState
+from airflow_provider.control.placement.assignor import assign
+from airflow_provider.control.placement.hand_over import hand_over
+from airflow_provider.control.records.assignment import Assignment, TaskAssignment
+from airflow_provider.control.records.status import InstanceState
+from airflow_provider.control.topics.liveness import highest_generation
+from airflow_provider.control.topics.publisher import AssignmentPublisher
 from airflow_provider.errors import BrokerUnreachableError, FencedError, TopicMissingError
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from tests.chaos.cluster import Cluster

@@ -7,8 +7,8 @@ import signal
 import time
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.assignment import Assignment, TaskAssignment
-from airflow_provider.control.status import InstanceState, TaskStatus
+from airflow_provider.control.records.assignment import Assignment, TaskAssignment
+from airflow_provider.control.records.status import InstanceState, TaskStatus
 from tests.chaos.cluster import Cluster
 from tests.chaos.fault import Fault, came_true, promoted, task_of
 from tests.chaos.health import health

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import ClassVar
 
-from airflow_provider.control.assignment import TaskAssignment
+from airflow_provider.control.records.assignment import TaskAssignment
 from tests.chaos.cluster import Cluster
 
 

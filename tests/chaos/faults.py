@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.assignment import Assignment, TaskAssignment
-from airflow_provider.control.status import InstanceState
+from airflow_provider.control.records.assignment import Assignment, TaskAssignment
+from airflow_provider.control.records.status import InstanceState
 from airflow_provider.failpoint import FailPoint
 from tests.chaos.cluster import BALLAST, BROKER_START_S, Cluster
 from tests.chaos.control_faults import AddInstance, HeldUpstream, LoseControlTopic, StopPublisher

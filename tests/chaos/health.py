@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import InstanceState, Role, TaskState
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.records.status import InstanceState, Role, TaskState
+from airflow_provider.control.topics.view import ControlView
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.described_topics import create_described_topics
-from airflow_provider.control.writer import write_control
+from airflow_provider.control.application.described_topics import create_described_topics
+from airflow_provider.control.topics.writer import write_control
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec

@@ -8,7 +8,7 @@ import signal
 import sys
 from typing import Any
 
-from airflow_provider.control.publisher import AssignmentPublisher
+from airflow_provider.control.topics.publisher import AssignmentPublisher
 from airflow_provider.errors import BrokerUnreachableError, FencedError
 from airflow_provider.kafka.connection import KafkaConnection
 from tests.chaos.fault import promoted

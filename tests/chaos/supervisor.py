@@ -15,20 +15,20 @@ from confluent_kafka import KafkaException
 
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.assignment import Assignment
-from airflow_provider.control.assignor import assign
-from airflow_provider.control.conditions import StandbysWarm
-from airflow_provider.control.conditions.evaluation import Outcome
-from airflow_provider.control.detection import detect
-from airflow_provider.control.due import is_due
-from airflow_provider.control.failover import decide
-from airflow_provider.control.follower import ControlFollower
-from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
-from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.observation import Observation
-from airflow_provider.control.publisher import AssignmentPublisher
-from airflow_provider.control.status import InstanceState
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.failover.decide import decide
+from airflow_provider.control.failover.detection import detect
+from airflow_provider.control.failover.incident_answer import is_due
+from airflow_provider.control.placement.assignor import assign
+from airflow_provider.control.records.assignment import Assignment
+from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord
+from airflow_provider.control.records.status import InstanceState
+from airflow_provider.control.topics.follower import ControlFollower
+from airflow_provider.control.topics.liveness import Timeouts
+from airflow_provider.control.topics.publisher import AssignmentPublisher
+from airflow_provider.control.topics.view import ControlView
+from airflow_provider.control.waiting.conditions import StandbysWarm
+from airflow_provider.control.waiting.evaluation import Outcome
+from airflow_provider.control.waiting.observation import Observation
 from airflow_provider.errors import BrokerUnreachableError, FencedError, StatefulStreamsError
 from airflow_provider.kafka.connection import KafkaConnection
 

@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka import Producer
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.status import TaskState
+from airflow_provider.control.records.status import TaskState
+from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec

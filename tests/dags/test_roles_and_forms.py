@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.control.history.record import HistoryKind, HistoryOutcome
 from airflow_provider.control.history.topic import read_history
-from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.status import InstanceState
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.records.history import HistoryKind, HistoryOutcome
+from airflow_provider.control.records.status import InstanceState
+from airflow_provider.control.topics.reader import ControlReader
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.demo.errors import DemoError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.rights import Role
-from airflow_provider.control.status import InstanceState
+from airflow_provider.control.application.rights import Role
+from airflow_provider.control.records.status import InstanceState
+from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import runpy
 
-from airflow_provider.control.drill_fault import DrillKind
+from airflow_provider.control.records.drill_fault import DrillKind
 from tests.docs.commands import ROOT, our_dags
 
 PAGE = (ROOT / "docs" / "airflow.md").read_text(encoding="utf-8")

@@ -10,13 +10,20 @@ from typing import Any
 import pytest
 
 from airflow_provider.common.json_codec import to_plain
-from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, history_plain
-from airflow_provider.control.metrics.record import metrics_plain
-from airflow_provider.control.status import FaultStatus, FormerProcess, InstanceState, RestorePhase, Role, TaskState
+from airflow_provider.control.records.history import HistoryKind, HistoryOutcome, history_plain
+from airflow_provider.control.records.metrics import metrics_plain
+from airflow_provider.control.records.status import (
+    FaultStatus,
+    FormerProcess,
+    InstanceState,
+    RestorePhase,
+    Role,
+    TaskState,
+)
 from tests.builders import active, instance
 from tests.docs.commands import ROOT
-from tests.unit.control.history.test_record import DRILL
-from tests.unit.control.metrics.test_record import RECORD
+from tests.unit.control.records.test_history import DRILL
+from tests.unit.control.records.test_metrics import RECORD
 
 TEXT = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
 FORMER = FormerProcess(incarnation=1, state=InstanceState.ENDED, heard_at_ms=0, generation=1, how="killed")

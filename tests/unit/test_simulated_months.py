@@ -18,14 +18,14 @@ import pytest
 
 from airflow_provider.common.files import folder_bytes
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.assignment import Assignment
-from airflow_provider.control.assignor import assign
-from airflow_provider.control.deployment import Deployment
-from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
-from airflow_provider.control.records import Value, apply, to_key, to_value
-from airflow_provider.control.retention import outdated
-from airflow_provider.control.status import InstanceState, InstanceStatus
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.placement.assignor import assign
+from airflow_provider.control.records.assignment import Assignment
+from airflow_provider.control.records.deployment import Deployment
+from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord
+from airflow_provider.control.records.status import InstanceState, InstanceStatus
+from airflow_provider.control.topics.codec import Value, apply, to_key, to_value
+from airflow_provider.control.topics.retention import outdated
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.launch.run_folder import RunFolder, RunRetention
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.streaming.driver.instance_controller import task_plans

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.commit import Commit
-from airflow_provider.control.status import Role, TaskStatus
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.records.status import Role, TaskStatus
+from airflow_provider.control.topics.commit import Commit
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import StateError
 
 __all__ = [

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.command import Command
-from airflow_provider.control.drill_fault import DRILLS, DrillKind, InjectedFault, OutputCut, Victim
 from airflow_provider.control.drills.continuity import changelog_positions, source_offsets, standbys_certified
 from airflow_provider.control.drills.hit import choose_hit
 from airflow_provider.control.drills.readiness import rto_problem, weakness
 from airflow_provider.control.history.builder import drill_record
-from airflow_provider.control.history.record import HistoryRecord
-from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.outlook.predicted_rto import PredictedRto, predict_rto, worst_rto_ms
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.records.command import Command
+from airflow_provider.control.records.drill_fault import DRILLS, DrillKind, InjectedFault, OutputCut, Victim
+from airflow_provider.control.records.history import HistoryRecord
+from airflow_provider.control.topics.liveness import Timeouts
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import InstanceError
 
 if TYPE_CHECKING:
-    from airflow_provider.control.publisher import AssignmentPublisher
+    from airflow_provider.control.topics.publisher import AssignmentPublisher
 
 __all__ = ["inject_fault", "plan_fault"]
 

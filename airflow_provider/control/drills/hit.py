@@ -6,10 +6,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.assignment import Assignment
-from airflow_provider.control.drill_fault import DRILLS, DrillKind, Victim
-from airflow_provider.control.status import Role
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.records.assignment import Assignment
+from airflow_provider.control.records.drill_fault import DRILLS, DrillKind, Victim
+from airflow_provider.control.records.status import Role
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import AssignmentError, InstanceError
 
 __all__ = ["Hit", "choose_hit", "choose_task", "choose_victim"]

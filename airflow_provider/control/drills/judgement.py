@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.commit import Commit
-from airflow_provider.control.drill_fault import InjectedFault
 from airflow_provider.control.drills.continuity import (
     check_chain,
     check_progress,
@@ -18,13 +16,14 @@ from airflow_provider.control.drills.continuity import (
     source_offsets,
 )
 from airflow_provider.control.history.builder import drill_record
-from airflow_provider.control.history.output_check import OutputCheck
-from airflow_provider.control.history.record import HistoryOutcome, HistoryRecord
-from airflow_provider.control.history.task_restore import TaskRestore
-from airflow_provider.control.incident import IncidentRecord
-from airflow_provider.control.report import FailoverReport, known_recovery, recovery_of, report
-from airflow_provider.control.status import FaultStatus
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.history.report import FailoverReport, known_recovery, recovery_of, report
+from airflow_provider.control.records.drill_fault import InjectedFault
+from airflow_provider.control.records.history import HistoryOutcome, HistoryRecord, OutputCheck
+from airflow_provider.control.records.incident import IncidentRecord
+from airflow_provider.control.records.status import FaultStatus
+from airflow_provider.control.records.task_restore import TaskRestore
+from airflow_provider.control.topics.commit import Commit
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import InstanceError, StateError, StatefulStreamsError, StoreDivergedError
 
 __all__ = [

@@ -14,11 +14,11 @@ from typing import Final
 
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.commit import Commit, CommitTopics
-from airflow_provider.control.commit_reader import last_commits
-from airflow_provider.control.drill_fault import OutputCut
-from airflow_provider.control.history.output_check import OutputCheck, OutputCount
-from airflow_provider.control.span_reader import SpanReader
+from airflow_provider.control.records.drill_fault import OutputCut
+from airflow_provider.control.records.history import OutputCheck, OutputCount
+from airflow_provider.control.topics.commit import Commit, CommitTopics
+from airflow_provider.control.topics.commit_reader import last_commits
+from airflow_provider.control.topics.span_reader import SpanReader
 from airflow_provider.errors import StateError, StatefulStreamsError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin

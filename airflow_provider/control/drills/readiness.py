@@ -6,18 +6,17 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.conditions import Outcome, StandbysWarm
-from airflow_provider.control.drill_fault import DRILLS, LONGEST_FAULT_S, DrillKind, InjectedFault, Room
 from airflow_provider.control.drills.hit import Hit, choose_hit
 from airflow_provider.control.drills.waits import fault_over
-from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord
-from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.observation import Observation
+from airflow_provider.control.failover.open_problems import open_incidents, unanswered_problems, watch_problem
 from airflow_provider.control.outlook.predicted_rto import PredictedRto, worst_rto_ms
-from airflow_provider.control.status import InstanceStatus
-from airflow_provider.control.unanswered import open_incidents, unanswered_problems
-from airflow_provider.control.view import ControlView
-from airflow_provider.control.watcher import watch_problem
+from airflow_provider.control.records.drill_fault import DRILLS, LONGEST_FAULT_S, DrillKind, InjectedFault, Room
+from airflow_provider.control.records.history import HistoryKind, HistoryOutcome, HistoryRecord
+from airflow_provider.control.records.status import InstanceStatus
+from airflow_provider.control.topics.liveness import Timeouts
+from airflow_provider.control.topics.view import ControlView
+from airflow_provider.control.waiting.conditions import Outcome, StandbysWarm
+from airflow_provider.control.waiting.observation import Observation
 from airflow_provider.errors import InstanceError
 
 __all__ = ["disk_problems", "open_fault", "readiness_problems", "rto_problem", "weakness"]

@@ -9,21 +9,20 @@ from dataclasses import dataclass
 from itertools import chain
 
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.commit import CommitTopics
-from airflow_provider.control.commit_reader import read_commits
-from airflow_provider.control.current_changelog import other_stores
-from airflow_provider.control.drill_fault import DrillKind, InjectedFault
+from airflow_provider.control.application.current_changelog import other_stores
 from airflow_provider.control.drills.fault_injection import inject_fault
 from airflow_provider.control.drills.judgement import JudgedDrill, answer_to, judge_when_measured, judged_record
 from airflow_provider.control.drills.outputs import check_outputs, count_outputs, take_cut
-from airflow_provider.control.history.output_check import OutputCheck
-from airflow_provider.control.history.record import HistoryRecord
 from airflow_provider.control.history.topic import read_history, write_history
-from airflow_provider.control.incident import IncidentRecord
-from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.publication import publish_by
-from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.records.drill_fault import DrillKind, InjectedFault
+from airflow_provider.control.records.history import HistoryRecord, OutputCheck
+from airflow_provider.control.records.incident import IncidentRecord
+from airflow_provider.control.topics.commit import CommitTopics
+from airflow_provider.control.topics.commit_reader import read_commits
+from airflow_provider.control.topics.liveness import Timeouts
+from airflow_provider.control.topics.publication import publish_by
+from airflow_provider.control.topics.reader import ControlReader
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import ConfigurationError, StatefulStreamsError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import changelog_topic

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from airflow_provider.control.conditions import (
+from airflow_provider.control.records.drill_fault import InjectedFault, Victim
+from airflow_provider.control.waiting.conditions import (
     Condition,
     FaultEnded,
     FaultTaken,
@@ -10,7 +11,6 @@ from airflow_provider.control.conditions import (
     StandbysWarm,
     TasksReplayed,
 )
-from airflow_provider.control.drill_fault import InjectedFault, Victim
 
 __all__ = ["fault_over", "fault_taken", "redundancy_back"]
 

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.drill_fault import DrillKind, InjectedFault
-from airflow_provider.control.history.clock_gap import clock_gap
-from airflow_provider.control.history.output_check import OutputCheck
-from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord, Rpo, RtoParts
-from airflow_provider.control.history.task_restore import TaskRestore
-from airflow_provider.control.incident import IncidentKind, IncidentRecord, Recovery
+from airflow_provider.control.history.report import clock_gap
+from airflow_provider.control.records.drill_fault import DrillKind, InjectedFault
+from airflow_provider.control.records.history import (
+    HistoryKind,
+    HistoryOutcome,
+    HistoryRecord,
+    OutputCheck,
+    Rpo,
+    RtoParts,
+)
+from airflow_provider.control.records.incident import IncidentKind, IncidentRecord, Recovery
+from airflow_provider.control.records.task_restore import TaskRestore
 
 __all__ = ["drill_record", "failover_record", "restore_record", "restores_of", "skipped_drill_record", "upgrade_record"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord
+from airflow_provider.control.records.history import HistoryKind, HistoryOutcome, HistoryRecord
 
 __all__ = ["drill_overdue", "passed_drill"]
 

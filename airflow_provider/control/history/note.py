@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
-from airflow_provider.control.history.record import HistoryRecord
+from airflow_provider.control.records.history import HistoryRecord
 
 __all__ = ["WriteHistory", "note_history"]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from airflow_provider.common.table import table_lines
-from airflow_provider.control.history.record import HistoryRecord
+from airflow_provider.control.records.history import HistoryRecord
 
 __all__ = ["history_table"]
 

@@ -8,14 +8,14 @@ import time
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from airflow_provider.control.history.record import (
+from airflow_provider.control.records.history import (
     HistoryKind,
     HistoryRecord,
     history_key,
     history_value,
     read_history_value,
 )
-from airflow_provider.control.span_reader import SpanReader
+from airflow_provider.control.topics.span_reader import SpanReader
 from airflow_provider.errors import TopicMissingError
 from airflow_provider.kafka.broker_error import refusal
 from airflow_provider.kafka.connection import KafkaConnection

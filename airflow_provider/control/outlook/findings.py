@@ -9,7 +9,7 @@ from enum import Enum
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.outlook.forecast import Outlook
 from airflow_provider.control.outlook.metrics_forecasts import MetricsForecasts, days, mib
-from airflow_provider.control.slo import Slo
+from airflow_provider.control.outlook.slo import Slo
 
 __all__ = ["FindingKind", "ForecastFinding", "forecast_findings"]
 

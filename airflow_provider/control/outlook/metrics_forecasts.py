@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.metrics.record import MetricsRecord
 from airflow_provider.control.outlook.forecast import DAY_S, Forecast, Outlook, Point, forecast, too_few, trend
 from airflow_provider.control.outlook.rto_basis import RestoreRate, RtoBasis, observed_restore_rate
 from airflow_provider.control.outlook.series import changelog_series, disk_series, store_series
+from airflow_provider.control.records.metrics import MetricsRecord
 
 __all__ = [
     "ChangelogGrowth",

@@ -7,13 +7,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.history.record import HistoryKind, HistoryRecord
-from airflow_provider.control.incident import IncidentKind
-from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.outlook.rto_basis import PhaseTimes, RestoreRate, RtoBasis, rto_basis
-from airflow_provider.control.ranking import rank_copies, standby_copy
-from airflow_provider.control.status import InstanceStatus, TaskStatus
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.placement.ranking import rank_copies, standby_copy
+from airflow_provider.control.records.history import HistoryKind, HistoryRecord
+from airflow_provider.control.records.incident import IncidentKind
+from airflow_provider.control.records.status import InstanceStatus, TaskStatus
+from airflow_provider.control.topics.liveness import Timeouts
+from airflow_provider.control.topics.view import ControlView
 
 __all__ = ["PredictedRto", "measured_rto_ms", "predict_by", "predict_rto", "worst_rto_ms"]
 

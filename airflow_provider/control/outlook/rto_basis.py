@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.drill_fault import DRILLS
-from airflow_provider.control.history.record import HistoryKind, HistoryRecord
-from airflow_provider.control.incident import IncidentKind
-from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.metrics.record import MetricsRecord
-from airflow_provider.control.status import InstanceStatus, Role
+from airflow_provider.control.records.drill_fault import DRILLS
+from airflow_provider.control.records.history import HistoryKind, HistoryRecord
+from airflow_provider.control.records.incident import IncidentKind
+from airflow_provider.control.records.metrics import MetricsRecord
+from airflow_provider.control.records.status import InstanceStatus, Role
+from airflow_provider.control.topics.liveness import Timeouts
 
 __all__ = ["PhaseTimes", "RestoreRate", "RtoBasis", "observed_restore_rate", "phase_times", "restore_rate", "rto_basis"]
 

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.metrics.record import MetricsRecord, TaskMetrics
 from airflow_provider.control.outlook.forecast import Point
-from airflow_provider.control.status import Role
+from airflow_provider.control.records.metrics import MetricsRecord, TaskMetrics
+from airflow_provider.control.records.status import Role
 
 __all__ = ["changelog_series", "disk_series", "store_series"]
 

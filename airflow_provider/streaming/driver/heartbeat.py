@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from airflow_provider.common.clock import now_ms
-from airflow_provider.common.error_text import bounded, error_text
 from airflow_provider.common.host_name import host_name
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.command import Command
-from airflow_provider.control.status import (
+from airflow_provider.control.records.command import Command
+from airflow_provider.control.records.status import (
     DiskStatus,
     FaultStatus,
     InstanceState,
@@ -28,6 +27,7 @@ from airflow_provider.control.status import (
     TaskState,
     TaskStatus,
 )
+from airflow_provider.error_text import bounded, error_text
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.launch.pulse import Pulse
 from airflow_provider.launch.run_folder import RunFolder

@@ -17,13 +17,13 @@ from pyspark.sql import SparkSession
 
 from airflow_provider.common.in_thread import in_thread
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.assignment import Assignment
-from airflow_provider.control.commit import CommitTopics
-from airflow_provider.control.commit_reader import last_of_tasks
-from airflow_provider.control.job_change import refuse_other_stages
-from airflow_provider.control.metrics.topic import MetricsWriter
-from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.status import InstanceState, TaskStatus
+from airflow_provider.control.application.job_change import refuse_other_stages
+from airflow_provider.control.outlook.metrics_topic import MetricsWriter
+from airflow_provider.control.records.assignment import Assignment
+from airflow_provider.control.records.status import InstanceState, TaskStatus
+from airflow_provider.control.topics.commit import CommitTopics
+from airflow_provider.control.topics.commit_reader import last_of_tasks
+from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.errors import AccessError, StatefulStreamsError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.assignment import Assignment
-from airflow_provider.control.command import Command, CommandKind
-from airflow_provider.control.status import Role
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.records.assignment import Assignment
+from airflow_provider.control.records.command import Command, CommandKind
+from airflow_provider.control.records.status import Role
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.streaming.driver.slot_decisions import choose_slots
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.metrics.record import MetricsRecord, metrics_record
-from airflow_provider.control.status import InstanceStatus
+from airflow_provider.control.records.metrics import MetricsRecord, metrics_record
+from airflow_provider.control.records.status import InstanceStatus
 from airflow_provider.launch.instance_settings import InstanceSettings
 
 __all__ = ["MetricsReport", "RecordWriter"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import RestorePhase, Role, SourceStatus, TableWaitStatus, TaskStatus
+from airflow_provider.control.records.status import RestorePhase, Role, SourceStatus, TableWaitStatus, TaskStatus
 from airflow_provider.streaming.driver.source_ends import SourceEnd
 
 __all__ = ["Ends", "ProgressWatch", "StallClock"]

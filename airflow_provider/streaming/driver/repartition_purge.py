@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import InstanceStatus, Role, TaskState
+from airflow_provider.control.records.status import InstanceStatus, Role, TaskState
 from airflow_provider.streaming.planner.compiled_job import CompiledJob
 
 __all__ = ["RecordDeletion", "RepartitionPurge", "next_purge"]

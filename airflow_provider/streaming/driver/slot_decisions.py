@@ -9,8 +9,8 @@ from enum import Enum
 from typing import Final
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.assignment import Assignment
-from airflow_provider.control.status import Role, TaskState, TaskStatus
+from airflow_provider.control.records.assignment import Assignment
+from airflow_provider.control.records.status import Role, TaskState, TaskStatus
 from airflow_provider.streaming.driver.slot_report import SlotReport
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import TaskStatus
+from airflow_provider.control.records.status import TaskStatus
 from airflow_provider.error_decision import class_of_kind, is_permanent
 from airflow_provider.errors import ErrorClass, InstanceError, StatefulStreamsError
 from airflow_provider.launch.instance_settings import InstanceSettings

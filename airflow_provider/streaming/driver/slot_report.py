@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import FailureStatus, Role, TaskState, TaskStatus
+from airflow_provider.control.records.status import FailureStatus, Role, TaskState, TaskStatus
 from airflow_provider.error_decision import class_of_kind, is_permanent, retry_pause_s, stops_a_running_task
 from airflow_provider.errors import ErrorClass, InputLostError, StepError
 from airflow_provider.streaming.driver.spark_error import Cause, cause_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import KafkaError
 
-from airflow_provider.common.error_text import bounded, error_text
+from airflow_provider.error_text import bounded, error_text
 from airflow_provider.errors import ConfigurationError, StepError
 from airflow_provider.kafka.broker_error import broker_error
 from airflow_provider.streaming.language.step_text import step_text

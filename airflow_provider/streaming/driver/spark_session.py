@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from airflow_provider import __version__
-from airflow_provider.common.error_text import error_text
+from airflow_provider.error_text import error_text
 from airflow_provider.errors import ConfigurationError, InstanceError, StatefulStreamsError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.launch.instance_settings import InstanceSettings

@@ -18,7 +18,7 @@ from airflow_provider.common.files import folder_bytes
 from airflow_provider.common.host_name import host_name
 from airflow_provider.common.in_thread import in_thread
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import DiskStatus
+from airflow_provider.control.records.status import DiskStatus
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.directory import StateDirectory

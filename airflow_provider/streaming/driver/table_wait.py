@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Final, Protocol
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import TableWaitStatus
+from airflow_provider.control.records.status import TableWaitStatus
 from airflow_provider.streaming.driver.source_ends import SourceEnd
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage
 

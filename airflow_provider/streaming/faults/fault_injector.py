@@ -18,9 +18,9 @@ import msgspec
 from airflow_provider.common.in_thread import in_thread
 from airflow_provider.common.json_codec import from_json, to_json
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.assignment import Assignment
-from airflow_provider.control.command import Command, CommandKind
-from airflow_provider.control.status import FailureStatus, FaultStatus, TaskStatus
+from airflow_provider.control.records.assignment import Assignment
+from airflow_provider.control.records.command import Command, CommandKind
+from airflow_provider.control.records.status import FailureStatus, FaultStatus, TaskStatus
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.launch.run_folder import RunFolder
 from airflow_provider.state.directory import StateDirectory

@@ -20,10 +20,10 @@ import psutil
 from confluent_kafka import KafkaException
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.drill_fault import LONGEST_FAULT_S
-from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.status import TaskState
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.records.drill_fault import LONGEST_FAULT_S
+from airflow_provider.control.records.status import TaskState
+from airflow_provider.control.topics.reader import ControlReader
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import StatefulStreamsError
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.launch.run_folder import RunFolder

@@ -22,8 +22,8 @@ from airflow_provider.changelog.replica import Replica
 from airflow_provider.changelog.restore_settings import RestoreSettings, Throttle
 from airflow_provider.common.json_codec import from_json, to_json
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.history.task_restore import TaskRestore
-from airflow_provider.control.status import FailureStatus
+from airflow_provider.control.records.status import FailureStatus
+from airflow_provider.control.records.task_restore import TaskRestore
 from airflow_provider.errors import (
     BrokerUnreachableError,
     InstanceError,

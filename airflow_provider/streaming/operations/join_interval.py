@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from airflow_provider.common.store_signature import StoreSignature
-from airflow_provider.control.status import TimeStatus
+from airflow_provider.control.records.status import TimeStatus
 from airflow_provider.state.time_segments import TimeSegments, time_prefix
 from airflow_provider.streaming.duration import duration_text
 from airflow_provider.streaming.event_time import EVENT_MS

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_provider.common.store_signature import StoreSignature
-from airflow_provider.control.status import TimeStatus
+from airflow_provider.control.records.status import TimeStatus
 from airflow_provider.streaming.operations.changes import Changes
 from airflow_provider.streaming.operations.join_rows import ROW, How, JoinedColumns, JoinRows
 from airflow_provider.streaming.operations.join_side import JoinSide

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_provider.common.store_signature import StoreSignature
-from airflow_provider.control.status import TimeStatus
+from airflow_provider.control.records.status import TimeStatus
 from airflow_provider.streaming.duration import duration_text
 from airflow_provider.streaming.event_time import EVENT_MS
 from airflow_provider.streaming.operations.changes import Changes

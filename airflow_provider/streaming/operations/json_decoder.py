@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final
 import msgspec
 import pyarrow as pa
 
-from airflow_provider.common.error_text import bounded
+from airflow_provider.error_text import bounded
 from airflow_provider.streaming.operations.jackson_text import jackson_text
 from airflow_provider.streaming.operations.json_text import raw_fields, unsafe_text
 

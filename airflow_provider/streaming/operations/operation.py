@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 import numpy as np
 
 from airflow_provider.common.store_signature import StoreSignature
-from airflow_provider.control.status import TimeStatus
+from airflow_provider.control.records.status import TimeStatus
 from airflow_provider.state.time_segments import TimeSegments
 from airflow_provider.streaming.event_time import EVENT_MS
 from airflow_provider.streaming.operations.changes import Changes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from airflow_provider.common.store_signature import StoreSignature
-from airflow_provider.control.job_description import JobDescription, JobTopic, StageDescription, TopicKind
+from airflow_provider.control.records.job_description import JobDescription, JobTopic, StageDescription, TopicKind
 from airflow_provider.kafka.names import changelog_topic, commits_topic
 from airflow_provider.streaming.language.step_text import step_text
 from airflow_provider.streaming.planner.stage_plan import StagePlan

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from airflow_provider.common.json_codec import from_json, to_json
-from airflow_provider.control.status import TaskStatus
+from airflow_provider.control.records.status import TaskStatus
 from airflow_provider.streaming.worker.slot import Slot
 from airflow_provider.streaming.worker.step.arrival import RowMeter, freeze, prefetch
 from airflow_provider.streaming.worker.tasks.plan import SlotPlan

@@ -13,7 +13,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import Role, TaskState, TaskStatus
+from airflow_provider.control.records.status import TaskStatus
+from airflow_provider.control.records.task_state import Role, TaskState
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.streaming.worker.standby.changelog_follower import ChangelogFollower
 from airflow_provider.streaming.worker.standby.standby_duties import StandbyDuties

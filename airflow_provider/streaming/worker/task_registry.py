@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import FailureStatus, TaskState, TaskStatus
+from airflow_provider.control.records.status import FailureStatus, TaskState, TaskStatus
 from airflow_provider.errors import StateError, StatefulStreamsError, StoreCorruptedError, StoreLockedError
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.launch.instance_settings import InstanceSettings

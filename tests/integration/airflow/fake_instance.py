@@ -10,11 +10,9 @@ import time
 from pathlib import Path
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.assignment import Assignment
-from airflow_provider.control.command import Command, CommandKind
-from airflow_provider.control.history.task_restore import TaskRestore
-from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.status import (
+from airflow_provider.control.records.assignment import Assignment
+from airflow_provider.control.records.command import Command, CommandKind
+from airflow_provider.control.records.status import (
     CertificateStatus,
     DiskStatus,
     FailureStatus,
@@ -29,7 +27,9 @@ from airflow_provider.control.status import (
     TaskState,
     TaskStatus,
 )
-from airflow_provider.control.writer import ControlWriter
+from airflow_provider.control.records.task_restore import TaskRestore
+from airflow_provider.control.topics.reader import ControlReader
+from airflow_provider.control.topics.writer import ControlWriter
 from airflow_provider.launch.instance_settings import INSTANCE_FILE_VARIABLE, InstanceSettings
 from airflow_provider.launch.pulse import Pulse
 from airflow_provider.launch.run_folder import RunFolder

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
-from airflow_provider.control.status import DiskStatus, InstanceStatus, TaskStatus
+from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord
+from airflow_provider.control.records.status import DiskStatus, InstanceStatus, TaskStatus
 from airflow_provider.errors import InstanceError
 from airflow_provider.operators.drill_readiness import CheckDrillReadinessOperator
 from tests.builders import active, assigned, instance, standby

@@ -15,12 +15,12 @@ from airflow.sdk.execution_time.context import OutletEventAccessors
 
 from airflow_provider.assets import answers, answers_alias
 from airflow_provider.common.json_codec import from_plain, to_plain
-from airflow_provider.control.detection import detect
-from airflow_provider.control.failover_answer import FailoverAnswer
-from airflow_provider.control.incident_event import IncidentEvent
-from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.publisher import AssignmentPublisher
-from airflow_provider.control.status import InstanceStatus, TaskState, TaskStatus
+from airflow_provider.control.failover.detection import detect
+from airflow_provider.control.failover.failover_answer import FailoverAnswer
+from airflow_provider.control.failover.incident_event import IncidentEvent
+from airflow_provider.control.records.status import InstanceStatus, TaskState, TaskStatus
+from airflow_provider.control.topics.liveness import Timeouts
+from airflow_provider.control.topics.publisher import AssignmentPublisher
 from airflow_provider.errors import (
     AssignmentError,
     BrokerUnreachableError,

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from airflow_provider.control.history.record import HistoryOutcome
 from airflow_provider.control.history.topic import read_history
-from airflow_provider.control.status import InstanceState
+from airflow_provider.control.records.history import HistoryOutcome
+from airflow_provider.control.records.status import InstanceState
 from airflow_provider.errors import InstanceError, TopicMissingError
 from airflow_provider.kafka.names import history_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_provider.control.status import InstanceState
+from airflow_provider.control.records.status import InstanceState
 from airflow_provider.errors import InstanceError, TopicError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import assignment_topic, metrics_topic, status_topic

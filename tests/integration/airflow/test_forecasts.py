@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.metrics.record import metrics_value
+from airflow_provider.control.records.metrics import metrics_value
 from airflow_provider.errors import DeadlineError, InstanceError, TopicMissingError
 from airflow_provider.kafka.names import metrics_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
@@ -139,7 +139,7 @@ def test_sensor_that_pokes_looks_at_the_records_of_its_window(
 def test_sensor_of_an_application_without_metrics_says_what_to_do(
     application: Application, pair: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_provider.control.condition_wait.MISSING_S", 1.0)
+    monkeypatch.setattr("airflow_provider.control.waiting.condition_wait.MISSING_S", 1.0)
     TopicAdmin(application.connection).delete([metrics_topic(application.id)])
 
     with pytest.raises(TopicMissingError, match="stateful-streams topics repair"):

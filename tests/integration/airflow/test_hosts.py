@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.hosts import tasks_on_one_host
-from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.rights import Role
-from airflow_provider.control.status import InstanceState
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.application.rights import Role
+from airflow_provider.control.placement.hosts import tasks_on_one_host
+from airflow_provider.control.records.status import InstanceState
+from airflow_provider.control.topics.reader import ControlReader
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec, control_specs

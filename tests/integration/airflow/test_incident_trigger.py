@@ -17,10 +17,10 @@ from confluent_kafka import Producer
 
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.assignment import Assignment
-from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
-from airflow_provider.control.status import InstanceState, InstanceStatus, ProcessStatus, TaskState, TaskStatus
-from airflow_provider.control.writer import ControlWriter
+from airflow_provider.control.records.assignment import Assignment
+from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord
+from airflow_provider.control.records.status import InstanceState, InstanceStatus, ProcessStatus, TaskState, TaskStatus
+from airflow_provider.control.topics.writer import ControlWriter
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import control_specs

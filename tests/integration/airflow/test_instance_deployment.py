@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
-from airflow_provider.control.status import InstanceState
+from airflow_provider.control.records.status import InstanceState
 from airflow_provider.errors import (
     ConfigurationError,
     InstanceError,

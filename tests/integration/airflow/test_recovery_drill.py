@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.control.incident import IncidentKind
+from airflow_provider.control.records.incident import IncidentKind
 from airflow_provider.errors import InstanceError, StateError
 from airflow_provider.operators.failover import FailOverOperator
 from airflow_provider.operators.fault_injection import InjectFaultOperator

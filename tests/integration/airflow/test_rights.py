@@ -14,8 +14,8 @@ from airflow.sdk.exceptions import AirflowFailException
 from confluent_kafka.admin import AclOperation, ResourceType
 from structlog.testing import capture_logs
 
-from airflow_provider.control.rights import Role
-from airflow_provider.control.status import InstanceStatus
+from airflow_provider.control.application.rights import Role
+from airflow_provider.control.records.status import InstanceStatus
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import changelog_spec

@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from airflow_provider.control.rights import Role
-from airflow_provider.control.status import InstanceState
+from airflow_provider.control.application.rights import Role
+from airflow_provider.control.records.status import InstanceState
 from airflow_provider.kafka.names import assignment_topic, status_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import changelog_spec

@@ -17,7 +17,7 @@ from airflow.sdk.exceptions import (
 
 from airflow_provider.common.clock import now_ms
 from airflow_provider.control.history.topic import write_history
-from airflow_provider.control.status import InstanceState, InstanceStatus
+from airflow_provider.control.records.status import InstanceState, InstanceStatus
 from airflow_provider.errors import DeadlineError, InstanceError, TopicMissingError
 from airflow_provider.sensors.certified_standbys import CertifiedStandbysSensor
 from airflow_provider.sensors.disk_space import DiskSpaceSensor

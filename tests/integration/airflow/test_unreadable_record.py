@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from airflow_provider.control.publisher import AssignmentPublisher
-from airflow_provider.control.records import to_value
-from airflow_provider.control.status import InstanceState
+from airflow_provider.control.records.status import InstanceState
+from airflow_provider.control.topics.codec import to_value
+from airflow_provider.control.topics.publisher import AssignmentPublisher
 from airflow_provider.errors import AssignmentError, DeadlineError
 from airflow_provider.sensors.standby_lag import StandbyLagSensor
 from airflow_provider.triggers.incident import IncidentTrigger

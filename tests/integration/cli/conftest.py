@@ -13,7 +13,7 @@ from typing import Protocol
 
 import pytest
 
-from airflow_provider.control.status import InstanceState
+from airflow_provider.control.records.status import InstanceState
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.launch.launcher import launch
 from tests.builders import assigned

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from airflow_provider.cli.main import main
-from airflow_provider.control.publisher import AssignmentPublisher
+from airflow_provider.control.topics.publisher import AssignmentPublisher
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import changelog_spec
 from tests.builders import placed

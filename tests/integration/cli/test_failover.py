@@ -9,8 +9,8 @@ import signal
 import pytest
 
 from airflow_provider.cli.main import main
-from airflow_provider.control.history.record import HistoryOutcome
 from airflow_provider.control.history.topic import read_history
+from airflow_provider.control.records.history import HistoryOutcome
 from tests.builders import placed
 from tests.integration.launch.application import Application
 

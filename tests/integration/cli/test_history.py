@@ -8,8 +8,8 @@ import pytest
 
 from airflow_provider.cli.main import main
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord
 from airflow_provider.control.history.topic import write_history
+from airflow_provider.control.records.history import HistoryKind, HistoryOutcome, HistoryRecord
 from tests.integration.launch.application import Application
 
 

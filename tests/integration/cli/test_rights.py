@@ -9,11 +9,11 @@ import pytest
 from airflow_provider.cli.main import main
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.files import create_private_file
-from airflow_provider.control.command import Command, CommandKind
-from airflow_provider.control.history.record import HistoryKind, HistoryRecord
+from airflow_provider.control.application.rights import Role
 from airflow_provider.control.history.topic import write_history
-from airflow_provider.control.rights import Role
-from airflow_provider.control.writer import write_control
+from airflow_provider.control.records.command import Command, CommandKind
+from airflow_provider.control.records.history import HistoryKind, HistoryRecord
+from airflow_provider.control.topics.writer import write_control
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from tests.builders import assigned, placed

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.cli.main import main
-from airflow_provider.control.status import InstanceState
+from airflow_provider.control.records.status import InstanceState
 from tests.integration.launch.application import FAKE_INSTANCE, Application
 from tests.kafka_proxy import KafkaProxy
 from tests.spark_submit_stub import spark_submit_stub

@@ -16,9 +16,9 @@ import pytest
 
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.main import main
-from airflow_provider.control.command import RESTART, Command, CommandKind
-from airflow_provider.control.placement import Placement
-from airflow_provider.control.status import InstanceState, InstanceStatus
+from airflow_provider.control.records.command import RESTART, Command, CommandKind
+from airflow_provider.control.records.deployment import Placement
+from airflow_provider.control.records.status import InstanceState, InstanceStatus
 from airflow_provider.launch.launcher import LAUNCHER
 from airflow_provider.launch.leftovers import InstanceProcesses
 from tests.builders import assigned

@@ -8,14 +8,14 @@ import time
 import pytest
 from confluent_kafka import Producer
 
-from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, history_key
 from airflow_provider.control.history.topic import read_history, write_history
+from airflow_provider.control.records.history import HistoryKind, HistoryOutcome, history_key
 from airflow_provider.errors import BrokerUnreachableError, TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import history_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import history_spec
-from tests.unit.control.history.test_record import DRILL, PLAIN_ONE
+from tests.unit.control.records.test_history import DRILL, PLAIN_ONE
 
 
 @pytest.fixture

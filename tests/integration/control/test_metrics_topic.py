@@ -12,8 +12,8 @@ from confluent_kafka import Producer
 
 from airflow_provider.cli.main import main
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.metrics.record import MetricsRecord
-from airflow_provider.control.metrics.topic import MetricsWriter, read_metrics
+from airflow_provider.control.outlook.metrics_topic import MetricsWriter, read_metrics
+from airflow_provider.control.records.metrics import MetricsRecord
 from airflow_provider.errors import BrokerUnreachableError, TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import metrics_topic
@@ -22,7 +22,7 @@ from airflow_provider.kafka.topic_spec import metrics_spec
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.streaming.driver.metrics_report import MetricsReport
 from tests.builders import active, instance, standby
-from tests.unit.control.metrics.test_record import RECORD
+from tests.unit.control.records.test_metrics import RECORD
 from tests.waiting import wait_until
 
 STATUS = instance("a", active(0, processed_records=5), standby(1))

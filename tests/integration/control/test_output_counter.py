@@ -11,7 +11,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from airflow_provider.control.drills.outputs import check_outputs
-from airflow_provider.control.history.output_check import OutputCheck, OutputCount
+from airflow_provider.control.records.history import OutputCheck, OutputCount
 from airflow_provider.errors import StateError
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from tests.integration.control.writing import Writing

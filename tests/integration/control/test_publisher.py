@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.control.history.record import HistoryKind, HistoryRecord
 from airflow_provider.control.history.topic import read_history
-from airflow_provider.control.publisher import AssignmentPublisher
+from airflow_provider.control.records.history import HistoryKind, HistoryRecord
+from airflow_provider.control.topics.publisher import AssignmentPublisher
 from airflow_provider.errors import FencedError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin

@@ -8,10 +8,10 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AclOperation, ResourceType
 
-from airflow_provider.control.history.record import HistoryKind, HistoryRecord
+from airflow_provider.control.application.rights import Role
 from airflow_provider.control.history.topic import read_history, write_history
-from airflow_provider.control.rights import Role
-from airflow_provider.control.span_reader import SpanReader
+from airflow_provider.control.records.history import HistoryKind, HistoryRecord
+from airflow_provider.control.topics.span_reader import SpanReader
 from airflow_provider.errors import ConfigurationError, TopicDamagedError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import history_topic

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 
-from airflow_provider.control.records import to_value
-from airflow_provider.control.status import InstanceState, InstanceStatus, TaskState
-from airflow_provider.control.writer import ControlWriter
+from airflow_provider.control.records.status import InstanceState, InstanceStatus, TaskState
+from airflow_provider.control.topics.codec import to_value
+from airflow_provider.control.topics.writer import ControlWriter
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import control_specs

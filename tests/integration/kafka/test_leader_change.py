@@ -6,8 +6,8 @@ from contextlib import closing
 from pathlib import Path
 
 from airflow_provider.changelog.reader import ChangelogEnds, ChangelogReader
-from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.span_reader import SpanReader
+from airflow_provider.control.topics.reader import ControlReader
+from airflow_provider.control.topics.span_reader import SpanReader
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import assignment_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin

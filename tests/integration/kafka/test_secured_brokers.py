@@ -19,11 +19,11 @@ from cryptography.hazmat.primitives.serialization import PrivateFormat
 
 from airflow_provider.changelog.reader import ChangelogReader
 from airflow_provider.common.files import create_private_file
-from airflow_provider.control.command import Command, CommandKind
-from airflow_provider.control.follower import ControlFollower
-from airflow_provider.control.publisher import AssignmentPublisher
-from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.writer import write_control
+from airflow_provider.control.records.command import Command, CommandKind
+from airflow_provider.control.topics.follower import ControlFollower
+from airflow_provider.control.topics.publisher import AssignmentPublisher
+from airflow_provider.control.topics.reader import ControlReader
+from airflow_provider.control.topics.writer import write_control
 from airflow_provider.errors import BrokerUnreachableError, LoginRefusedError, StatefulStreamsError
 from airflow_provider.kafka.broker_features import transaction_version
 from airflow_provider.kafka.connection import KafkaConnection

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from airflow_provider.control.incident import IncidentRecord
-from airflow_provider.control.publisher import AssignmentPublisher
-from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.records import Value
-from airflow_provider.control.view import ControlView
-from airflow_provider.control.writer import write_control
+from airflow_provider.control.records.incident import IncidentRecord
+from airflow_provider.control.topics.codec import Value
+from airflow_provider.control.topics.publisher import AssignmentPublisher
+from airflow_provider.control.topics.reader import ControlReader
+from airflow_provider.control.topics.view import ControlView
+from airflow_provider.control.topics.writer import write_control
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec, control_specs, history_spec, metrics_spec

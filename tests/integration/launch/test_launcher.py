@@ -15,8 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.status import InstanceState, InstanceStatus
+from airflow_provider.control.records.status import InstanceState, InstanceStatus
+from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.launch.launcher import Launched, launch

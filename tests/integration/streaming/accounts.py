@@ -18,14 +18,14 @@ import psutil
 from confluent_kafka import KafkaError, Message, Producer
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.assignment import Assignment, TaskAssignment
-from airflow_provider.control.command import Command, CommandKind
-from airflow_provider.control.publisher import AssignmentPublisher
-from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.status import InstanceState, InstanceStatus, Role, TaskState
-from airflow_provider.control.tasks import tasks_of
-from airflow_provider.control.view import ControlView
-from airflow_provider.control.writer import ControlWriter
+from airflow_provider.control.application.tasks import tasks_of
+from airflow_provider.control.records.assignment import Assignment, TaskAssignment
+from airflow_provider.control.records.command import Command, CommandKind
+from airflow_provider.control.records.status import InstanceState, InstanceStatus, Role, TaskState
+from airflow_provider.control.topics.publisher import AssignmentPublisher
+from airflow_provider.control.topics.reader import ControlReader
+from airflow_provider.control.topics.view import ControlView
+from airflow_provider.control.topics.writer import ControlWriter
 from airflow_provider.jars.jar_sets import spark_kafka_jars
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import Role, TaskState, TaskStatus
+from airflow_provider.control.records.status import Role, TaskState, TaskStatus
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import psutil
 
-from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.status import InstanceStatus
+from airflow_provider.control.records.status import InstanceStatus
+from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec, control_specs

@@ -14,7 +14,7 @@ import pytest
 
 from airflow_provider.changelog.reader import ChangelogReader
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import TaskState, TaskStatus
+from airflow_provider.control.records.status import TaskState, TaskStatus
 from airflow_provider.errors import DecodeError, ProcessError, RecordError
 from airflow_provider.kafka.names import changelog_topic
 from airflow_provider.state.position import RESERVED_PREFIX

@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Producer
 
 from airflow_provider.changelog.writer import TransactionalWriter
-from airflow_provider.control.status import TaskState, TaskStatus
+from airflow_provider.control.records.status import TaskState, TaskStatus
 from airflow_provider.errors import BrokerUnreachableError, TopicMissingError
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.kafka.topic_admin import TopicAdmin

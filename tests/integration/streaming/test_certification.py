@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import TaskState, TaskStatus
+from airflow_provider.control.records.status import TaskState, TaskStatus
 from airflow_provider.state.digest import digest_of
 from airflow_provider.state.store import Store
 from airflow_provider.streaming.worker.slot import Slot

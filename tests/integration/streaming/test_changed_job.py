@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import InstanceState, TaskState
+from airflow_provider.control.records.status import InstanceState, TaskState
 from tests.integration.streaming.accounts import Accounts
 from tests.integration.streaming.committed import commits, records_of
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider.control.status import InstanceState
+from airflow_provider.control.records.status import InstanceState
 from airflow_provider.errors import ConfigurationError
 from tests.integration.streaming.changing_words import ChangingWords
 from tests.integration.streaming.changing_words_job import job_of

@@ -22,8 +22,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.described_topics import create_described_topics
-from airflow_provider.control.status import Role, TaskState
+from airflow_provider.control.application.described_topics import create_described_topics
+from airflow_provider.control.records.status import Role, TaskState
 from airflow_provider.failpoint import FailPoint
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin

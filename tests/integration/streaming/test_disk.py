@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import TaskState, TaskStatus
+from airflow_provider.control.records.status import TaskState, TaskStatus
 from airflow_provider.state.store import Store
 from airflow_provider.streaming.worker.slot import Slot
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider.control.status import TaskState, TaskStatus
+from airflow_provider.control.records.status import TaskState, TaskStatus
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.operations.aggregate import Aggregation
 from airflow_provider.streaming.worker.tasks.plan import SlotPlan

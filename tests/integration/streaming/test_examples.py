@@ -18,11 +18,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from airflow_provider.control.described_topics import create_described_topics
-from airflow_provider.control.job_description import TopicKind
-from airflow_provider.control.status import InstanceState
-from airflow_provider.control.tasks import tasks_of
-from airflow_provider.control.writer import write_control
+from airflow_provider.control.application.described_topics import create_described_topics
+from airflow_provider.control.application.tasks import tasks_of
+from airflow_provider.control.records.job_description import TopicKind
+from airflow_provider.control.records.status import InstanceState
+from airflow_provider.control.topics.writer import write_control
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
 from airflow_provider.streaming import StatefulJob

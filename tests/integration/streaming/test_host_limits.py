@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 
-from airflow_provider.control.status import TaskState, TaskStatus
+from airflow_provider.control.records.status import TaskState, TaskStatus
 from airflow_provider.error_decision import is_permanent
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming.error_policy import ErrorPolicy, OnError

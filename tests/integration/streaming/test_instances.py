@@ -17,9 +17,9 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.command import CommandKind
-from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.status import CertificateStatus, InstanceState, TaskState, TaskStatus
+from airflow_provider.control.records.command import CommandKind
+from airflow_provider.control.records.status import CertificateStatus, InstanceState, TaskState, TaskStatus
+from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.state.store import Store
 from tests.integration.streaming.accounts import Accounts
 from tests.integration.streaming.background import again_and_again

@@ -20,9 +20,9 @@ import pytest
 from confluent_kafka import Producer
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.described_topics import create_described_topics
-from airflow_provider.control.status import InstanceState
-from airflow_provider.control.writer import write_control
+from airflow_provider.control.application.described_topics import create_described_topics
+from airflow_provider.control.records.status import InstanceState
+from airflow_provider.control.topics.writer import write_control
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
 from tests.integration.streaming.accounts import Accounts

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from airflow_provider.control.status import InstanceState, TaskState
+from airflow_provider.control.records.status import InstanceState, TaskState
 from tests.integration.streaming.accounts import Accounts
 
 JOB = Path(__file__).parent / "counting_job.py"

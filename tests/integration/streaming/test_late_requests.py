@@ -10,8 +10,8 @@ from contextlib import closing
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from airflow_provider.control.publisher import AssignmentPublisher
-from airflow_provider.control.status import TaskState
+from airflow_provider.control.records.status import TaskState
+from airflow_provider.control.topics.publisher import AssignmentPublisher
 from airflow_provider.errors import BrokerUnreachableError, FencedError
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.kafka.connection import KafkaConnection

@@ -11,8 +11,8 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.command import CommandKind
-from airflow_provider.control.status import InstanceState, TaskState, TaskStatus
+from airflow_provider.control.records.command import CommandKind
+from airflow_provider.control.records.status import InstanceState, TaskState, TaskStatus
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec
 from airflow_provider.kit.broker import EmbeddedBroker

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import TaskState
+from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.streaming.worker.slot import Slot
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 from tests.integration.streaming.application import Application, InstancePlans, active, standby, the_only

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from airflow_provider.control.status import InstanceState
+from airflow_provider.control.records.status import InstanceState
 from tests.integration.streaming import accounts as accounts_module
 from tests.integration.streaming.accounts import Accounts, environment
 

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from airflow_provider.control.status import TaskState, TaskStatus
+from airflow_provider.control.records.status import TaskState, TaskStatus
 from airflow_provider.streaming.worker.slot import Slot
 from tests.integration.streaming.application import Application, active, standby, the_only
 from tests.integration.streaming.committed import commits, records_of

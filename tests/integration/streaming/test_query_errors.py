@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from airflow_provider.control.publisher import AssignmentPublisher
-from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.status import InstanceState, InstanceStatus
+from airflow_provider.control.records.status import InstanceState, InstanceStatus
+from airflow_provider.control.topics.publisher import AssignmentPublisher
+from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.jars.jar_sets import spark_kafka_jars
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin

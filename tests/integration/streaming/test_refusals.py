@@ -10,7 +10,7 @@ import psutil
 import pytest
 from confluent_kafka import Producer
 
-from airflow_provider.control.status import InstanceState
+from airflow_provider.control.records.status import InstanceState
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kit.ports import free_ports

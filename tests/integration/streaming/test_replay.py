@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from airflow_provider.control.status import TaskState
+from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.streaming.worker.tasks.plan import SlotPlan, TaskPlan
 from tests.integration.streaming.application import (
     Application,

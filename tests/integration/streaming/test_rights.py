@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
-from airflow_provider.control.cursor import LOOK_EVERY_S
-from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.rights import Role
-from airflow_provider.control.status import InstanceState, TaskState, TaskStatus
+from airflow_provider.control.application.rights import Role
+from airflow_provider.control.records.status import InstanceState, TaskState, TaskStatus
+from airflow_provider.control.topics.cursor import LOOK_EVERY_S
+from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.error_decision import is_permanent
 from airflow_provider.errors import AccessError
 from airflow_provider.kafka.names import assignment_topic

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
-from airflow_provider.control.command import CommandKind
-from airflow_provider.control.rights import Role
-from airflow_provider.control.status import InstanceState, TaskState, TaskStatus
+from airflow_provider.control.application.rights import Role
+from airflow_provider.control.records.command import CommandKind
+from airflow_provider.control.records.status import InstanceState, TaskState, TaskStatus
 from tests.integration.guarded_broker import GuardedBroker
 from tests.integration.secured_broker import PASSWORD, USER, SecuredBroker
 from tests.integration.streaming.accounts import Accounts

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from airflow_provider.control.status import InstanceState
+from airflow_provider.control.records.status import InstanceState
 from tests.integration.streaming.accounts import Accounts, environment
 
 # Room for two executors.

@@ -14,13 +14,13 @@ import pytest
 from confluent_kafka import Producer
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.application_tasks import application_tasks
-from airflow_provider.control.commit import CommitTopics
-from airflow_provider.control.described_topics import create_described_topics
+from airflow_provider.control.application.application_tasks import application_tasks
+from airflow_provider.control.application.described_topics import create_described_topics
 from airflow_provider.control.drills.outputs import count_outputs, take_cut
-from airflow_provider.control.reader import ControlReader
-from airflow_provider.control.status import InstanceState
-from airflow_provider.control.writer import write_control
+from airflow_provider.control.records.status import InstanceState
+from airflow_provider.control.topics.commit import CommitTopics
+from airflow_provider.control.topics.reader import ControlReader
+from airflow_provider.control.topics.writer import write_control
 from airflow_provider.kafka.names import repartition_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from airflow_provider.changelog.commit_record import COMMIT_KEY, SourcePosition
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import Role, TaskState, TaskStatus
+from airflow_provider.control.records.status import Role, TaskState, TaskStatus
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec
 from airflow_provider.state.position import ChangelogPosition, Position

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import psutil
 
-from airflow_provider.control.detection import detect
-from airflow_provider.control.incident import Incident, IncidentKind
-from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.status import SourceStatus
+from airflow_provider.control.failover.detection import detect
+from airflow_provider.control.records.incident import Incident, IncidentKind
+from airflow_provider.control.records.status import SourceStatus
+from airflow_provider.control.topics.liveness import Timeouts
 from tests.integration.streaming.accounts import Accounts
 
 TIMEOUTS = Timeouts(instance_s=60.0, stall_s=10.0)

@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 from airflow_provider.cli.main import main
-from airflow_provider.control.report import report
+from airflow_provider.control.history.report import report
 from tests.integration.streaming.accounts import Accounts
 
 WATCHED_S: Final = 40.0

@@ -3,7 +3,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from airflow_provider.control.drill_fault import DrillKind
+from airflow_provider.control.records.drill_fault import DrillKind
 from tests.acceptance.dag_file import DagFile
 
 

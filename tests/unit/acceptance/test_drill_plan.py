@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from airflow_provider.control.drill_fault import DrillKind
+from airflow_provider.control.records.drill_fault import DrillKind
 from tests.acceptance.drill_plan import KINDS, schedules
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from airflow_provider.cli.application_state import ApplicationState
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.assignment import TaskAssignment
-from airflow_provider.control.history.record import RtoParts
-from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
-from airflow_provider.control.losses import Losses
-from airflow_provider.control.status import (
+from airflow_provider.control.outlook.losses import Losses
+from airflow_provider.control.records.assignment import TaskAssignment
+from airflow_provider.control.records.history import RtoParts
+from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord
+from airflow_provider.control.records.status import (
     InstanceState,
     InstanceStatus,
     RestorePhase,
@@ -21,15 +21,14 @@ from airflow_provider.control.status import (
     TaskState,
     TimeStatus,
 )
-from airflow_provider.control.unanswered import Unanswered
-from airflow_provider.control.view import ControlView
-from airflow_provider.control.watcher import Watcher
+from airflow_provider.control.records.watcher import Unanswered, Watcher
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.streaming import StatefulJob, stream
 from airflow_provider.streaming import functions as F
 from tests.builders import APPLICATION, active, assigned, instance, promoted, standby, view_of
+from tests.unit.control.outlook.test_late_outlook import HELD, others
+from tests.unit.control.outlook.test_late_outlook import view as held_view
 from tests.unit.control.outlook.test_rto_basis import failover
-from tests.unit.control.test_late_outlook import HELD, others
-from tests.unit.control.test_late_outlook import view as held_view
 
 
 def whole() -> ControlView:

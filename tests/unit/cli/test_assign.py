@@ -4,7 +4,7 @@ import pytest
 
 from airflow_provider.cli.assign import placed_text
 from airflow_provider.cli.main import main
-from airflow_provider.control.task_placement import PlacedTasks
+from airflow_provider.control.placement.task_placement import PlacedTasks
 from tests.builders import assigned
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from airflow_provider.cli.description import describe, without_secrets
 from airflow_provider.cli.text import nested_text
-from airflow_provider.control.deployment import Deployment
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.records.deployment import Deployment
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import InstanceError
 from tests.builders import APPLICATION, active, assigned, instance, standby, view_of
 

@@ -14,12 +14,18 @@ from airflow_provider.cli.drill import drill_text, exit_status_of, not_whole
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.main import main
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.conditions import Condition, FaultTaken, Outcome, WaitResult
-from airflow_provider.control.drill_fault import DrillKind, InjectedFault
 from airflow_provider.control.drills import rehearsal
-from airflow_provider.control.history.output_check import OutputCheck, OutputCount
-from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord, RtoParts
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.records.drill_fault import DrillKind, InjectedFault
+from airflow_provider.control.records.history import (
+    HistoryKind,
+    HistoryOutcome,
+    HistoryRecord,
+    OutputCheck,
+    OutputCount,
+    RtoParts,
+)
+from airflow_provider.control.topics.view import ControlView
+from airflow_provider.control.waiting.conditions import Condition, FaultTaken, Outcome, WaitResult
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, DeadlineError, InstanceError
 from tests.builders import active, assigned, instance, standby, view_of
 

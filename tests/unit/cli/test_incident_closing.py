@@ -4,10 +4,10 @@ import pytest
 
 from airflow_provider.cli import incident_closing
 from airflow_provider.cli.incident_closing import close_incidents, not_assigned
-from airflow_provider.control.conditions import Outcome, WaitResult
-from airflow_provider.control.history.record import HistoryOutcome, HistoryRecord
-from airflow_provider.control.incident import IncidentRecord
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.records.history import HistoryOutcome, HistoryRecord
+from airflow_provider.control.records.incident import IncidentRecord
+from airflow_provider.control.topics.view import ControlView
+from airflow_provider.control.waiting.conditions import Outcome, WaitResult
 from airflow_provider.kafka.connection import KafkaConnection
 from tests.builders import APPLICATION, active, assigned, ended, instance, standby, view_of
 

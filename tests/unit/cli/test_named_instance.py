@@ -7,7 +7,7 @@ import pytest
 
 from airflow_provider.cli.main import main
 from airflow_provider.cli.named_instance import check_instance
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import InstanceError
 from tests.builders import active, assigned, instance, view_of
 

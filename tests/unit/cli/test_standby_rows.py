@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider.cli.standby_rows import certified, standby_rows, standby_table
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import CertificateStatus, InstanceState, SnapshotStatus
+from airflow_provider.control.records.status import CertificateStatus, InstanceState, SnapshotStatus
 from tests.builders import active, assigned, instance, standby, view_of
 
 NOW_MS = 10_000_000

@@ -16,11 +16,11 @@ from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.health import health_of
 from airflow_provider.cli.options import set_defaults_of_environment
 from airflow_provider.cli.supervised_run import exit_status_of, pause_before_launch_s
-from airflow_provider.control.command import RESTART
-from airflow_provider.control.deployment import Deployment
-from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.status import InstanceState, InstanceStatus
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.records.command import RESTART
+from airflow_provider.control.records.deployment import Deployment
+from airflow_provider.control.records.status import InstanceState, InstanceStatus
+from airflow_provider.control.topics.liveness import Timeouts
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, LoginRefusedError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.launch.instance_start import Started

@@ -7,7 +7,7 @@ import pytest
 from airflow_provider.cli import topics
 from airflow_provider.cli.main import main
 from airflow_provider.cli.topics import findings_text
-from airflow_provider.control.described_topics import topic_specs
+from airflow_provider.control.application.described_topics import topic_specs
 from airflow_provider.kafka.topic_findings import TopicFinding
 from airflow_provider.kafka.topic_spec import TopicDescription, TopicSpec
 from airflow_provider.streaming import StatefulJob, stream

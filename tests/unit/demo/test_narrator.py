@@ -11,10 +11,10 @@ import pytest
 
 from airflow_provider.cli.status import add_status
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.assignment import TaskAssignment
-from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
-from airflow_provider.control.status import InstanceState
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.records.assignment import TaskAssignment
+from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord
+from airflow_provider.control.records.status import InstanceState
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.demo.judge import Verdict
 from airflow_provider.demo.narrator import (
     Narrator,

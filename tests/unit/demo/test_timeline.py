@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.report import FailoverReport
+from airflow_provider.control.history.report import FailoverReport
 from airflow_provider.demo.timeline import Timeline
 
 KILLED_MS = 10_000

@@ -15,7 +15,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_provider import Callbacks, Drill, Instance, Slo, StreamDags, stream_dags
 from airflow_provider.assets import answers, drills
-from airflow_provider.control.drill_fault import DrillKind
+from airflow_provider.control.records.drill_fault import DrillKind
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.factory import form, operate
 from airflow_provider.operators.drill_readiness import SkippedDrillNote

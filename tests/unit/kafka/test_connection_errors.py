@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from airflow_provider.cli.main import main as command_line
-from airflow_provider.control.cursor import consumer_config
-from airflow_provider.control.reader import ControlReader
+from airflow_provider.control.topics.cursor import consumer_config
+from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.errors import BrokerUnreachableError
 from airflow_provider.kafka import connection_errors
 from airflow_provider.kafka.connection import KafkaConnection

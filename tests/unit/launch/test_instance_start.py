@@ -9,11 +9,11 @@ from unittest.mock import Mock
 import pytest
 
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.deployment import Deployment
-from airflow_provider.control.instance_handle import InstanceHandle
-from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.status import InstanceState, InstanceStatus
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.records.deployment import Deployment
+from airflow_provider.control.records.instance_handle import InstanceHandle
+from airflow_provider.control.records.status import InstanceState, InstanceStatus
+from airflow_provider.control.topics.liveness import Timeouts
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.launch.instance_start import failed_process, late_start, living_instance, reason_to_launch
 from airflow_provider.launch.run_folder import RunFolder
 from airflow_provider.operators.instance_deployment import DeployInstanceOperator

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
+from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.links.failover_run import FailoverRun, FailoverRunLink
 from airflow_provider.operators.repair import ReportFailOverOperator
 

@@ -8,10 +8,10 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_provider.control.history.drill_age import passed_drill
-from airflow_provider.control.history.record import HistoryOutcome, HistoryRecord, history_key
-from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.outlook.predicted_rto import measured_rto_ms
 from airflow_provider.control.outlook.rto_basis import phase_times
+from airflow_provider.control.records.history import HistoryOutcome, HistoryRecord, history_key
+from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.operators.drill_readiness import CheckBlackoutOperator
 

@@ -7,9 +7,8 @@ import pytest
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time.comms import ErrorResponse
 
-from airflow_provider.control.unanswered import Unanswered
-from airflow_provider.control.view import ControlView
-from airflow_provider.control.watcher import Watcher
+from airflow_provider.control.records.watcher import Unanswered, Watcher
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import InstanceError
 from airflow_provider.operators.drill_readiness import CheckDrillReadinessOperator
 

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from airflow_provider.common.json_codec import to_plain
-from airflow_provider.control.assignment import Assignment
-from airflow_provider.control.detection import detect
-from airflow_provider.control.history.record import HistoryOutcome, HistoryRecord
-from airflow_provider.control.incident import IncidentRecord
-from airflow_provider.control.incident_event import IncidentEvent
-from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.status import TaskState
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.failover.detection import detect
+from airflow_provider.control.failover.incident_event import IncidentEvent
+from airflow_provider.control.records.assignment import Assignment
+from airflow_provider.control.records.history import HistoryOutcome, HistoryRecord
+from airflow_provider.control.records.incident import IncidentRecord
+from airflow_provider.control.records.status import TaskState
+from airflow_provider.control.topics.liveness import Timeouts
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.operators.failover import FailOverOperator
 from tests.builders import APPLICATION, active, assigned, instance, placed, standby, view_of
 

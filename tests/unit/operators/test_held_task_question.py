@@ -10,8 +10,8 @@ import pytest
 from airflow.providers.standard.operators import hitl
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskAwaitingInput
 
-from airflow_provider.control.status import TaskState
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.records.status import TaskState
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import BrokerUnreachableError, DeadlineError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.operators.held_task_question import LEAVE, REPLAY, AskAboutHeldTasksOperator

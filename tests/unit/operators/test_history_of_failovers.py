@@ -12,13 +12,18 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.drill_fault import InjectedFault
 from airflow_provider.control.drills import rehearsal
 from airflow_provider.control.drills.rehearsal import Rehearsal
-from airflow_provider.control.history.output_check import OutputCheck, OutputCount
-from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord
-from airflow_provider.control.incident import IncidentRecord
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.records.drill_fault import InjectedFault
+from airflow_provider.control.records.history import (
+    HistoryKind,
+    HistoryOutcome,
+    HistoryRecord,
+    OutputCheck,
+    OutputCount,
+)
+from airflow_provider.control.records.incident import IncidentRecord
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import BrokerUnreachableError, DeadlineError, InstanceError, StateError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.links.failover_run import FailoverRun

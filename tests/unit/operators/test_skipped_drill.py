@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.control.drill_fault import DrillKind
-from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.records.drill_fault import DrillKind
+from airflow_provider.control.records.history import HistoryKind, HistoryOutcome, HistoryRecord
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import InstanceError
 from airflow_provider.operators import drill_readiness
 from airflow_provider.operators.drill_readiness import CheckDrillReadinessOperator, SkippedDrillNote

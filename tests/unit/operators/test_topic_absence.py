@@ -6,7 +6,7 @@ import pytest
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from airflow_provider.control import topic_absence
+from airflow_provider.control.topics import topic_absence
 from airflow_provider.errors import BrokerUnreachableError, TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.operators.changelog_topics import CreateChangelogTopicsOperator

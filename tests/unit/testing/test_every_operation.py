@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import pytest
 
-from airflow_provider.control.status import Role
+from airflow_provider.control.records.status import Role
 from airflow_provider.failpoint import FailPoint, FailPoints
 from airflow_provider.streaming.worker.standby.certification import Certification
 from airflow_provider.streaming.worker.tasks.task import Task

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import Role, TaskState
+from airflow_provider.control.records.status import Role, TaskState
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, compile_job
 from airflow_provider.testing.in_memory_log import InMemoryLog, Record
 from airflow_provider.testing.source_rows import SourceRecord, SourceRows

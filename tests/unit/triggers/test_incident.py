@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from airflow_provider.control.detection import detect
-from airflow_provider.control.failover import Action, decide
-from airflow_provider.control.incident import IncidentRecord
-from airflow_provider.control.incident_event import IncidentEvent
-from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.status import InstanceState, TaskState
-from airflow_provider.control.view import ControlView
-from airflow_provider.control.watcher import Watcher
+from airflow_provider.control.failover.decide import Action, decide
+from airflow_provider.control.failover.detection import detect
+from airflow_provider.control.failover.incident_event import IncidentEvent
+from airflow_provider.control.records.incident import IncidentRecord
+from airflow_provider.control.records.status import InstanceState, TaskState
+from airflow_provider.control.records.watcher import Watcher
+from airflow_provider.control.topics.liveness import Timeouts
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.triggers.incident import IncidentTrigger
 from tests.builders import APPLICATION, active, assigned, instance, standby, view_of
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.status import CertificateStatus, FailureStatus, TaskStatus
+from airflow_provider.control.records.status import CertificateStatus, FailureStatus, TaskStatus
 from airflow_provider.errors import StoreDivergedError
 from airflow_provider.state.digest import DigestScan
 from airflow_provider.streaming.worker.tasks.task import Task

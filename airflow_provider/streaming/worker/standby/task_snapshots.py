@@ -15,7 +15,7 @@ from typing import Final
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.in_thread import in_thread
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import RestorePhase, SnapshotStatus, TaskStatus
+from airflow_provider.control.records.status import RestorePhase, SnapshotStatus, TaskStatus
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.snapshot.choice import ChangelogBounds

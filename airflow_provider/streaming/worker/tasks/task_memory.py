@@ -11,7 +11,7 @@ from typing import Final
 from airflow_provider.changelog.commit_record import CommitRecord
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import Role
+from airflow_provider.control.records.task_state import Role
 from airflow_provider.error_decision import retry_pause_s
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 

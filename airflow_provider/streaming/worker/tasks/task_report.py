@@ -6,8 +6,8 @@ import dataclasses
 
 from airflow_provider.changelog.commit_record import CommitRecord
 from airflow_provider.changelog.replica import Replica
-from airflow_provider.common.error_text import error_text
-from airflow_provider.control.status import FailureStatus, RestorePhase, RestoreStatus, TaskState, TaskStatus
+from airflow_provider.control.records.status import FailureStatus, RestorePhase, RestoreStatus, TaskState, TaskStatus
+from airflow_provider.error_text import error_text
 from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan

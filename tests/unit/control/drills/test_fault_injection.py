@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.command import Command, CommandKind
-from airflow_provider.control.drill_fault import DrillKind, InjectedFault
 from airflow_provider.control.drills.fault_injection import commands_of, plan_fault
-from airflow_provider.control.liveness import Timeouts
+from airflow_provider.control.records.command import Command, CommandKind
+from airflow_provider.control.records.drill_fault import DrillKind, InjectedFault
+from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.errors import InstanceError
 from tests.builders import active, assigned, instance, standby, view_of
 from tests.unit.control.outlook.test_rto_basis import failover

@@ -5,8 +5,6 @@ import dataclasses
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.assignment import Assignment, TaskAssignment
-from airflow_provider.control.drill_fault import DrillKind
 from airflow_provider.control.drills.continuity import (
     changelog_positions,
     check_progress,
@@ -15,10 +13,12 @@ from airflow_provider.control.drills.continuity import (
     standbys_certified,
 )
 from airflow_provider.control.drills.hit import Hit, choose_hit, choose_task, choose_victim
-from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
-from airflow_provider.control.status import Role, TaskStatus
-from airflow_provider.control.unanswered import open_incidents
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.failover.open_problems import open_incidents
+from airflow_provider.control.records.assignment import Assignment, TaskAssignment
+from airflow_provider.control.records.drill_fault import DrillKind
+from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord
+from airflow_provider.control.records.status import Role, TaskStatus
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import AssignmentError, InstanceError, StateError
 from airflow_provider.streaming import StatefulJob, stream
 from airflow_provider.streaming import functions as F

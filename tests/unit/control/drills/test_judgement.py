@@ -5,7 +5,6 @@ import dataclasses
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.drill_fault import DrillKind, InjectedFault
 from airflow_provider.control.drills.judgement import (
     NotMeasuredError,
     answer_to,
@@ -13,11 +12,12 @@ from airflow_provider.control.drills.judgement import (
     judge_when_measured,
     judged_record,
 )
-from airflow_provider.control.history.record import HistoryOutcome
-from airflow_provider.control.history.task_restore import TaskRestore
-from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord, Recovery
-from airflow_provider.control.status import FailureStatus, FaultStatus
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.records.drill_fault import DrillKind, InjectedFault
+from airflow_provider.control.records.history import HistoryOutcome
+from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord, Recovery
+from airflow_provider.control.records.status import FailureStatus, FaultStatus
+from airflow_provider.control.records.task_restore import TaskRestore
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import InstanceError, StateError, StatefulStreamsError
 from tests.builders import APPLICATION, active, assigned, instance, standby, view_of
 from tests.unit.control.drills.test_continuity import commit

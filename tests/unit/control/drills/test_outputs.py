@@ -7,8 +7,6 @@ import pytest
 
 from airflow_provider.common.json_codec import from_plain, to_plain
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.commit import Commit
-from airflow_provider.control.drill_fault import OutputCut
 from airflow_provider.control.drills.outputs import (
     MAX_OUTPUTS,
     NotCountedError,
@@ -17,7 +15,9 @@ from airflow_provider.control.drills.outputs import (
     spans,
     written_by,
 )
-from airflow_provider.control.history.output_check import OutputCheck, OutputCount
+from airflow_provider.control.records.drill_fault import OutputCut
+from airflow_provider.control.records.history import OutputCheck, OutputCount
+from airflow_provider.control.topics.commit import Commit
 from airflow_provider.errors import StateError
 from tests.unit.control.drills.test_continuity import commit
 

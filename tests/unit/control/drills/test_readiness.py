@@ -6,16 +6,16 @@ from typing import Any, cast
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.drill_fault import DRILLS, LONGEST_FAULT_S, DrillKind, InjectedFault
 from airflow_provider.control.drills.fault_injection import commands_of, inject_fault, plan_fault
 from airflow_provider.control.drills.readiness import weakness
 from airflow_provider.control.history.builder import drill_record
-from airflow_provider.control.history.record import HistoryOutcome, HistoryRecord
-from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord
-from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.publisher import AssignmentPublisher
-from airflow_provider.control.status import FaultStatus, InstanceState, InstanceStatus, TaskState
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.records.drill_fault import DRILLS, LONGEST_FAULT_S, DrillKind, InjectedFault
+from airflow_provider.control.records.history import HistoryOutcome, HistoryRecord
+from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord
+from airflow_provider.control.records.status import FaultStatus, InstanceState, InstanceStatus, TaskState
+from airflow_provider.control.topics.liveness import Timeouts
+from airflow_provider.control.topics.publisher import AssignmentPublisher
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import InstanceError
 from tests.builders import active, assigned, instance, standby, view_of
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.control.drill_fault import DrillKind
 from airflow_provider.control.drills.hit import Hit, choose_hit
 from airflow_provider.control.drills.readiness import disk_problems
-from airflow_provider.control.status import DiskStatus, InstanceStatus
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.records.drill_fault import DrillKind
+from airflow_provider.control.records.status import DiskStatus, InstanceStatus
+from airflow_provider.control.topics.view import ControlView
 from tests.builders import active, assigned, instance, standby, view_of
 
 GIB = 1 << 30

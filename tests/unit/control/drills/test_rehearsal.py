@@ -5,8 +5,8 @@ from typing import cast
 import pytest
 
 from airflow_provider.control.drills.rehearsal import check_store
-from airflow_provider.control.job_description import JobDescription
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.records.job_description import JobDescription
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.topic_admin import TopicAdmin
 

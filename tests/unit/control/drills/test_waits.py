@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from airflow_provider.control.conditions import (
+from airflow_provider.control.drills.waits import fault_over, fault_taken, redundancy_back
+from airflow_provider.control.records.drill_fault import DrillKind
+from airflow_provider.control.waiting.conditions import (
     FaultEnded,
     FaultTaken,
     IncidentResolved,
@@ -10,8 +12,6 @@ from airflow_provider.control.conditions import (
     StandbysWarm,
     TasksReplayed,
 )
-from airflow_provider.control.drill_fault import DrillKind
-from airflow_provider.control.drills.waits import fault_over, fault_taken, redundancy_back
 from tests.builders import seen
 from tests.unit.control.drills.test_judgement import FAULT, TASK, after
 

@@ -5,7 +5,6 @@ import dataclasses
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.drill_fault import InjectedFault
 from airflow_provider.control.history.builder import (
     drill_record,
     failover_record,
@@ -13,9 +12,10 @@ from airflow_provider.control.history.builder import (
     restores_of,
     upgrade_record,
 )
-from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, Rpo, RtoParts, history_key
-from airflow_provider.control.history.task_restore import TaskRestore
-from airflow_provider.control.incident import Incident, IncidentKind, IncidentRecord, Recovery
+from airflow_provider.control.records.drill_fault import InjectedFault
+from airflow_provider.control.records.history import HistoryKind, HistoryOutcome, Rpo, RtoParts, history_key
+from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord, Recovery
+from airflow_provider.control.records.task_restore import TaskRestore
 from tests.builders import APPLICATION, promoted
 
 ONE, TWO = TaskId(0, 0), TaskId(0, 1)

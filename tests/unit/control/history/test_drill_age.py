@@ -3,7 +3,7 @@ from __future__ import annotations
 import dataclasses
 
 from airflow_provider.control.history.drill_age import drill_overdue
-from airflow_provider.control.history.record import HistoryKind, HistoryOutcome, HistoryRecord
+from airflow_provider.control.records.history import HistoryKind, HistoryOutcome, HistoryRecord
 
 DAY_MS = 86_400_000
 WEEK_S = 7 * 86_400.0

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from airflow_provider.control.history.record import HistoryOutcome
 from airflow_provider.control.history.table import history_table
-from tests.unit.control.history.test_record import DRILL, PLAIN_ONE
+from airflow_provider.control.records.history import HistoryOutcome
+from tests.unit.control.records.test_history import DRILL, PLAIN_ONE
 
 
 def test_table_has_a_line_for_each_record_and_aligned_columns() -> None:

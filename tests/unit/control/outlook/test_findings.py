@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.metrics.record import MetricsRecord
 from airflow_provider.control.outlook.findings import FindingKind, ForecastFinding, forecast_findings
 from airflow_provider.control.outlook.metrics_forecasts import metrics_forecasts
-from airflow_provider.control.slo import Slo
+from airflow_provider.control.outlook.slo import Slo
+from airflow_provider.control.records.metrics import MetricsRecord
 from tests.unit.control.outlook.test_metrics_forecasts import MEASURED, NOW_MS, day
 
 DAY_S = 86_400.0

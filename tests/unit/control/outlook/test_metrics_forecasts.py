@@ -9,10 +9,10 @@ from collections.abc import Callable
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.metrics.record import MetricsRecord
 from airflow_provider.control.outlook.forecast import Outlook
 from airflow_provider.control.outlook.metrics_forecasts import MetricsForecasts, metrics_forecasts
 from airflow_provider.control.outlook.rto_basis import PhaseTimes, RestoreRate, RtoBasis
+from airflow_provider.control.records.metrics import MetricsRecord
 from tests.unit.control.outlook.test_series import TASK, record
 
 T0 = TaskId(0, 0)

@@ -5,13 +5,13 @@ import dataclasses
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.assignment import Assignment
-from airflow_provider.control.history.record import HistoryKind, HistoryRecord, RtoParts
-from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.outlook.predicted_rto import PredictedRto, measured_rto_ms, predict_rto, worst_rto_ms
-from airflow_provider.control.slo import Slo, missed_promises
-from airflow_provider.control.status import DiskStatus, InstanceStatus, RestorePhase
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.outlook.slo import Slo, missed_promises
+from airflow_provider.control.records.assignment import Assignment
+from airflow_provider.control.records.history import HistoryKind, HistoryRecord, RtoParts
+from airflow_provider.control.records.status import DiskStatus, InstanceStatus, RestorePhase
+from airflow_provider.control.topics.liveness import Timeouts
+from airflow_provider.control.topics.view import ControlView
 from tests.builders import active, assigned, instance, standby, view_of
 from tests.unit.control.outlook.test_rto_basis import failover, restored
 

@@ -4,12 +4,12 @@ import dataclasses
 from typing import Any
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.history.record import HistoryKind, HistoryRecord, RtoParts
-from airflow_provider.control.history.task_restore import TaskRestore
-from airflow_provider.control.incident import IncidentKind
-from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.outlook.rto_basis import PhaseTimes, RestoreRate, phase_times, restore_rate
-from airflow_provider.control.status import RestorePhase, RestoreStatus, TaskStatus
+from airflow_provider.control.records.history import HistoryKind, HistoryRecord, RtoParts
+from airflow_provider.control.records.incident import IncidentKind
+from airflow_provider.control.records.status import RestorePhase, RestoreStatus, TaskStatus
+from airflow_provider.control.records.task_restore import TaskRestore
+from airflow_provider.control.topics.liveness import Timeouts
 from tests.builders import APPLICATION, active, instance, standby
 
 

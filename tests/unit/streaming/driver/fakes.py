@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 from airflow_provider.common.json_codec import to_json
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import Role, TaskState, TaskStatus
+from airflow_provider.control.records.status import Role, TaskState, TaskStatus
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.streaming import stream

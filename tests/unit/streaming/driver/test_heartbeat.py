@@ -9,11 +9,10 @@ import pytest
 from confluent_kafka import KafkaException
 
 from airflow_provider.common.json_codec import to_json
-from airflow_provider.control.command import Command, CommandKind
-from airflow_provider.control.detection import detect
-from airflow_provider.control.incident import IncidentKind
-from airflow_provider.control.liveness import Timeouts
-from airflow_provider.control.status import (
+from airflow_provider.control.failover.detection import detect
+from airflow_provider.control.records.command import Command, CommandKind
+from airflow_provider.control.records.incident import IncidentKind
+from airflow_provider.control.records.status import (
     DiskStatus,
     FailureStatus,
     InstanceState,
@@ -21,6 +20,7 @@ from airflow_provider.control.status import (
     SourceStatus,
     TaskState,
 )
+from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.errors import ConfigurationError, TopicMissingError
 from airflow_provider.streaming.driver.heartbeat import FailureClock, Heartbeat
 from tests.builders import active, assigned

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.control.status import InstanceState
+from airflow_provider.control.records.status import InstanceState
 from airflow_provider.errors import TopicMissingError
 from airflow_provider.launch.instance_settings import EXIT_REPORTED
 from airflow_provider.streaming.driver import instance

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.assignment import Assignment, TaskAssignment
-from airflow_provider.control.command import Command, CommandKind
-from airflow_provider.control.view import ControlView
+from airflow_provider.control.records.assignment import Assignment, TaskAssignment
+from airflow_provider.control.records.command import Command, CommandKind
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.streaming.driver.instance_controller import InstanceController, task_plans
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 from tests.builders import assigned, view_of

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.metrics.record import MetricsRecord
-from airflow_provider.control.status import InstanceStatus
+from airflow_provider.control.records.metrics import MetricsRecord
+from airflow_provider.control.records.status import InstanceStatus
 from airflow_provider.errors import TopicMissingError
 from airflow_provider.streaming.driver.metrics_report import MetricsReport
 from tests.builders import active, instance, standby

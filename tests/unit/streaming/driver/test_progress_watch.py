@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.control.status import RestorePhase, TaskState, TaskStatus
+from airflow_provider.control.records.status import RestorePhase, TaskState, TaskStatus
 from airflow_provider.streaming.driver import progress_watch
 from airflow_provider.streaming.driver.progress_watch import ProgressWatch, StallClock
 from airflow_provider.streaming.driver.source_ends import SourceEnd

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import InstanceStatus, TaskState, TaskStatus
+from airflow_provider.control.records.status import InstanceStatus, TaskState, TaskStatus
 from airflow_provider.streaming.driver.repartition_purge import RepartitionPurge, next_purge
 from airflow_provider.streaming.planner.compiled_job import compile_job
 from airflow_provider.streaming.planner.topic_facts import TopicFacts

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from airflow_provider.common.in_thread import in_thread
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import RestorePhase, RestoreStatus, Role, TaskState, TaskStatus
+from airflow_provider.control.records.status import RestorePhase, RestoreStatus, Role, TaskState, TaskStatus
 from airflow_provider.streaming.driver import slot_calls
 from airflow_provider.streaming.driver.slot_calls import RestoreLog, SlotCalls
 from airflow_provider.streaming.driver.slot_decisions import SlotGoal

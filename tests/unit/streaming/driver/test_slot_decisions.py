@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.assignment import Assignment, TaskAssignment
-from airflow_provider.control.assignor import assign
-from airflow_provider.control.status import RestorePhase, TaskState, TaskStatus
-from airflow_provider.control.tasks import tasks_of
+from airflow_provider.control.application.tasks import tasks_of
+from airflow_provider.control.placement.assignor import assign
+from airflow_provider.control.records.assignment import Assignment, TaskAssignment
+from airflow_provider.control.records.status import RestorePhase, TaskState, TaskStatus
 from airflow_provider.streaming.driver.instance_controller import task_plans
 from airflow_provider.streaming.driver.slot_decisions import (
     SlotGoal,

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import TaskState, TaskStatus
+from airflow_provider.control.records.status import TaskState, TaskStatus
 from airflow_provider.errors import BrokerUnreachableError, InstanceError
 from airflow_provider.streaming.driver import slot_calls, slot_driver
 from airflow_provider.streaming.driver.slot_driver import SlotDriver

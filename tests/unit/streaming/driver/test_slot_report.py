@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import RestorePhase, TaskState, TaskStatus
+from airflow_provider.control.records.status import RestorePhase, TaskState, TaskStatus
 from airflow_provider.errors import BrokerUnreachableError
 from airflow_provider.streaming.driver.slot_report import QueryFailure, SlotReport, with_query_failures
 from airflow_provider.streaming.driver.spark_error import Cause

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from pyspark.errors import AnalysisException
 
-from airflow_provider.common.error_text import MAX_ERROR_CHARS
+from airflow_provider.error_text import MAX_ERROR_CHARS
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.driver.spark_error import Cause, cause_in, cause_of, step_refusal
 from airflow_provider.streaming.steps import Filter

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider.common.host_name import HOST_VARIABLE
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import DiskStatus
+from airflow_provider.control.records.status import DiskStatus
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.streaming.driver.state_folder import DiskWatch, StateCleanup
 from tests.unit.streaming.driver.fakes import Elsewhere, here, settings_in

@@ -12,10 +12,10 @@ import pytest
 
 from airflow_provider.common.json_codec import from_json, to_json
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.assignment import Assignment
-from airflow_provider.control.command import Command, CommandKind
-from airflow_provider.control.history.task_restore import TaskRestore
-from airflow_provider.control.status import FaultStatus, TaskStatus
+from airflow_provider.control.records.assignment import Assignment
+from airflow_provider.control.records.command import Command, CommandKind
+from airflow_provider.control.records.status import FaultStatus, TaskStatus
+from airflow_provider.control.records.task_restore import TaskRestore
 from airflow_provider.streaming.faults.fault_injector import FaultInjector
 from airflow_provider.streaming.faults.shadow_restore import ShadowRestore, ShadowResult
 from tests.builders import active, assigned

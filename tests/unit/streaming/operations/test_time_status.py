@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider.control.status import TimeStatus
+from airflow_provider.control.records.status import TimeStatus
 from airflow_provider.streaming import StatefulJob, stream, table
 from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.planner.stage_spec import StageSpec

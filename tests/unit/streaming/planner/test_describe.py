@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.common.json_codec import from_json
-from airflow_provider.control.job_description import JobDescription, TopicKind
+from airflow_provider.control.records.job_description import JobDescription, TopicKind
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming import StatefulJob, stream
 from airflow_provider.streaming import functions as F

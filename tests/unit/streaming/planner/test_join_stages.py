@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider.control.job_change import refuse_change
+from airflow_provider.control.application.job_change import refuse_change
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import repartition_topic
 from airflow_provider.streaming import StatefulJob, Stream, stream, table

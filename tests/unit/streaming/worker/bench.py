@@ -16,7 +16,7 @@ from airflow_provider.changelog.producer_queue import Change
 from airflow_provider.changelog.reader import ChangelogEnds, ChangelogPartition
 from airflow_provider.changelog.writer import ConsumerGroup
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import Role, TaskState
+from airflow_provider.control.records.status import Role, TaskState
 from airflow_provider.errors import StatefulStreamsError
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.kafka.connection import KafkaConnection

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from airflow_provider.control.status import FailureStatus, TaskStatus
+from airflow_provider.control.records.status import FailureStatus, TaskStatus
 from airflow_provider.errors import StoreDivergedError
 from airflow_provider.streaming.worker.standby.certification import Certification, Finding, finding
 from airflow_provider.streaming.worker.tasks.task import Task

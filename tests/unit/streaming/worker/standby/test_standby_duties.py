@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import Role, TaskState
+from airflow_provider.control.records.status import Role, TaskState
 from airflow_provider.errors import StoreDivergedError
 from airflow_provider.state.digest import digest_of
 from airflow_provider.streaming.worker.standby.standby_duties import StandbyDuties

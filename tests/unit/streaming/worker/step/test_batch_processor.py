@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import TaskState
+from airflow_provider.control.records.status import TaskState
 from airflow_provider.errors import BrokerUnreachableError, ProcessError
 from airflow_provider.streaming.operations.state_codec import encode_state
 from airflow_provider.streaming.worker.step.batch_processor import BatchProcessor, CrashCounter

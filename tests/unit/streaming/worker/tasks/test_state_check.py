@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider.changelog.commit_record import SourcePosition
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import Role, TaskState
+from airflow_provider.control.records.status import Role, TaskState
 from airflow_provider.errors import ConfigurationError, TopicMismatchError
 from airflow_provider.streaming import StatefulJob, stream
 from airflow_provider.streaming import functions as F

@@ -12,7 +12,7 @@ from airflow_provider.changelog.batch import ChangelogBatch
 from airflow_provider.changelog.commit_record import COMMIT_KEY, SourcePosition
 from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import RestorePhase, Role, TaskState
+from airflow_provider.control.records.status import RestorePhase, Role, TaskState
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, FencedError
 from airflow_provider.streaming.error_policy import ErrorPolicy, OnError
 from airflow_provider.streaming.operations.changes import Changes

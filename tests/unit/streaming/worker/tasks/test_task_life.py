@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.status import Role, TaskState
+from airflow_provider.control.records.task_state import Role, TaskState
 from airflow_provider.streaming.worker.tasks.task import TaskLife
 
 OWNING, RESTORING, RUNNING = TaskState.OWNING, TaskState.RESTORING, TaskState.RUNNING

@@ -1,0 +1,188 @@
+"""Whether a running application can become another version of its job: a pure function of the two descriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from airflow_provider.common.store_signature import WAYS_OUT
+from airflow_provider.control.records.job_description import JobDescription, StageDescription, TopicKind
+from airflow_provider.errors import ConfigurationError
+
+__all__ = ["refuse_change", "refuse_moved_stages", "refuse_other_stages"]
+
+
+def refuse_change(before: JobDescription | None, now: JobDescription) -> None:
+    """Refuse a version of a job that would take what one stage left for another's, or that would misread it.
+
+    Compared is which stage is which: its number is in the tasks' names, in their folders and in the topics with their
+    positions. Then, as far as it is known without Spark, what the state of each means, and what is on the way between
+    two of them. The rest of that is compared when a task is opened, by the signature in its last commit.
+
+    Args:
+        before: as the job was described last; None where it never was.
+        now: the version that is to be deployed.
+
+    Raises:
+        ConfigurationError: a stage has another number, takes the number of one that was removed and that left its
+            positions, is put back though one that fed it went on meanwhile, or has another number of partitions between
+            it and the stage before it; or it means something else by its state. It says what was changed and what the
+            ways out are.
+    """
+    if before is None:
+        return
+    refuse_moved_stages(before, now)
+    _refuse_other_meaning(before, now)
+
+
+def refuse_moved_stages(before: JobDescription, now: JobDescription) -> None:
+    """The part of `refuse_change` that is about which stage is which, whatever their state means.
+
+    Args:
+        before: as the job was described last.
+        now: the version that is to be deployed.
+
+    Raises:
+        ConfigurationError: as of `refuse_change`.
+    """
+    changes = [*_moved(before, now), *_taken(before, now), *_put_back(before, now), *_resized(before, now)]
+    if changes:
+        raise ConfigurationError(
+            f"This version of the job {now.application_id!r} cannot go on with what the one before it left: "
+            f"{'; '.join(changes)}. Nothing was changed. Leave the sinks that there are in their order, and add "
+            "new ones behind them; or deploy this version under a new application id; or reset the application, "
+            "which begins again with nothing."
+        )
+
+
+def refuse_other_stages(kept: JobDescription | None, now: JobDescription) -> None:
+    """Refuse to run a job that has other stages than the one that the application is known by, or misreads its state.
+
+    Its tasks are those of the job on record: those of a stage more would not be assigned, and those of one less could
+    not be run. And a task that has no commit yet could not refuse by itself what its stage would misread.
+
+    Args:
+        kept: as the job is on record; None where it never was described.
+        now: the job that is to run.
+
+    Raises:
+        ConfigurationError: they differ in their stages, or in the stores of these; or in what these mean, as far as
+            `refuse_change` says it.
+    """
+    if kept is None:
+        return
+    on_record, has = ({stage.number: _named(stage) for stage in job.stages} for job in (kept, now))
+    if on_record != has:
+        refuse_change(kept, now)
+        raise ConfigurationError(
+            f"The job file of {now.application_id!r} has the stages {_listed(has)}, and the application is known by "
+            f"{_listed(on_record)}: create its topics first (the deploy DAG, where an instance that runs otherwise is "
+            "restarted; or 'stateful-streams topics repair JOB.py --apply', then 'run' and 'assign'). Instances of "
+            "versions with other stages do not run side by side."
+        )
+    _refuse_other_meaning(kept, now)
+
+
+def _refuse_other_meaning(before: JobDescription, now: JobDescription) -> None:
+    known = {(stage.number, _named(stage)): stage for stage in (*before.left, *before.stages)}
+    changes = [
+        f"stage {stage.number} ({stage.name}): {change}"
+        for stage in now.stages
+        if (was := known.get((stage.number, _named(stage)))) is not None
+        for change in _changes(was, stage)
+    ]
+    if changes:
+        raise ConfigurationError(
+            f"The state of {now.application_id!r} was written by another version of the job, and this one would "
+            f"misread it: {'; '.join(changes)}. Nothing was changed. {WAYS_OUT}"
+        )
+
+
+def _changes(before: StageDescription, now: StageDescription) -> list[str]:
+    if before.signature is None or now.signature is None:
+        return []
+    return before.signature.changes_to(now.signature)
+
+
+def _named(stage: StageDescription) -> str:
+    return stage.name if stage.store in (None, stage.name) else f"{stage.name} ({stage.store})"
+
+
+def _listed(stages: Mapping[int, str]) -> str:
+    return ", ".join(f"{number}: {name}" for number, name in sorted(stages.items()))
+
+
+def _moved(before: JobDescription, now: JobDescription) -> Iterator[str]:
+    """Stages that went on under another number."""
+    numbers = _numbers(before)
+    for stage in now.stages:
+        number = numbers.get(stage.name, stage.number)
+        if number != stage.number:
+            yield f"stage {number} ({stage.name}) became stage {stage.number}"
+
+
+def _numbers(before: JobDescription) -> dict[str, int]:
+    numbers = {stage.name: stage.number for stage in before.left}
+    numbers |= {name: number for number, name in before.stages_gone.items()}
+    return numbers | {stage.name: stage.number for stage in before.stages}
+
+
+def _taken(before: JobDescription, now: JobDescription) -> Iterator[str]:
+    """Stages without store whose positions would be those of another one that had their number."""
+    numbers = _numbers(before)
+    known = {stage.number: stage for stage in before.stages if stage.store is None}
+    for stage in now.stages:
+        if stage.store is not None or numbers.get(stage.name, stage.number) != stage.number:
+            continue
+        was, gone = known.get(stage.number), before.stages_gone.get(stage.number)
+        if was is not None and was.source != stage.source:
+            yield (
+                f"stage {stage.number} ({stage.name}) reads {stage.source!r}, and the one of that number ({was.name}) "
+                f"read {was.source!r}"
+            )
+        elif was is not None and _feeds(before, was) != _feeds(now, stage):
+            yield (
+                f"stage {stage.number} ({stage.name}) has the number of one that is removed ({was.name}), and would go "
+                "on at its positions"
+            )
+        elif was is None and gone not in (None, stage.name):
+            yield (
+                f"stage {stage.number} ({stage.name}) has the number of one that was removed ({gone}), whose positions "
+                "are still there"
+            )
+
+
+def _feeds(job: JobDescription, stage: StageDescription) -> bool:
+    """Whether it writes what another stage reads."""
+    return not {*stage.outputs}.isdisjoint(job.names(TopicKind.REPARTITION))
+
+
+def _put_back(before: JobDescription, now: JobDescription) -> Iterator[str]:
+    """Stages of an earlier version that come again, where one that fed them went on without them."""
+    between, left = now.names(TopicKind.REPARTITION), {before.positions(stage) for stage in before.left}
+    went_on = {topic for stage in now.stages if now.positions(stage) in before.own for topic in stage.outputs}
+    for stage in now.stages:
+        positions = now.positions(stage)
+        if stage.source not in between or not {positions, stage.source} & {*before.gone}:
+            continue
+        if positions not in left or stage.source in went_on:
+            yield (
+                f"stage {stage.number} ({stage.name}) is put back, and what was to come to it over {stage.source!r} "
+                "meanwhile never did, so its state is one of then that nothing could make whole (under another name= "
+                "it begins with what comes from then on)"
+            )
+
+
+def _resized(before: JobDescription, now: JobDescription) -> Iterator[str]:
+    """Topics between stages that would need another number of partitions; those of sources say it for themselves."""
+    sources = {topic.name: topic.partitions for topic in before.topics if topic.kind is TopicKind.SOURCE}
+    if any(sources.get(topic.name, topic.partitions) != topic.partitions for topic in now.topics):
+        return
+    known = {topic.name: topic.partitions for topic in before.topics if topic.kind is TopicKind.REPARTITION}
+    for topic in now.topics:
+        had = known.get(topic.name)
+        if None not in (had, topic.partitions) and had != topic.partitions:
+            yield (
+                f"{topic.name!r} has {had} partitions and was to have {topic.partitions} (partitions= of group_by(), "
+                "join() or drop_duplicates(), or else as many as the topic before it): keys would be in other "
+                f"partitions than their state, so choose {had}, or give that store another name="
+            )

@@ -1,0 +1,104 @@
+"""From what a job file says to topics, and to what is kept of the job in the assignment topic."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from airflow_provider.control.application.described_topics import create_described_topics
+from airflow_provider.control.application.job_change import refuse_change
+from airflow_provider.control.records.job_description import JobDescription, TopicKind
+from airflow_provider.control.topics.reader import ControlReader
+from airflow_provider.control.topics.view import ControlView
+from airflow_provider.control.topics.writer import write_control
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.names import assignment_topic, status_topic
+from airflow_provider.kafka.topic_admin import TopicAdmin
+
+__all__ = ["create_job_topics", "read_view_if_there", "sized_job", "with_what_is_gone"]
+
+
+def create_job_topics(
+    cluster: KafkaConnection, admin: TopicAdmin, job: JobDescription, replication_factor: int | None = None
+) -> tuple[JobDescription, tuple[str, ...]]:
+    """Create the topics of a job, or verify them, and keep what the job is made of.
+
+    What only an earlier version of it needed stays, and is remembered as gone.
+
+    Args:
+        cluster: where they are.
+        admin: of that cluster.
+        job: as its file says it.
+        replication_factor: as of `create_described_topics`.
+
+    Returns:
+        The job as it is kept, and the names of the topics that did not exist.
+
+    Raises:
+        ConfigurationError: this version of the job cannot go on with what the one before left.
+        TopicMissingError: a source does not exist; or a topic that the application ran with does not.
+        TopicMismatchError: a topic exists otherwise than needed.
+        BrokerUnreachableError: no broker answered.
+    """
+    view = read_view_if_there(cluster, admin, job.application_id)
+    before = None if view is None else view.job
+    described, created = create_described_topics(
+        admin, job, replication_factor, before, ran=view is not None and view.ran
+    )
+    described = described.after(before)
+    if described != before:
+        write_control(cluster, job.application_id, described)
+    return described, created
+
+
+def read_view_if_there(cluster: KafkaConnection, admin: TopicAdmin, application_id: str) -> ControlView | None:
+    """What the control topics of an application hold; None where there are none yet.
+
+    Args:
+        cluster: where they are.
+        admin: of that cluster.
+        application_id: the application.
+
+    Raises:
+        BrokerUnreachableError: no broker answered.
+    """
+    if any(admin.describe(topic(application_id)) is None for topic in (assignment_topic, status_topic)):
+        return None
+    with ControlReader(cluster, application_id) as reader:
+        return reader.read_to_end()
+
+
+def with_what_is_gone(admin: TopicAdmin, job: JobDescription) -> JobDescription:
+    """A job as it is on record, with those among the topics of its earlier versions that are still there.
+
+    Args:
+        admin: of the cluster.
+        job: as it is on record.
+
+    Raises:
+        BrokerUnreachableError: no broker answered.
+    """
+    if not job.gone:
+        return job
+    existing = admin.names()
+    return dataclasses.replace(job, gone=tuple(name for name in job.gone if name in existing))
+
+
+def sized_job(admin: TopicAdmin, job: JobDescription, before: JobDescription | None) -> JobDescription:
+    """A job that a file says, with all partitions known, to be compared with the topics that there are.
+
+    Args:
+        admin: of the cluster.
+        job: as its file says it.
+        before: as it was described last: of the sources that it reads too, it has those that they had then.
+
+    Raises:
+        ConfigurationError: this version of the job cannot go on with what the one before left.
+        TopicMissingError: a source does not exist.
+        BrokerUnreachableError: no broker answered.
+    """
+    topics = () if before is None else before.topics
+    known = {topic.name: topic.partitions for topic in topics if topic.kind is TopicKind.SOURCE}
+    sources = {name: known.get(name) or admin.partitions(name) for name in job.names(TopicKind.SOURCE)}
+    sized = job.with_partitions(sources)
+    refuse_change(before, sized)
+    return sized.after(before)

@@ -1,0 +1,1 @@
+"""What is wrong, and who takes over."""

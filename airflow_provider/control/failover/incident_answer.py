@@ -1,0 +1,285 @@
+"""Whether an incident is to be answered, and how: pure functions of a view and of what its finder knew."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+from airflow_provider.control.failover.decide import Action, decide
+from airflow_provider.control.failover.incident_event import IncidentEvent
+from airflow_provider.control.failover.pace import pace_of
+from airflow_provider.control.records.assignment import Assignment
+from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord
+from airflow_provider.control.records.status import InstanceState
+from airflow_provider.control.topics.liveness import Timeouts
+from airflow_provider.control.topics.view import ControlView
+from airflow_provider.errors import AssignmentError
+
+__all__ = [
+    "IncidentAnswer",
+    "IncidentFinder",
+    "Publish",
+    "answer_incident",
+    "answer_incidents",
+    "is_due",
+    "task_failed_at_ms",
+    "wrong_now",
+]
+
+log = logging.getLogger(__name__)
+
+Publish = Callable[[Assignment | None, IncidentRecord], None]
+"""Makes an answer known: the assignment that it changes to, if it does, and what is kept of the incident."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class IncidentFinder:
+    """Who answers, and what is known besides the control topics.
+
+    Args:
+        answered_by: the run that decides: a try of it that comes later finds its own answer.
+        timeouts: by which instances are found to live.
+        num_standby_replicas: wanted standbys per task.
+        by_hand: whether a person started it. Who does that has found something, or changed it: what is still wrong is
+            decided about again.
+        events: what the finder knew; none where the incidents were found in the same look.
+        dag_id: of the run that decides; None where it is of no DAG.
+    """
+
+    answered_by: str
+    timeouts: Timeouts
+    num_standby_replicas: int
+    by_hand: bool
+    events: tuple[IncidentEvent, ...] = ()
+    dag_id: str | None = None
+
+    def gone(self, view: ControlView) -> frozenset[str]:
+        """The instances that are not to be relied on: none that sent a heartbeat since it was found silent."""
+        ended = {event.incident.instance for event in self.events if event.incident.kind.of_instance}
+        silent = {
+            name
+            for event in self.events
+            for name, heard_at_ms in event.silent.items()
+            if view.heard_at_ms.get(name, 0) == heard_at_ms
+        }
+        return frozenset(ended | silent)
+
+    def detected_at_ms(self, incident: Incident) -> int | None:
+        """When an incident was found; None when no finder said so."""
+        return next((event.detected_at_ms for event in self.events if event.incident.id == incident.id), None)
+
+    def failed_at_ms(self, incident: Incident, view: ControlView) -> int | None:
+        """When it failed; None where that is not known, because its instance lives on and does not report it."""
+        known = (event.failed_at_ms for event in self.events if event.incident.id == incident.id)
+        if (failed_at_ms := next(known, None)) is not None:
+            return failed_at_ms
+        if incident.kind.of_instance:
+            return view.last_heard_ms(incident.instance, incident.incarnation)
+        return task_failed_at_ms(incident, view)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IncidentAnswer:
+    """What becomes of an incident.
+
+    Args:
+        line: in one line, for a log.
+        record: what is kept of it; None where there is nothing to answer.
+        assignment: the generation to publish; None when nothing changes.
+        new: whether it has yet to be published.
+    """
+
+    line: str
+    record: IncidentRecord | None = None
+    assignment: Assignment | None = None
+    new: bool = True
+
+
+def answer_incident(
+    view: ControlView, incident: Incident, finder: IncidentFinder, clock_ms: Callable[[], int]
+) -> IncidentAnswer:
+    """Who takes the tasks over, unless that was answered before.
+
+    Args:
+        view: the newest.
+        incident: what was found.
+        finder: who answers.
+        clock_ms: gives the epoch ms at which it is decided.
+
+    Raises:
+        AssignmentError: the assignment topic holds none that could be changed.
+    """
+    known = view.incidents.get(incident.id)
+    if view.assignment is None:
+        raise AssignmentError(
+            f"{view.application_id!r} has no assignment that a failover could change, and an incident: "
+            f"{incident.evidence}. Assign its tasks again with AssignTasksOperator, as the deploy DAG does, "
+            "or with 'stateful-streams assign'."
+        )
+    if known is not None and known.answered_by == finder.answered_by:
+        return IncidentAnswer(line="an earlier try answered it", record=known, new=False)
+    gone = finder.gone(view)
+    healthy = [name for name in view.healthy(finder.timeouts) if name not in gone]
+    # One that starts cannot take over yet, but it is better than none.
+    healthy = [n for n in healthy if view.statuses[n].state is InstanceState.RUNNING] or healthy
+    now_ms, replicas = clock_ms(), finder.num_standby_replicas
+    if known is not None and not finder.by_hand and not is_due(incident, view, healthy, replicas, now_ms=now_ms):
+        return IncidentAnswer(line=f"Incident {incident.id} was answered by {known.answered_by} already")
+    plan = decide(
+        incident,
+        view.assignment,
+        view.statuses,
+        healthy,
+        finder.num_standby_replicas,
+        answered=view.incidents,
+        heard_at_ms=view.heard_at_ms,
+        now_ms=None if finder.by_hand else now_ms,
+    )
+    if plan.assignment is None and not plan.decisions:
+        return IncidentAnswer(line=f"Incident {incident.id} is not open any more, or too soon after another failover")
+    if known is not None and known.resolved_at_ms is None and plan.assignment is None and plan.decisions == known.plan:
+        line = f"Incident {incident.id} was answered by {known.answered_by}, and nothing has changed since"
+        return IncidentAnswer(line=line, record=known, new=False)
+    record = IncidentRecord(
+        incident=incident,
+        answered_by=finder.answered_by,
+        answered_by_dag=finder.dag_id,
+        detected_at_ms=finder.detected_at_ms(incident),
+        decided_at_ms=now_ms,
+        generation=(plan.assignment or view.assignment).generation,
+        plan=plan.decisions,
+        no_candidate=plan.no_candidate,
+        failed_at_ms=finder.failed_at_ms(incident, view),
+    )
+    line = f"Incident {incident.id} ({incident.evidence}): {'; '.join(record.decisions) or 'no task'}"
+    return IncidentAnswer(line=line, record=record, assignment=plan.assignment)
+
+
+def answer_incidents(
+    view: ControlView,
+    incidents: Iterable[Incident],
+    finder: IncidentFinder,
+    publish: Publish,
+    clock_ms: Callable[[], int],
+) -> list[tuple[IncidentRecord, Assignment]]:
+    """Answer one incident after the other, each on what the answers before it left, and publish what is new.
+
+    Args:
+        view: the newest; an answer changes it.
+        incidents: what was found.
+        finder: who answers.
+        publish: gets each new answer.
+        clock_ms: gives the epoch ms at which it is decided.
+
+    Returns:
+        What is kept of each incident that this finder answered, now or in an earlier try, and the assignment after it.
+
+    Raises:
+        AssignmentError: the assignment topic holds none that could be changed.
+        FencedError: a newer publisher exists.
+    """
+    answered = []
+    for incident in incidents:
+        answer = answer_incident(view, incident, finder, clock_ms)
+        if answer.new:
+            log.info("%s", answer.line)
+        assignment = answer.assignment or view.assignment
+        if answer.record is None or assignment is None:
+            continue
+        if answer.new:
+            publish(answer.assignment, answer.record)
+            view.assignment = assignment
+            view.incidents[incident.id] = answer.record
+        answered.append((answer.record, assignment))
+    return answered
+
+
+def wrong_now(view: ControlView, found: Iterable[Incident], instance: str | None) -> tuple[Incident, ...]:
+    """What a person who starts a failover wants answered.
+
+    Args:
+        view: the newest.
+        found: what is wrong (`detect`).
+        instance: only this one, and everything is moved off it where nothing is wrong with it; None for all.
+    """
+    if not instance:
+        return tuple(found)
+    named = tuple(incident for incident in found if incident.instance == instance)
+    if named or view.assignment is None or instance not in view.assignment.instances:
+        return named
+    status = view.statuses.get(instance)
+    return (
+        Incident(
+            application_id=view.application_id,
+            kind=IncidentKind.MANUAL,
+            instance=instance,
+            incarnation=status.incarnation if status else 0,
+            tasks=view.assignment.active_on(instance),
+            evidence="nothing is wrong with it: moved by hand",
+        ),
+    )
+
+
+def is_due(
+    incident: Incident, view: ControlView, candidates: Collection[str], num_standby_replicas: int = 1, *, now_ms: int
+) -> bool:
+    """Whether a run should decide about an incident.
+
+    It is answered once. Only a task that is held because there was no other instance or because failovers followed each
+    other too fast, or that waits for its own one, is decided about again, as soon as there is an instance that would
+    get it. After another failover of a task that stood still it waits for its turn.
+
+    Args:
+        incident: what was found.
+        view: what the control topics hold.
+        candidates: the instances that live and may take a task over.
+        num_standby_replicas: wanted standbys per task.
+        now_ms: epoch ms.
+    """
+    if pace_of(incident, view.incidents.values(), now_ms).puts_off:
+        return False
+    known = view.incidents.get(incident.id)
+    if known is None:
+        return True
+    waits = known.no_candidate or any(one.action is Action.KEEP or one.overloaded for one in known.plan)
+    if not waits or view.assignment is None:
+        return False
+    plan = decide(
+        incident,
+        view.assignment,
+        view.statuses,
+        candidates,
+        num_standby_replicas,
+        answered=view.incidents,
+        heard_at_ms=view.heard_at_ms,
+        now_ms=now_ms,
+    )
+    return plan.assignment is not None
+
+
+def task_failed_at_ms(incident: Incident, view: ControlView) -> int | None:
+    """When the task of an incident failed, or committed last before it stood still.
+
+    The instance lives on: its newest heartbeat may come long after that, and says how long ago it was.
+
+    Args:
+        incident: of any kind.
+        view: holds the newest heartbeat.
+
+    Returns:
+        Epoch ms by the broker's clock; None where the incident is of no task, or its instance does not report it, as
+        one of an older version, or one that was replaced.
+    """
+    status, heard_at_ms = view.statuses.get(incident.instance), view.heard_at_ms.get(incident.instance)
+    if status is None or heard_at_ms is None or status.incarnation != incident.incarnation or not incident.tasks:
+        return None
+    task = status.task(incident.tasks[0])
+    if task is None:
+        return None
+    since_s: float | None = None
+    if incident.kind is IncidentKind.TASK_FAILED:
+        since_s = task.failed_s
+    elif incident.kind is IncidentKind.TASK_STALLED:
+        since_s = task.source.stalled_s or None
+    return None if since_s is None else heard_at_ms - round(1000 * since_s)

@@ -1,0 +1,133 @@
+"""What is wrong and left to people: nothing watches, no failover answers, a repair or a task waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.records.status import Role, TaskState
+from airflow_provider.control.records.watcher import SILENT_AFTER_S, Unanswered, Watcher
+from airflow_provider.control.topics.view import ControlView
+
+__all__ = [
+    "HeldTask",
+    "held_tasks",
+    "open_incidents",
+    "unanswered_problem",
+    "unanswered_problems",
+    "watch_problem",
+    "watched_by",
+]
+
+
+def watch_problem(application_id: str, last: Watcher | None, *, heard: bool) -> str | None:
+    """What is wrong with the watching, in one line; None where an application is watched.
+
+    Args:
+        application_id: the application.
+        last: the newest record of a watcher; None where there never was one.
+        heard: whether one came while somebody listened for `SILENT_AFTER_S`.
+    """
+    if heard:
+        return None
+    if last is None:
+        return (
+            f"nothing watches {application_id}, and nothing ever did: unpause its failover DAG and run a triggerer, "
+            "else no failure is answered."
+        )
+    return (
+        f"nothing watches {application_id}: its watcher was last heard of at {_time(last.sent_at_ms)} (process "
+        f"{last.pid} on {last.host}), and not within {SILENT_AFTER_S:g} s now. Look whether a triggerer runs and the "
+        "failover DAG is unpaused."
+    )
+
+
+def watched_by(last: Watcher | None, *, watched: bool) -> str:
+    """By whom an application is watched, and since when, in a few words.
+
+    Args:
+        last: the newest record of a watcher; None where there never was one.
+        watched: whether it lives.
+    """
+    if last is None:
+        return "watched by none"
+    who = f"process {last.pid} on {last.host}"
+    if watched:
+        return f"watched by {who} since {_time(last.began_at_ms)}"
+    return f"watched by none, last by {who} until {_time(last.sent_at_ms)}"
+
+
+def unanswered_problem(application_id: str, found: Unanswered, at_ms: int) -> str:
+    """What is wrong, and what to look at, in one line.
+
+    Args:
+        application_id: the application.
+        found: what has no answer.
+        at_ms: now, by the watcher's clock.
+    """
+    return (
+        f"{found.what} was reported {(at_ms - found.reported_at_ms) / 1000:.0f} s ago, and no failover has answered "
+        f"it: is the DAG {application_id}_failover paused or stale, or does its file not parse? "
+        'See "No failover run" in the runbook.'
+    )
+
+
+def unanswered_problems(view: ControlView) -> tuple[str, ...]:
+    """A line for each that the watcher named last, unless it was answered since.
+
+    Args:
+        view: what the control topics hold; only a watcher that lives says what is so now.
+    """
+    watcher = view.watcher
+    if watcher is None:
+        return ()
+    return tuple(
+        unanswered_problem(view.application_id, one, watcher.sent_at_ms)
+        for one in watcher.unanswered
+        # One that is held for want of an instance is reported again once there is one.
+        if one.incident not in view.incidents or view.incidents[one.incident].no_candidate
+    )
+
+
+def open_incidents(view: ControlView) -> tuple[str, ...]:
+    """The incidents that were answered and are not repaired, a line each."""
+    return tuple(
+        f"{record.incident.kind.value} of {record.incident.instance} is answered and not repaired "
+        f"({'; '.join(record.decisions) or record.incident.evidence}): look at the repair DAG."
+        for record in view.unresolved_incidents
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldTask:
+    """A task that stands still until a person has done something.
+
+    Args:
+        task: which one.
+        instance: the active one.
+        error: why it failed.
+    """
+
+    task: TaskId
+    instance: str
+    error: str
+
+
+def held_tasks(view: ControlView) -> tuple[HeldTask, ...]:
+    """Those whose active copy says that it failed, on an instance that lives, in their order.
+
+    Args:
+        view: what the control topics hold.
+    """
+    found = []
+    for task_id, given in view.assignment.tasks.items() if view.assignment else ():
+        status = view.statuses.get(given.active) if given.active else None
+        copy = status.task(task_id) if status is not None and status.state.alive else None
+        if copy is not None and (copy.role, copy.state) == (Role.ACTIVE, TaskState.FAILED):
+            found.append(HeldTask(task=task_id, instance=given.active or "", error=copy.error or "it does not say why"))
+    return tuple(found)
+
+
+def _time(epoch_ms: int) -> str:
+    return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="seconds")

@@ -1,1 +1,0 @@
-"""What each instance says of itself once a minute, for a week."""

@@ -1,0 +1,1 @@
+"""Which instance should hold which copy of a task."""

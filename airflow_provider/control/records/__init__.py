@@ -1,0 +1,1 @@
+"""The values that are kept in an application's topics."""

@@ -1,0 +1,177 @@
+"""The figures of an instance at one time: a record a minute, for a week."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from airflow_provider.common.json_codec import from_json, to_json, to_plain
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.records.status import InstanceStatus, Role, TaskState, TaskStatus
+
+__all__ = [
+    "METRICS_FORMAT",
+    "MetricsRecord",
+    "TaskMetrics",
+    "metrics_plain",
+    "metrics_record",
+    "metrics_value",
+    "read_metrics_value",
+]
+
+METRICS_FORMAT: Final = 1
+"""The newest format that this version reads, and the one that it writes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskMetrics:
+    """One task on one instance. Counters are what they have come to, so that a record that is missing loses nothing.
+
+    Args:
+        task: which one.
+        role: active or standby.
+        state: see `TaskState`.
+        generation: an active's ``active_since``; the generation read for a standby.
+        processed_records: input records since this process got the task; the next owner counts from 0.
+        source_lag_records: of an active, records of its source that wait; None where that is not known.
+        changelog_end: offset after the last record of its changelog partition; it only grows, whoever is active. None
+            before it was seen.
+        lag_records: changelog offsets between the store and ``changelog_end``; None where that is not known.
+        lag_s: the same in seconds; None where that is not known.
+        store_bytes: what the store takes on disk; None where it does not lie on the driver's host.
+        restoring: whether the store has not been at the end of its changelog yet.
+        restored_records: changelog records that the restore under way, or the last one, has applied.
+        restored_bytes: the size of their keys and values.
+        restore_took_s: seconds that it took, or takes so far.
+        late_records: as in `TaskStatus`, since the application began; None where an earlier version wrote the record.
+        left_out_records: its ``failed_records``; None as above.
+    """
+
+    task: TaskId
+    role: Role
+    state: TaskState
+    generation: int = 0
+    processed_records: int = 0
+    source_lag_records: int | None = None
+    changelog_end: int | None = None
+    lag_records: int | None = None
+    lag_s: float | None = None
+    store_bytes: int | None = None
+    restoring: bool = False
+    restored_records: int = 0
+    restored_bytes: int = 0
+    restore_took_s: float = 0.0
+    late_records: int | None = None
+    left_out_records: int | None = None
+
+    @property
+    def restored_records_per_s(self) -> float | None:
+        """The mean rate of the restore under way; None where none is, or it has not begun."""
+        if not self.restoring or self.restore_took_s <= 0:
+            return None
+        return round(self.restored_records / self.restore_took_s, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricsRecord:
+    """One instance at one time; kept in ``<app>-metrics`` under the instance's name.
+
+    Args:
+        application_id: the application.
+        instance: its name.
+        incarnation: the process; greater is newer.
+        at_ms: epoch ms: of its host as it is written, of the broker as it is read.
+        host: where it runs.
+        disk_used_bytes: what its stores take.
+        disk_free_bytes: what the disk has left; None where that is not known.
+        tasks: its tasks.
+    """
+
+    application_id: str
+    instance: str
+    incarnation: int
+    at_ms: int
+    host: str = ""
+    disk_used_bytes: int = 0
+    disk_free_bytes: int | None = None
+    tasks: tuple[TaskMetrics, ...] = ()
+
+
+def metrics_record(status: InstanceStatus, store_bytes: Mapping[TaskId, int], at_ms: int) -> MetricsRecord:
+    """What of a status is kept for a week.
+
+    Args:
+        status: the instance's newest.
+        store_bytes: by task, what its store takes on disk, as far as it is known.
+        at_ms: now, epoch ms.
+    """
+    return MetricsRecord(
+        application_id=status.application_id,
+        instance=status.instance,
+        incarnation=status.incarnation,
+        at_ms=at_ms,
+        host=status.stores_host,
+        disk_used_bytes=status.disk.used_bytes,
+        disk_free_bytes=status.disk.free_bytes,
+        tasks=tuple(_of_task(task, store_bytes.get(task.task)) for task in status.tasks),
+    )
+
+
+def _of_task(task: TaskStatus, store_bytes: int | None) -> TaskMetrics:
+    return TaskMetrics(
+        task=task.task,
+        role=task.role,
+        state=task.state,
+        generation=task.generation,
+        processed_records=task.processed_records,
+        source_lag_records=task.source.lag_records,
+        changelog_end=task.end,
+        lag_records=task.lag_records,
+        lag_s=task.lag_s,
+        store_bytes=store_bytes,
+        restoring=task.restore.phase is not None,
+        restored_records=task.restore.records,
+        restored_bytes=task.restore.bytes,
+        restore_took_s=task.restore.took_s,
+        late_records=task.late_records,
+        left_out_records=task.failed_records,
+    )
+
+
+def metrics_plain(record: MetricsRecord) -> dict[str, Any]:
+    """A record as values that JSON knows."""
+    plain: dict[str, Any] = to_plain(record)
+    return plain
+
+
+def metrics_value(record: MetricsRecord) -> bytes:
+    """JSON of a record, with the number of its format."""
+    return to_json({"format": METRICS_FORMAT, **{f.name: getattr(record, f.name) for f in dataclasses.fields(record)}})
+
+
+@dataclass(frozen=True)
+class _Format:
+    format: int = 1
+
+
+def read_metrics_value(value: bytes, at_ms: int) -> MetricsRecord:
+    """The inverse of `metrics_value`. Fields that this version does not know are ignored.
+
+    Args:
+        value: of the record.
+        at_ms: when the brokers stored it, epoch ms.
+
+    Raises:
+        msgspec.DecodeError: it is no such record, or one of a newer format.
+    """
+    found = from_json(value, _Format).format
+    if found > METRICS_FORMAT:
+        raise msgspec.ValidationError(
+            f"found format {found}, this version reads up to {METRICS_FORMAT}: a newer version wrote it, so upgrade "
+            "this one"
+        )
+    return dataclasses.replace(from_json(value, MetricsRecord), at_ms=at_ms)

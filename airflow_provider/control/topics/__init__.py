@@ -1,0 +1,1 @@
+"""The control topics and the commits: read, followed, written, published, cleared."""

@@ -1,0 +1,126 @@
+"""Reads the commits of tasks from where they commit."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, TypeVar
+
+import msgspec
+from confluent_kafka import Message
+
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.topics.commit import COMMIT_KEY, Commit, CommitTopics
+from airflow_provider.control.topics.span_reader import SpanReader
+from airflow_provider.errors import TopicMissingError
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.topic_admin import TopicAdmin
+
+__all__ = ["last_commits", "last_of_tasks", "read_commits"]
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_NEAR: Final = 64
+"""How many offsets before its end a task's last commit is looked for at first."""
+_FURTHER: Final = 64
+"""How many times as many the next time: what was aborted may lie behind it."""
+
+
+def read_commits(
+    connection: KafkaConnection,
+    application_id: str,
+    topics: CommitTopics,
+    positions: Mapping[TaskId, int],
+    timeout_s: float = 120.0,
+) -> dict[TaskId, list[Commit]]:
+    """The commits of each task since a position, in their order; none where there is no such topic.
+
+    Args:
+        connection: the cluster.
+        application_id: the application.
+        topics: where they commit.
+        positions: by task, the offset of the first record to read.
+        timeout_s: how long it may take in all.
+
+    Raises:
+        BrokerUnreachableError: its end was not reached in time.
+    """
+    found: dict[TaskId, list[Commit]] = {task: [] for task in positions}
+    for topic, tasks in topics.tasks_by_topic(positions).items():
+        try:
+            ends = TopicAdmin(connection).latest_offsets(topic, tasks, committed=True)
+        except TopicMissingError:
+            continue
+        spans = {number: (positions[task], ends[number]) for number, task in tasks.items()}
+        with SpanReader(connection, application_id, topic, timeout_s=timeout_s) as reader:
+            for number, commit in _commits_in(reader.read(spans)):
+                found[tasks[number]].append(commit)
+    return found
+
+
+def last_commits(
+    connection: KafkaConnection,
+    application_id: str,
+    topics: CommitTopics,
+    ends: Mapping[TaskId, int],
+    timeout_s: float = 120.0,
+) -> dict[TaskId, Commit | None]:
+    """The last commit of each task before an offset of where it commits; None where it had none.
+
+    As `last_of_tasks`.
+    """
+
+    def read(record: Message) -> Commit | None:
+        return next((commit for _, commit in _commits_in([record])), None)
+
+    return last_of_tasks(connection, application_id, topics, ends, read, timeout_s)
+
+
+def last_of_tasks(
+    connection: KafkaConnection,
+    application_id: str,
+    topics: CommitTopics,
+    ends: Mapping[TaskId, int],
+    read: Callable[[Message], T | None],
+    timeout_s: float = 120.0,
+) -> dict[TaskId, T | None]:
+    """What is made of the last commit of each task before an offset of where it commits; None where it had none.
+
+    Args:
+        connection: the cluster.
+        application_id: the application.
+        topics: where they commit.
+        ends: by task, the offset before which it lies; at none of them a transaction is open.
+        read: makes it of a commit record; None leaves the record out.
+        timeout_s: how long it may take in all.
+
+    Raises:
+        BrokerUnreachableError: an end was not reached in time.
+        StatefulStreamsError: there is no such topic, or it may not be read.
+    """
+    found: dict[TaskId, T | None] = dict.fromkeys(ends)
+    for topic, tasks in topics.tasks_by_topic(ends).items():
+        left, back = [task for task in tasks.values() if ends[task] > 0], _NEAR
+        with SpanReader(connection, application_id, topic, timeout_s=timeout_s) as reader:
+            while left:
+                spans = {task.partition: (max(0, ends[task] - back), ends[task]) for task in left}
+                for record in reader.read(spans):
+                    if record.key() == COMMIT_KEY and (made := read(record)) is not None:
+                        found[tasks[int(record.partition() or 0)]] = made
+                left, back = [task for task in left if found[task] is None and ends[task] > back], back * _FURTHER
+    return found
+
+
+def _commits_in(records: Iterable[Message]) -> Iterator[tuple[int, Commit]]:
+    """The commits among a changelog's records, each with its partition."""
+    for record in records:
+        if record.key() != COMMIT_KEY:
+            continue
+        try:
+            commit = msgspec.json.decode(record.value() or b"", type=Commit)
+        except msgspec.DecodeError as why:
+            log.warning("A commit record of %s cannot be read and is left out: %s", record.topic(), why)
+        else:
+            yield int(record.partition() or 0), commit

@@ -1,0 +1,104 @@
+"""Which instances live: decided here alone, from a status, the length of a silence and two timeouts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from airflow_provider.control.records.status import InstanceState, InstanceStatus
+from airflow_provider.errors import ConfigurationError
+
+__all__ = ["Liveness", "Timeouts", "highest_generation", "liveness", "may_be_starting", "running_instances"]
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """How long an instance may be silent, and a task stand still.
+
+    Args:
+        instance_s: seconds of silence after which an instance that runs or stops counts as gone.
+        start_s: the same for one that starts, which sends no heartbeat before Spark is up; not less than `instance_s`
+            counts.
+        stall_s: seconds for which a task may commit nothing although its source has records. Above what a promotion
+            takes on a busy host, so that an answer is not taken for the next stall.
+
+    Raises:
+        ConfigurationError: one is not a positive, finite number of seconds.
+    """
+
+    instance_s: float = 5.0
+    start_s: float = 180.0
+    stall_s: float = 120.0
+
+    def __post_init__(self) -> None:
+        """Refuse timeouts by which nothing, or everything, would be gone."""
+        given = {
+            "instance_timeout_s": self.instance_s, "start_timeout_s": self.start_s, "stall_timeout_s": self.stall_s
+        }  # fmt: skip
+        for name, seconds in given.items():
+            if not (math.isfinite(seconds) and seconds > 0):
+                raise ConfigurationError(f"{name} is {seconds:g}: use a positive, finite number of seconds.")
+
+    def allowed_s(self, state: InstanceState) -> float:
+        """Seconds for which an instance in this state may be silent."""
+        return max(self.instance_s, self.start_s) if state is InstanceState.STARTING else self.instance_s
+
+
+class Liveness(Enum):
+    """What an observer may take an instance for."""
+
+    ALIVE = "alive"
+    SILENT = "silent"
+    """It reported no end, and sent no heartbeat for longer than allowed: its host is lost, or it hangs."""
+    ENDED = "ended"
+    """It stopped, or its launcher reported its end."""
+
+
+def liveness(status: InstanceStatus, silent_for_s: float, timeouts: Timeouts) -> Liveness:
+    """Whether an instance lives.
+
+    Args:
+        status: its newest one.
+        silent_for_s: seconds since its last heartbeat, as far as the observer could read it.
+        timeouts: how long it may be silent.
+    """
+    if not status.state.alive:
+        return Liveness.ENDED
+    return Liveness.SILENT if silent_for_s > timeouts.allowed_s(status.state) else Liveness.ALIVE
+
+
+def running_instances(
+    statuses: Mapping[str, InstanceStatus], silent_for_s: Mapping[str, float], timeouts: Timeouts
+) -> list[str]:
+    """The instances that are up and live, sorted.
+
+    Args:
+        statuses: the newest status of each instance.
+        silent_for_s: seconds since each instance's last heartbeat; one that is not named was not silent.
+        timeouts: how long an instance may be silent.
+    """
+    return [
+        name
+        for name, status in sorted(statuses.items())
+        if status.state is InstanceState.RUNNING
+        and liveness(status, silent_for_s.get(name, 0.0), timeouts) is Liveness.ALIVE
+    ]
+
+
+def may_be_starting(status: InstanceStatus, now_ms: int, timeouts: Timeouts) -> bool:
+    """Whether a launch that was claimed may still be under way: an incarnation is the epoch ms of its launch.
+
+    Args:
+        status: the newest one of the instance.
+        now_ms: epoch ms.
+        timeouts: how long a start may take.
+    """
+    return status.state is InstanceState.STARTING and now_ms - status.incarnation < timeouts.start_s * 1000
+
+
+def highest_generation(statuses: Collection[InstanceStatus]) -> int:
+    """The greatest generation that living instances carry out or found in commit records; 0 where there is none."""
+    committed = (t.committed_generation or 0 for s in statuses if s.state.alive for t in s.tasks)
+    return max([*(s.generation for s in statuses if s.state.alive), *committed], default=0)

@@ -1,0 +1,145 @@
+"""Writes heartbeats, deployments, incidents and commands."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from airflow_provider.control.records.status import InstanceStatus
+from airflow_provider.control.topics.codec import Value, claim_key, to_key, to_value, topic_of
+from airflow_provider.errors import AccessError
+from airflow_provider.kafka.broker_error import refusal
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.connection_errors import ConnectionErrors
+from airflow_provider.kafka.flushing import flush
+from airflow_provider.kafka.names import assignment_topic
+
+__all__ = ["ControlWriter", "write_control"]
+
+
+class ControlWriter:
+    """Everything in the control topics that needs no fencing: its newest value wins. A context manager.
+
+    Args:
+        connection: the cluster.
+        application_id: the application.
+    """
+
+    def __init__(self, connection: KafkaConnection, application_id: str) -> None:
+        self._application_id = application_id
+        self._refused: AccessError | None = None
+        self._bootstrap = connection.bootstrap_servers
+        self._errors = ConnectionErrors(connection, logs=False)
+        self._producer = Producer(
+            connection.to_client_config()
+            | {
+                "error_cb": self._errors,
+                "enable.idempotence": True,
+                "linger.ms": 0,
+                # Statuses are JSON in which each task repeats the words of the one before.
+                "compression.type": "zstd",
+                # A heartbeat that is a minute old is worth nothing: drop it rather than send it late.
+                "message.timeout.ms": 60_000,
+                # Known again soon after a broker's outage, before the silence is taken for the instance's own.
+                "reconnect.backoff.max.ms": 1000,
+                # One that was deleted would come back with the cluster's settings, not compacted.
+                "allow.auto.create.topics": False,
+                "client.id": f"{application_id}-control-writer",
+            }
+        )
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        """Send what is left, unless something was raised: nobody waits longer for what could not be stored in time."""
+        if error is None:
+            self.close()
+
+    def send(self, value: Value) -> None:
+        """Send without waiting: for heartbeats, the next of which follows anyway."""
+        self._producer.produce(
+            self._topic(value), to_value(value), to_key(value), partition=0, on_delivery=self._delivered
+        )
+        self._producer.poll(0)
+
+    def check(self) -> None:
+        """Raise where what was sent without waiting may not be written.
+
+        Raises:
+            AccessError: the connection's user lacks a right, as far as the last answer said.
+        """
+        if self._refused is not None:
+            raise self._refused
+
+    def write(self, value: Value, timeout_s: float = 10.0) -> None:
+        """Send and wait until it is stored.
+
+        Raises:
+            ConfigurationError: the topic may not be written.
+            BrokerUnreachableError: it was not stored within the deadline.
+        """
+        failed: list[KafkaError] = []
+
+        def delivered(error: KafkaError | None, _: Message) -> None:
+            if error is not None:
+                failed.append(error)
+
+        self._producer.produce(self._topic(value), to_value(value), to_key(value), partition=0, on_delivery=delivered)
+        try:
+            left = flush(self._producer, timeout_s)
+        except KafkaException as error:
+            left = 1
+            failed.insert(0, error.args[0])
+        if left or failed:
+            what = f"Writing {to_key(value).decode()} to {self._topic(value)}"
+            needed = f"Describe and Write on the topic {self._topic(value)}"
+            if failed and (refused := refusal(failed[0], what, needed)) is not None:
+                raise refused
+            why = failed[0].str() if failed else f"no answer within {timeout_s:g} s"
+            raise self._errors.unreachable(
+                f"{to_key(value).decode()} was not stored in {self._topic(value)!r} at {self._bootstrap}",
+                why,
+                "check that the topic exists and the brokers answer.",
+            )
+
+    def forget(self, value: Value) -> None:
+        """Send that a value is gone, without waiting; with an instance's status goes the claim of its launch."""
+        self._producer.produce(self._topic(value), None, to_key(value), partition=0, on_delivery=self._delivered)
+        if isinstance(value, InstanceStatus):
+            self._producer.produce(assignment_topic(self._application_id), None, claim_key(value.instance), partition=0)
+        self._producer.poll(0)
+
+    def close(self, timeout_s: float = 5.0) -> None:
+        """Send what is left."""
+        self._producer.flush(timeout_s)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self._refused = None  # what was taken away was given back
+        else:
+            needed = f"Describe and Write on the topic {message.topic()}"
+            self._refused = refusal(error, f"Writing to {message.topic()}", needed) or self._refused
+
+    def _topic(self, value: Value) -> str:
+        return topic_of(value, self._application_id)
+
+
+def write_control(connection: KafkaConnection, application_id: str, *values: Value, timeout_s: float = 10.0) -> None:
+    """Store values that need no fencing, one after the other.
+
+    Args:
+        connection: the cluster.
+        application_id: the application.
+        values: commands, deployments, incidents, statuses.
+        timeout_s: how long each may take.
+
+    Raises:
+        ConfigurationError: a topic may not be written.
+        BrokerUnreachableError: one was not stored in time. Those before it are.
+    """
+    with ControlWriter(connection, application_id) as writer:
+        for value in values:
+            writer.write(value, timeout_s)

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from airflow_provider.control.failover.detection import detect
+from airflow_provider.control.failover.incident_answer import IncidentFinder, answer_incident
+from airflow_provider.control.failover.incident_event import IncidentEvent
+from airflow_provider.control.history.builder import failover_record
+from airflow_provider.control.records.incident import Incident, IncidentKind
+from airflow_provider.control.records.status import TaskState
+from airflow_provider.control.topics.liveness import Timeouts
+from airflow_provider.control.topics.view import ControlView
+from tests.builders import APPLICATION, active, assigned, instance, standby, view_of
+
+DETECTED_MS, DECIDED_MS = 2_000, 20_000
+
+
+def failed_task() -> tuple[ControlView, Incident]:
+    """The instance lives: its newest heartbeat came long after the one that told the failure."""
+    view = view_of(assigned("a b"), instance("a", active(0, TaskState.FAILED)), instance("b", standby(0)))
+    (incident,) = detect(view.assignment, view.statuses, view.silent_for_s, Timeouts(), view.heard_at_ms)
+    assert incident.kind is IncidentKind.TASK_FAILED
+    view.heard_at_ms["a"] = 19_000
+    return view, incident
+
+
+def finder(incident: Incident, failed_at_ms: int | None) -> IncidentFinder:
+    event = IncidentEvent(
+        incident=incident,
+        application_id=APPLICATION,
+        kafka_conn_id="kafka",
+        detected_at_ms=DETECTED_MS,
+        failed_at_ms=failed_at_ms,
+    )
+    return IncidentFinder(
+        answered_by="run", timeouts=Timeouts(), num_standby_replicas=1, by_hand=False, events=(event,)
+    )
+
+
+def test_failure_of_a_task_is_timed_by_the_heartbeat_that_told_it_and_not_by_the_newest() -> None:
+    view, incident = failed_task()
+
+    record = answer_incident(view, incident, finder(incident, 1_000), lambda: DECIDED_MS).record
+
+    assert record is not None
+    assert record.failed_at_ms == 1_000
+    assert failover_record(record).rto.detected_ms == DETECTED_MS - 1_000
+
+
+def reported(kind: IncidentKind) -> tuple[ControlView, Incident]:
+    """By a heartbeat of just now."""
+    if kind is IncidentKind.TASK_FAILED:
+        task = active(0, TaskState.FAILED, failed_s=392.0)
+    else:
+        task = active(0, stalled_s=300.0, source_lag=5)
+    view = view_of(assigned("a b"), instance("a", task), instance("b", standby(0)))
+    (incident,) = detect(view.assignment, view.statuses, view.silent_for_s, Timeouts(), view.heard_at_ms)
+    assert incident.kind is kind
+    view.heard_at_ms["a"] = 500_000
+    return view, incident
+
+
+@pytest.mark.parametrize(
+    ("kind", "failed_at_ms"), [(IncidentKind.TASK_FAILED, 108_000), (IncidentKind.TASK_STALLED, 200_000)]
+)
+def test_time_until_a_failed_task_was_noticed_is_part_of_the_rto(kind: IncidentKind, failed_at_ms: int) -> None:
+    view, incident = reported(kind)
+
+    record = answer_incident(view, incident, finder(incident, None), lambda: 510_000).record
+
+    assert record is not None
+    assert record.failed_at_ms == failed_at_ms
+    assert failover_record(record).at_ms == failed_at_ms
+
+
+def test_process_that_took_the_place_of_the_one_that_failed_does_not_time_its_failure() -> None:
+    view, incident = reported(IncidentKind.TASK_FAILED)
+    view.statuses["a"] = dataclasses.replace(view.statuses["a"], incarnation=9)
+
+    assert finder(incident, None).failed_at_ms(incident, view) is None
+
+
+def test_failure_of_a_task_that_nobody_timed_counts_from_its_detection() -> None:
+    view, incident = failed_task()
+
+    record = answer_incident(view, incident, finder(incident, None), lambda: DECIDED_MS).record
+
+    assert record is not None
+    assert record.failed_at_ms is None
+    assert failover_record(record).at_ms == DETECTED_MS
+
+
+def test_decision_of_before_is_not_published_again_however_often_a_person_asks() -> None:
+    view = view_of(assigned("a"), instance("a", active(0, TaskState.FAILED)))
+    (incident,) = detect(view.assignment, view.statuses, view.silent_for_s, Timeouts(), view.heard_at_ms)
+    by_hand = IncidentFinder(answered_by="first", timeouts=Timeouts(), num_standby_replicas=0, by_hand=True)
+    first = answer_incident(view, incident, by_hand, lambda: DECIDED_MS)
+    assert first.new
+    assert first.record is not None
+    view.incidents[incident.id] = first.record
+
+    again = answer_incident(view, incident, dataclasses.replace(by_hand, answered_by="second"), lambda: DECIDED_MS + 1)
+
+    assert (again.new, again.record, again.assignment) == (False, first.record, None)

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import dataclasses
+
+from airflow_provider.control.failover.detection import detect
+from airflow_provider.control.failover.open_problems import unanswered_problems
+from airflow_provider.control.records.incident import Incident, IncidentRecord
+from airflow_provider.control.records.status import InstanceState, TaskState
+from airflow_provider.control.records.watcher import Unanswered, Watcher
+from airflow_provider.control.topics.liveness import Timeouts
+from airflow_provider.control.topics.view import ControlView
+from tests.builders import APPLICATION, active, assigned, instance, view_of
+
+
+def found(view: ControlView) -> Incident:
+    (incident,) = detect(view.assignment, view.statuses, view.silent_for_s, Timeouts())
+    return incident
+
+
+def watched(incident: Incident) -> Watcher:
+    return Watcher(
+        application_id=APPLICATION,
+        host="h",
+        pid=1,
+        began_at_ms=1,
+        sent_at_ms=76_000,
+        unanswered=(Unanswered.of(incident, reported_at_ms=1_000),),
+    )
+
+
+def gone() -> ControlView:
+    view = view_of(assigned("a"), instance("a", state=InstanceState.ENDED))
+    view.watcher = watched(found(view))
+    return view
+
+
+def test_failure_that_is_reported_and_not_answered_is_named_with_its_age_and_what_to_look_at() -> None:
+    assert unanswered_problems(gone()) == (
+        "instance_ended of a was reported 75 s ago, and no failover has answered it: is the DAG app_failover paused or "
+        'stale, or does its file not parse? See "No failover run" in the runbook.',
+    )
+
+
+def test_failure_of_no_instance_is_named_by_its_tasks() -> None:
+    view = view_of(assigned("- b", "-"), instance("b"))
+
+    assert Unanswered.of(found(view), reported_at_ms=1).what == "tasks_unowned of 0_0, 0_1"
+
+
+def test_failure_that_was_answered_since_the_watcher_wrote_is_none() -> None:
+    view = gone()
+    incident = found(view)
+    record = IncidentRecord(
+        incident=incident, answered_by="run", detected_at_ms=1, decided_at_ms=2, generation=1, no_candidate=False
+    )
+    view.incidents[incident.id] = record
+
+    assert unanswered_problems(view) == ()
+    # Held for want of an instance, and reported again since one runs.
+    view.incidents[incident.id] = dataclasses.replace(record, no_candidate=True)
+    assert len(unanswered_problems(view)) == 1
+
+
+def test_application_that_nothing_ever_watched_has_none() -> None:
+    failed = instance("a", active(0, state=TaskState.FAILED, error="no"))
+
+    assert unanswered_problems(view_of(assigned("a"), failed)) == ()
