@@ -38,7 +38,7 @@ def certificates(results: Sequence[dict[str, Any]]) -> str:
     """A table of what was found.
 
     Args:
-        results: of each instance (`control.conditions.StandbysCompared`).
+        results: of each instance (`control.waiting.standby.StandbysCompared`).
     """
     rows = [
         (one["instance"], task, f"holds the same at {at}") for one in results for task, at in one["positions"].items()
