@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import pyarrow as pa
+
 from airflow_provider.changelog.commit_record import CommitRecord
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.assignment import Assignment, TaskAssignment
@@ -27,8 +29,8 @@ from airflow_provider.control.topics.view import ControlView
 from airflow_provider.control.waiting.observation import Observation
 from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.language.result import Result
+from airflow_provider.streaming.planner.compile import TopicFacts, TypesOf
 from airflow_provider.streaming.planner.stage_topics import changelog_of, partitions_read, source_topics
-from airflow_provider.streaming.planner.topic_facts import TopicFacts
 
 APPLICATION = "app"
 
@@ -50,6 +52,11 @@ def topic_facts(
         delete_retention_ms={changelog_of(job.application_id, plan): delete_retention_ms for plan in plans},
         **more,
     )
+
+
+def spark_types(**given: pa.DataType) -> TypesOf:
+    """What Spark says of each source's rows: the types that are given, texts otherwise."""
+    return lambda source: pa.schema({name: given.get(name, pa.string()) for name in (*source.columns, source.key_name)})
 
 
 def job_of_result(

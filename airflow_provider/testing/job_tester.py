@@ -20,13 +20,14 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.application.job_change import refuse_moved_stages
 from airflow_provider.control.records.status import Role, TaskState
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming.argument_check import check_kind
 from airflow_provider.streaming.duration import duration_ms
 from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.operations.stream_time import StreamTime
-from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage, compile_job
+from airflow_provider.streaming.planner.compile import TopicFacts, compile_job
+from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.planner.stage_topics import changelog_of, partitions_read, source_topics
-from airflow_provider.streaming.planner.topic_facts import TopicFacts
 from airflow_provider.streaming.worker.tasks.replica_opening import refuse_state_of
 from airflow_provider.streaming.worker.tasks.task import Task
 from airflow_provider.testing.counts import Counts
@@ -35,11 +36,12 @@ from airflow_provider.testing.in_memory_log import InMemoryLog, Record
 from airflow_provider.testing.input_record import InputRecord, key_bytes, value_bytes
 from airflow_provider.testing.output_record import OutputRecord
 from airflow_provider.testing.partitioner import partition_of
-from airflow_provider.testing.source_rows import SourceRecord, SourceRows, signed
+from airflow_provider.testing.source_rows import SourceRecord, SourceRows, types_of_source
 from airflow_provider.testing.tested_instance import TestedInstance
 
 __all__ = ["JobTester"]
 
+_A_JOB: Final = 'a job, such as StatefulJob("spending", spent.sink("totals"))'
 _DAY_MS: Final = 86_400_000
 
 _Store = Literal["kept", "empty"]
@@ -57,10 +59,12 @@ class JobTester:
         partitions: of each source topic; a stage has as many tasks as its source has partitions.
 
     Raises:
-        ConfigurationError: the job is not complete, or there are no partitions.
+        ConfigurationError: it is no job, what it does with the types of its columns cannot be done, or there are no
+            partitions.
     """
 
     def __init__(self, job: StatefulJob, partitions: int = 1) -> None:
+        check_kind("JobTester() got ", job, StatefulJob, _A_JOB)
         if partitions < 1:
             raise ConfigurationError(f"JobTester() got partitions={partitions}: it must be 1 or more.")
         self._partitions = partitions
@@ -274,7 +278,8 @@ class JobTester:
         Raises:
             RecordError: the record that stopped the task before is still the next one.
             ConfigurationError: `store` is neither; or the changed job cannot go on with what the one before it left,
-                as its deployment would say; or it is not complete, or is another application.
+                as its deployment would say; or it is no job, of another application, or does what cannot be done
+                with the types of its columns.
         """
         if store not in get_args(_Store):
             raise ConfigurationError(f"restart() got store={store!r}: give {' or '.join(map(repr, get_args(_Store)))}.")
@@ -318,6 +323,7 @@ class JobTester:
             self._folder.cleanup()
 
     def _changed(self, job: StatefulJob) -> CompiledJob:
+        check_kind("restart() got job=", job, StatefulJob, _A_JOB)
         if job.application_id != self._job.application_id:
             raise ConfigurationError(
                 f"restart() got the job {job.application_id!r}, and {self._job.application_id!r} is tested: "
@@ -427,8 +433,8 @@ class JobTester:
         return [found for task in tasks for found in self._read(task, list(task.replica.items()))]
 
     def _read(self, task: Task, items: Sequence[tuple[bytes, bytes]]) -> Iterator[tuple[str, str, Any]]:
-        schema = self._rows[task.id.stage].schema
-        return task.operation.read_states(items, schema, StreamTime.after(task.commit_record), task.replica.get_many)
+        schema, operation = task.job.input.columns, task.operation
+        return operation.read_states(items, schema, StreamTime.after(task.commit_record), task.replica.get_many)
 
 
 def _one_of(method: str, what: str, given: str | None, known: Sequence[str]) -> str:
@@ -442,7 +448,7 @@ def _one_of(method: str, what: str, given: str | None, known: Sequence[str]) -> 
 
 
 def _rows_of_stages(job: CompiledJob) -> dict[int, SourceRows]:
-    return {stage.number: SourceRows(stage) for stage in job.stages}
+    return {stage.number: SourceRows(stage.source) for stage in job.stages}
 
 
 def _compiled(job: StatefulJob, partitions: int) -> CompiledJob:
@@ -452,4 +458,4 @@ def _compiled(job: StatefulJob, partitions: int) -> CompiledJob:
         partitions=partitions_read(job.stages, dict.fromkeys(source_topics(job.stages), partitions)),
         delete_retention_ms={changelog_of(job.application_id, plan): _DAY_MS for plan in job.stages},
     )
-    return signed(compile_job(quiet, facts))
+    return compile_job(quiet, facts, types_of_source)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage
+from airflow_provider.streaming.planner.compiled_job import SourceSpec
 from airflow_provider.testing.in_memory_log import Record
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["SourceRecord", "SourceRows", "signed"]
+__all__ = ["SourceRecord", "SourceRows", "types_of_source"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,45 +32,29 @@ class SourceRecord:
     record: Record
 
 
-def signed(job: CompiledJob) -> CompiledJob:
-    """The job with its signature; where Spark decides the types of its columns, by a local Spark session.
+def types_of_source(source: SourceSpec) -> pa.Schema:
+    """See `streaming.driver.row_types.types_of_source`: by a local Spark session.
 
     Args:
-        job: compiled.
-
-    Raises:
-        ConfigurationError: the job names a column that there is not, or the operation cannot keep its type.
+        source: that Spark decodes.
     """
-    if all(stage.signed for stage in job.stages):
-        return job
     # Only here: a job whose values the worker decodes starts no JVM.
-    from airflow_provider.streaming.driver.row_types import with_types_of_spark
+    from airflow_provider.streaming.driver import row_types
 
-    return with_types_of_spark(job, _local_spark())
+    return row_types.types_of_source(_local_spark(), source)
 
 
 class SourceRows:
     """Does what the driver's query does with Kafka's records.
 
     Args:
-        stage: compiled.
+        source: how it is read.
     """
 
-    def __init__(self, stage: CompiledStage) -> None:
-        self._source, decoder = stage.source, stage.spec.input.decoder
+    def __init__(self, source: SourceSpec) -> None:
+        self._source = source
         self._ahead: pa.Table | None = None
         self._at: dict[tuple[int, int], range] = {}
-        self._schema: pa.Schema | None = None
-        if decoder is not None:
-            self._schema = pa.table(decoder.decode(pa.chunked_array([], pa.binary())).columns).schema
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Of the rows that the operation gets."""
-        if self._schema is None:
-            self.of(())
-        assert self._schema is not None
-        return self._schema
 
     def of(self, records: Sequence[SourceRecord]) -> list[pa.RecordBatch]:
         """The rows of some records.
@@ -85,7 +69,6 @@ class SourceRows:
         else:
             places = [place for r in records for place in self._at[r.partition, r.offset]]
             rows = self._ahead.take(pa.array(places, pa.int64()))
-        self._schema = rows.schema
         batches: list[pa.RecordBatch] = rows.to_batches()
         return batches
 

@@ -35,7 +35,7 @@ from airflow_provider.streaming.driver.instance_controller import InstanceContro
 from airflow_provider.streaming.driver.metrics_report import MetricsReport
 from airflow_provider.streaming.driver.progress_watch import ProgressWatch
 from airflow_provider.streaming.driver.repartition_purge import RepartitionPurge
-from airflow_provider.streaming.driver.row_types import with_types_of_spark
+from airflow_provider.streaming.driver.row_types import types_of_source
 from airflow_provider.streaming.driver.single_executor import ExecutorWatch
 from airflow_provider.streaming.driver.slot_driver import SlotDriver
 from airflow_provider.streaming.driver.source_ends import SourceEnds
@@ -45,7 +45,8 @@ from airflow_provider.streaming.driver.store_host import StoreHost
 from airflow_provider.streaming.driver.table_wait import TableWait, stages_before
 from airflow_provider.streaming.driver.topic_verification import verify_topics
 from airflow_provider.streaming.job import StatefulJob
-from airflow_provider.streaming.planner.compiled_job import CompiledJob, compile_job
+from airflow_provider.streaming.planner.compile import compile_job
+from airflow_provider.streaming.planner.compiled_job import CompiledJob
 from airflow_provider.streaming.worker.tasks.replica_opening import refuse_state_of
 
 __all__ = ["Instance", "num_slots", "refuse_other_state"]
@@ -62,7 +63,7 @@ def refuse_other_state(job: CompiledJob, connection: KafkaConnection, admin: Top
     """Refuse to run a job that would misread what a task left, before any task of it is opened (`refuse_state_of`).
 
     Args:
-        job: signed.
+        job: compiled.
         connection: the cluster.
         admin: of it.
 
@@ -119,7 +120,6 @@ class Instance:
     def _work(self) -> None:
         admin = TopicAdmin(self._settings.connection)
         facts, topics = verify_topics(self._job, admin, self._settings.verify_interval_s)
-        job = compile_job(self._job, facts)
         with ControlReader(self._settings.connection, self._job.application_id, statuses=False) as control:
             described = control.read_to_end().job
             refuse_other_stages(described, self._job.description())
@@ -128,7 +128,7 @@ class Instance:
             host = StoreHost(spark, self._settings.instance)
             check_state_folder(host, self._settings)
             self._heartbeat.set_ui_url(spark.sparkContext.uiWebUrl)
-            job = with_types_of_spark(job, spark)
+            job = compile_job(self._job, facts, functools.partial(types_of_source, spark))
             if described is not None:
                 refuse_other_state(job, self._settings.connection, admin)
             before = stages_before(job)

@@ -12,13 +12,12 @@ import pyarrow as pa
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.driver.source_query import rows_of_source
 from airflow_provider.streaming.driver.spark_error import said_by_spark
-from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage
-from airflow_provider.streaming.planner.row_types import RowTypes
+from airflow_provider.streaming.planner.compiled_job import SourceSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["with_types_of_spark"]
+__all__ = ["types_of_source"]
 
 _KAFKA: Final = {
     "key": "BINARY",
@@ -35,43 +34,32 @@ _LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """By these pyspark prints an error with its stacks, some 10 kB, as soon as it makes the exception of it."""
 
 
-def with_types_of_spark(job: CompiledJob, spark: SparkSession) -> CompiledJob:
-    """The job with its signature, for which the types of its columns have to be known.
+def types_of_source(spark: SparkSession, source: SourceSpec) -> pa.Schema:
+    """The types of a source's rows, as `compile_job` asks for them.
 
     Args:
-        job: compiled.
-        spark: analyses the job's steps on no rows.
+        spark: analyses the source's steps on no rows.
+        source: that Spark decodes.
 
     Raises:
-        ConfigurationError: the steps, the key or the operation name what there is not, or a type cannot be kept.
+        ConfigurationError: the steps, the key or the operation name what there is not.
     """
-    # Each in its turn: what a stage makes may be another one's source.
-    for number in [stage.number for stage in job.stages]:
-        if not job.stage(number).signed:
-            job = job.with_types(_types(job.stage(number), spark), number)
-    return job
-
-
-def _types(stage: CompiledStage, spark: SparkSession) -> RowTypes:
     from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    source = stage.source
-    if stage.key_type is None:
+    if not source.keyed:
         # The key as a column besides what it becomes, to see its type.
         source = dataclasses.replace(source, columns=(*source.columns, source.key_name))
     try:
         raw = spark.range(0).selectExpr(*(f"CAST(NULL AS {kind}) AS {name}" for name, kind in _KAFKA.items()))
         # Which zone it is says nothing here, but there has to be one.
         with _errors_said_once():
-            columns = to_arrow_schema(rows_of_source(raw, source).schema, timezone="UTC")
+            return _first_of_each(to_arrow_schema(rows_of_source(raw, source).schema, timezone="UTC"))
     except PySparkException as error:
         raise ConfigurationError(
             f"Spark refuses the columns of job {source.application_id!r} for the rows of {source.topic!r}: "
             f"{said_by_spark(error)} Correct the schema, group_by() or the operation."
         ) from error
-    key_type = columns.field(len(columns) - 1).type if stage.key_type is None else stage.key_type
-    return RowTypes(key_type, _first_of_each(columns))
 
 
 @contextlib.contextmanager

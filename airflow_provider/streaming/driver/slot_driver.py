@@ -33,8 +33,7 @@ from airflow_provider.streaming.driver.slot_queries import SlotQueries
 from airflow_provider.streaming.driver.slot_report import with_query_failures
 from airflow_provider.streaming.driver.source_query import SourceQuery
 from airflow_provider.streaming.driver.spark_error import cause_of
-from airflow_provider.streaming.planner.compiled_job import CompiledJob
-from airflow_provider.streaming.planner.source_spec import SourceSpec
+from airflow_provider.streaming.planner.compiled_job import CompiledJob, SourceSpec
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.streaming.driver.spark_error import step_refusal
 from airflow_provider.streaming.event_time import EVENT_MS, MAKE_TIME
-from airflow_provider.streaming.planner.source_spec import SourceSpec
+from airflow_provider.streaming.planner.compiled_job import SourceSpec
 from airflow_provider.streaming.steps import CompositeKey, Filter, Select, Selected, Step
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ from airflow_provider.kafka.source_topic import check_partitions, missing_source
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicDescription, TopicSpec, config_command, control_specs
 from airflow_provider.streaming.job import StatefulJob
+from airflow_provider.streaming.planner.compile import TopicFacts
 from airflow_provider.streaming.planner.stage_plan import StagePlan
 from airflow_provider.streaming.planner.stage_topics import (
     changelog_of,
@@ -27,7 +28,6 @@ from airflow_provider.streaming.planner.stage_topics import (
     partitions_read,
     source_topics,
 )
-from airflow_provider.streaming.planner.topic_facts import TopicFacts
 
 __all__ = ["TopicWatch", "verify_topics"]
 

@@ -44,7 +44,7 @@ class InputSpec:
         misread: finds what Spark would take for something else than was written, where Spark decodes the values.
         misfit: finds the column for which Spark refused a value.
         event_time: of the rows; None where none is read.
-        columns: the types of what the operation reads; None while they are not known.
+        columns: the types of what the operation reads.
         num_partitions: of the source, over which its producers spread the groups; None where nothing has to be checked.
         table: whether the records are rows of a table, whose key is the record's, and a null value deletes one.
         null_keys: what becomes of a row whose key is null: it cannot be processed, is dropped and counted under the
@@ -61,7 +61,7 @@ class InputSpec:
     misread: MisreadValues = field(default_factory=MisreadValues)
     misfit: SchemaMisfit = field(default_factory=SchemaMisfit)
     event_time: EventTime | None = None
-    columns: pa.Schema | None = None
+    columns: pa.Schema = field(default_factory=lambda: pa.schema([]))
     num_partitions: int | None = None
     table: bool = False
     null_keys: NullKeys = "refuse"
@@ -77,8 +77,8 @@ class StoreSpec:
         changelog: the topic with its changes, and with the tasks' commits.
         rocksdb: its settings.
         delete_retention_ms: for how long the changelog keeps tombstones.
-        signature: what the state means that the job writes into an empty store; None while the types of its columns are
-            not known.
+        signature: what the state means that the job writes into an empty store; `compile_job` gives every stage one.
+            Without it, what another version wrote is not compared.
     """
 
     name: str

@@ -1,51 +1,62 @@
-"""Whether the streams of a union have columns of the same types, as far as that is known before Spark starts."""
+"""Whether the streams of a union have columns of the same types."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.column_check import columns_after
 from airflow_provider.streaming.planner.stage_plan import StagePlan
-from airflow_provider.streaming.sql_type import SqlType
 
-__all__ = ["check_unions"]
+__all__ = ["check_union", "check_unions"]
+
+
+def check_union(
+    first: str, first_types: Mapping[str, str | None], other: str, other_types: Mapping[str, str | None]
+) -> None:
+    """Refuse two streams that come together in an internal topic with a column of two types.
+
+    A record says nothing of its columns' types: what is behind the topic takes those of the first stream for all.
+
+    Args:
+        first: the topic that the first stream reads.
+        first_types: the types of what it writes, the key's among them, in the words of a schema; None for one that is
+            not known.
+        other: the topic of the other stream.
+        other_types: the same of the other one.
+
+    Raises:
+        ConfigurationError: a column has two types.
+    """
+    for name, kind in first_types.items():
+        now = other_types[name]
+        if kind is not None and now is not None and kind != now:
+            raise ConfigurationError(
+                f"union() of the streams of {first!r} and {other!r}: the column {name!r} is {kind} in the first, and "
+                f"{now} in the other: cast one of them with with_column()."
+            )
 
 
 def check_unions(stages: Sequence[StagePlan]) -> None:
-    """Refuse streams that come together in an internal topic with a column of two types.
+    """Refuse what is seen without Spark, where the job is written: columns of plain types that no step computes.
 
-    Columns whose type only Spark knows are compared once it runs, and so are those with parameters.
+    The others `compile_job` compares.
 
     Args:
         stages: of the job.
 
     Raises:
-        ConfigurationError: a column of two of them has two types.
+        ConfigurationError: a column of two streams of a union has two types.
     """
     first = dict[tuple[str | None, int | None], StagePlan]()
     for stage in stages:
-        if not stage.feeds or stage.internal:
-            continue
-        side = stage.operation.side_written
-        one = first.setdefault((stage.output_topic, side), stage)
-        before, now = _types(one), _types(stage)
-        for name in stage.operation.columns:
-            kinds = [types.get(name.lower()) for types in (before, now)]
-            if None not in kinds and _family(kinds[0]) != _family(kinds[1]):
-                texts = [kind.text for kind in kinds if kind is not None]
-                raise ConfigurationError(
-                    f"union() of the streams of {one.source_topic!r} and {stage.source_topic!r}: the column {name!r} "
-                    f"is {texts[0]} in the first, and {texts[1]} in the other: cast one of them with with_column()."
-                )
+        if stage.feeds and not stage.internal:
+            one = first.setdefault((stage.output_topic, stage.operation.side_written), stage)
+            check_union(one.source_topic, _types(one), stage.source_topic, _types(stage))
 
 
-def _types(stage: StagePlan) -> dict[str, SqlType]:
+def _types(stage: StagePlan) -> dict[str, str | None]:
     columns = columns_after(stage.schema, stage.steps) or {}
     # Two texts with parameters may be one type, such as DECIMAL(10,2) and DECIMAL(10, 2).
-    return {name.lower(): kind for name, kind in columns.items() if kind is not None and kind.text == kind.name}
-
-
-def _family(kind: SqlType | None) -> str:
-    assert kind is not None
-    return "an integer" if kind.name in ("TINYINT", "SMALLINT", "INT", "BIGINT") else kind.name
+    plain = {name.lower(): kind.text for name, kind in columns.items() if kind is not None and kind.text == kind.name}
+    return {name: plain.get(name.lower()) for name in (stage.key, *stage.operation.columns)}

@@ -32,12 +32,12 @@ from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.streaming import StatefulJob, session_window, stream, table, window
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.driver.topic_verification import verify_topics
-from airflow_provider.streaming.planner.compiled_job import compile_job
+from airflow_provider.streaming.planner.compile import compile_job
 from airflow_provider.streaming.worker.tasks.plan import SlotPlan, TaskPlan
 from airflow_provider.testing import InputRecord, JobTester
 from airflow_provider.testing.in_memory_log import Record
 from airflow_provider.testing.input_record import value_bytes
-from airflow_provider.testing.source_rows import SourceRecord, SourceRows
+from airflow_provider.testing.source_rows import SourceRecord, SourceRows, types_of_source
 from tests.integration.streaming.application import RESTORE_S, WorkerDiedError, WorkerProcess
 from tests.integration.streaming.committed import commits, consumer_of, records_of
 from tests.unit.testing.operations import OPERATIONS
@@ -108,9 +108,8 @@ class Shop:
         admin.ensure([TopicSpec(name=f"{application_id}-{n}", partitions=1, config=forever) for n in SOURCES])
         create_described_topics(admin, job.description())
         facts, _ = verify_topics(job, admin, 60.0)
-        self.job = compile_job(job, facts)
-        assert all(stage.signed for stage in self.job.stages)
-        self._rows = {stage.number: SourceRows(stage) for stage in self.job.stages}
+        self.job = compile_job(job, facts, types_of_source)
+        self._rows = {stage.number: SourceRows(stage.source) for stage in self.job.stages}
         self._producer = Producer({"bootstrap.servers": bootstrap_servers, "enable.idempotence": True})
         self._topics = Topics(bootstrap_servers, {stage.source.topic for stage in self.job.stages})
         self._settings = InstanceSettings(

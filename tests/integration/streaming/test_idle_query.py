@@ -27,8 +27,8 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.streaming import StatefulJob, functions as F, stream
 from airflow_provider.streaming.driver.input_wait import InputWait
 from airflow_provider.streaming.driver.source_query import SourceQuery
-from airflow_provider.streaming.planner.compiled_job import compile_job
-from airflow_provider.streaming.planner.topic_facts import TopicFacts
+from airflow_provider.streaming.planner.compile import TopicFacts, compile_job
+from airflow_provider.testing.source_rows import types_of_source
 
 servers, topic, jars, folder = sys.argv[1:]
 spark = (
@@ -36,7 +36,7 @@ spark = (
 )
 job = StatefulJob("app", stream(topic).group_by("key").aggregate(F.count(), name="state"))
 facts = TopicFacts(partitions={topic: 1}, delete_retention_ms={"app-state-changelog": 86_400_000})
-source, connection = compile_job(job, facts).stages[0].source, KafkaConnection(servers)
+source, connection = compile_job(job, facts, types_of_source).stages[0].source, KafkaConnection(servers)
 batches = []
 
 def on_batch(query, rows):

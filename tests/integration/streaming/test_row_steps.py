@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming import stream
 from airflow_provider.streaming.driver.source_query import rows_of_source
-from airflow_provider.streaming.planner.source_spec import SourceSpec
+from airflow_provider.streaming.planner.compiled_job import SourceSpec
 
 spark = (
     SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")

@@ -15,8 +15,8 @@ import datetime, json, sys
 from pyspark.sql import SparkSession
 from airflow_provider.streaming import StatefulJob, functions as F, stream
 from airflow_provider.streaming.driver.source_query import rows_of_source
-from airflow_provider.streaming.planner.compiled_job import compile_job
-from airflow_provider.streaming.planner.topic_facts import TopicFacts
+from airflow_provider.streaming.planner.compile import TopicFacts, compile_job
+from airflow_provider.testing.source_rows import types_of_source
 
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 spark.conf.set("spark.sql.session.timeZone", "UTC")
@@ -52,7 +52,7 @@ facts = TopicFacts(partitions={"orders": 4}, delete_retention_ms={"app-state-cha
 plans = {
     name: [
         {k: bytes(v).decode() if isinstance(v, (bytes, bytearray)) else v for k, v in row.asDict().items()}
-        for row in rows_of_source(raw, compile_job(job, facts).stages[0].source).collect()
+        for row in rows_of_source(raw, compile_job(job, facts, types_of_source).stages[0].source).collect()
     ]
     for name, job in jobs.items()
 }
@@ -62,7 +62,7 @@ facts = TopicFacts(
     partitions={"orders": 4, "two-out-repartition": 4},
     delete_retention_ms={"two-0-commits": 86_400_000, "two-out-changelog": 86_400_000},
 )
-behind = rows_of_source(raw, compile_job(two, facts).stages[1].source).collect()
+behind = rows_of_source(raw, compile_job(two, facts, types_of_source).stages[1].source).collect()
 plans["behind a repartition"] = [
     {k: bytes(v).decode() if isinstance(v, (bytes, bytearray)) else v for k, v in row.asDict().items()}
     for row in behind

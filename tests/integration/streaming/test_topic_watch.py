@@ -22,7 +22,8 @@ from airflow_provider.kafka.topic_spec import MAX_MESSAGE_BYTES, TopicSpec, chan
 from airflow_provider.streaming import StatefulJob, stream
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.driver.topic_verification import TopicWatch, verify_topics
-from airflow_provider.streaming.planner.compiled_job import compile_job
+from airflow_provider.streaming.planner.compile import compile_job
+from airflow_provider.testing.source_rows import types_of_source
 from tests.waiting import wait_until
 
 INTERVAL_S = 0.2
@@ -144,7 +145,7 @@ def test_workers_get_what_the_brokers_say_of_the_topics(
     topics.alter_setting(sink, "max.message.bytes", "50000")
 
     facts, _ = verify_topics(job_of(application_id), topics, INTERVAL_S)
-    (stage,) = compile_job(job_of(application_id), facts).stages
+    (stage,) = compile_job(job_of(application_id), facts, types_of_source).stages
     job = stage.spec
 
     assert (stage.num_tasks, job.store.delete_retention_ms) == (2, 7000)

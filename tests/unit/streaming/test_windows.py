@@ -8,10 +8,10 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming import StatefulJob, session_window, stream, window
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.duration import duration_ms, duration_text
-from airflow_provider.streaming.planner.compiled_job import compile_job
-from airflow_provider.streaming.planner.source_spec import SourceSpec
+from airflow_provider.streaming.planner.compile import compile_job
+from airflow_provider.streaming.planner.compiled_job import SourceSpec
 from airflow_provider.streaming.windows import SessionWindow, Window
-from tests.builders import job_of_result, topic_facts
+from tests.builders import job_of_result, spark_types, topic_facts
 
 SCHEMA = "customer STRING, amount DOUBLE, at TIMESTAMP, ms BIGINT"
 HOUR = window("at", "1 hour")
@@ -19,7 +19,7 @@ TIMED = stream("orders", schema=SCHEMA, key="customer", event_time="at", waterma
 
 
 def source_of(job: StatefulJob) -> SourceSpec:
-    return compile_job(job, topic_facts(job, partitions=2)).stage(0).source
+    return compile_job(job, topic_facts(job, partitions=2), spark_types()).stage(0).source
 
 
 def job(windows: Any = HOUR, event_time: str | None = "at", watermark: str | None = "10 minutes") -> StatefulJob:

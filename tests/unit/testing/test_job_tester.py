@@ -131,6 +131,17 @@ def test_partition_that_does_not_exist_is_refused(totals: JobTester) -> None:
     assert totals.counts.processed == 0, "nothing of what was refused came into the topic"
 
 
+@pytest.mark.parametrize("given", [TOTALS.sinks[0], "orders", None], ids=["a-sink", "a-text", "nothing"])
+def test_what_is_no_job_is_refused_in_one_line(given: Any, totals: JobTester) -> None:
+    with pytest.raises(ConfigurationError, match=r"^JobTester\(\) got .*: give a job, such as StatefulJob\(.*\)\.$"):
+        JobTester(given)
+    if given is not None:
+        with pytest.raises(
+            ConfigurationError, match=r"^restart\(\) got job=.*: give a job, such as StatefulJob\(.*\)\.$"
+        ):
+            totals.restart(job=given)
+
+
 def test_tester_without_partitions_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="partitions=0"):
         JobTester(TOTALS, partitions=0)

@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider.errors import ConfigurationError, DecodeError
 from airflow_provider.streaming.job import StatefulJob
-from airflow_provider.streaming.planner.compiled_job import CompiledStage
+from airflow_provider.streaming.planner.compiled_job import SourceSpec
 from airflow_provider.testing import InputRecord, JobTester, check_batching, job_tester
 from airflow_provider.testing.source_rows import SourceRows
 from tests.unit.testing.word_count import LINES, LineRows, job_of
@@ -23,8 +23,8 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> Planned:
     """Makes the job, whose lines become words as an explode would make them, without Spark."""
 
     def plan(*, combine: bool, partitions: int | None = None) -> StatefulJob:
-        def rows_of(stage: CompiledStage) -> SourceRows:
-            return LineRows(stage) if stage.number == 0 else SourceRows(stage)
+        def rows_of(source: SourceSpec) -> SourceRows:
+            return SourceRows(source) if source.from_stage else LineRows(source)
 
         monkeypatch.setattr(job_tester, "SourceRows", rows_of)
         return job_of(combine=combine, partitions=partitions)

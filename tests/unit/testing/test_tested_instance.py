@@ -7,12 +7,13 @@ import msgspec
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.records.status import Role, TaskState
-from airflow_provider.streaming.planner.compiled_job import CompiledJob, compile_job
+from airflow_provider.control.records.task_state import Role, TaskState
+from airflow_provider.streaming.planner.compile import compile_job
+from airflow_provider.streaming.planner.compiled_job import CompiledJob
 from airflow_provider.testing.in_memory_log import InMemoryLog, Record
 from airflow_provider.testing.source_rows import SourceRecord, SourceRows
 from airflow_provider.testing.tested_instance import TestedInstance
-from tests.builders import topic_facts
+from tests.builders import spark_types, topic_facts
 from tests.unit.testing.jobs import TOTALS, order
 
 CHANGELOG = "orders-state-changelog"
@@ -20,7 +21,7 @@ CHANGELOG = "orders-state-changelog"
 
 @pytest.fixture
 def job() -> CompiledJob:
-    return compile_job(TOTALS.certify(None), topic_facts(TOTALS))
+    return compile_job(TOTALS.certify(None), topic_facts(TOTALS), spark_types())
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def instances(job: CompiledJob, log: InMemoryLog, tmp_path: Path) -> Iterator[tu
 
 def process(instance: TestedInstance, job: CompiledJob, offset: int) -> TaskState:
     record = Record(key=b"ann", value=msgspec.json.encode(order("ann", 1.0)), timestamp_ms=1)
-    rows = SourceRows(job.stages[0]).of([SourceRecord(partition=0, offset=offset, record=record)])
+    rows = SourceRows(job.stages[0].source).of([SourceRecord(partition=0, offset=offset, record=record)])
     (status,) = instance.process(rows)
     return status.state
 

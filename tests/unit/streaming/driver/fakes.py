@@ -18,10 +18,11 @@ from airflow_provider.streaming.driver.spark_session import ARROW_BATCH_BYTES, M
 from airflow_provider.streaming.driver.store_host import StoreHost
 from airflow_provider.streaming.functions import count
 from airflow_provider.streaming.job import StatefulJob
-from airflow_provider.streaming.planner.compiled_job import CompiledJob, compile_job
+from airflow_provider.streaming.planner.compile import compile_job
+from airflow_provider.streaming.planner.compiled_job import CompiledJob
 from airflow_provider.streaming.worker.calls import CallReport
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan
-from tests.builders import task_id, task_status, topic_facts
+from tests.builders import spark_types, task_id, task_status, topic_facts
 
 T = TypeVar("T")
 
@@ -30,7 +31,7 @@ JOB = StatefulJob("app", stream("in").group_by("key").aggregate(count(), name="s
 
 
 def compiled(job: StatefulJob = JOB) -> CompiledJob:
-    return compile_job(job, topic_facts(job, 4))
+    return compile_job(job, topic_facts(job, 4), spark_types())
 
 
 def settings_in(folder: Path, **more: Any) -> InstanceSettings:

@@ -7,9 +7,8 @@ import pytest
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.status import InstanceStatus, TaskState, TaskStatus
 from airflow_provider.streaming.driver.repartition_purge import RepartitionPurge, next_purge
-from airflow_provider.streaming.planner.compiled_job import compile_job
-from airflow_provider.streaming.planner.topic_facts import TopicFacts
-from tests.builders import active, instance, standby
+from airflow_provider.streaming.planner.compile import TopicFacts, compile_job
+from tests.builders import active, instance, spark_types, standby
 from tests.unit.testing.word_count import LINES, WORDS, job_of
 
 FIRST, SECOND = TaskId(1, 0), TaskId(1, 1)
@@ -35,7 +34,7 @@ class Watched:
         )
         self.deletions, self.tasks = Deletions(), list[TaskStatus]()
         self.purge = RepartitionPurge(
-            self.deletions, compile_job(job_of(combine=True), facts), lambda: self.status, 0.01
+            self.deletions, compile_job(job_of(combine=True), facts, spark_types()), lambda: self.status, 0.01
         )
 
     @property

@@ -10,9 +10,9 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming import StatefulJob, Stream, stream
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.operations.aggregate import Aggregate
-from airflow_provider.streaming.planner.compiled_job import CompiledJob, compile_job
-from airflow_provider.streaming.planner.row_types import RowTypes
-from tests.builders import job_of_result, topic_facts
+from airflow_provider.streaming.planner.compile import TypesOf, compile_job
+from airflow_provider.streaming.planner.compiled_job import CompiledJob, SourceSpec
+from tests.builders import job_of_result, spark_types, topic_facts
 
 SCHEMA = "customer STRING, amount DOUBLE"
 PLAIN = stream("orders", schema=SCHEMA, key="customer")
@@ -24,8 +24,8 @@ def job_of(
     return job_of_result(rows.group_by(key, trust_partitioning=trust_partitioning).aggregate(*aggregates))
 
 
-def compiled(job: StatefulJob, partitions: int = 4) -> CompiledJob:
-    return compile_job(job, topic_facts(job, partitions, delete_retention_ms=3_600_000))
+def compiled(job: StatefulJob, partitions: int = 4, types_of: TypesOf | None = None) -> CompiledJob:
+    return compile_job(job, topic_facts(job, partitions, delete_retention_ms=3_600_000), types_of or spark_types())
 
 
 def test_topics_say_how_many_tasks_and_for_how_long_tombstones_are_kept() -> None:
@@ -91,8 +91,12 @@ def test_what_workers_get_can_be_sent_to_them() -> None:
     assert pickle.loads(pickle.dumps(spec)) == spec
 
 
-def test_job_of_plain_types_is_signed_at_once() -> None:
-    signature = compiled(job_of(F.count().alias("n"), F.avg("amount").alias("mean"))).specs[0].store.signature
+def test_job_of_plain_types_is_signed_without_spark() -> None:
+    def asked(source: SourceSpec) -> pa.Schema:
+        raise AssertionError(f"Spark was asked for the types of {source.topic!r}")
+
+    job = job_of(F.count().alias("n"), F.avg("amount").alias("mean"))
+    signature = compiled(job, types_of=asked).specs[0].store.signature
 
     assert signature is not None
     assert (signature.key, signature.key_type, signature.layouts, signature.layout) == (
@@ -107,21 +111,21 @@ def test_job_of_plain_types_is_signed_at_once() -> None:
     ]
 
 
-def test_job_that_spark_decodes_is_signed_once_its_types_are_known() -> None:
-    job = compiled(job_of(F.sum("cents").alias("total"), rows=PLAIN.with_column("cents", "amount * 100")))
-    assert job.specs[0].store.signature is None
+def test_job_that_spark_decodes_is_signed_with_the_types_that_it_says() -> None:
+    job = job_of(F.sum("cents").alias("total"), rows=PLAIN.with_column("cents", "amount * 100"))
 
-    signed = job.with_types(RowTypes(pa.int32(), pa.schema([("cents", pa.int64())])))
+    spec = compiled(job, types_of=spark_types(customer=pa.int32(), cents=pa.int64())).specs[0]
 
-    signature = signed.specs[0].store.signature
+    signature = spec.store.signature
     assert signature is not None
+    assert spec.input.columns == pa.schema([("cents", pa.int64())])
     assert (signature.key_type, signature.aggregates[0].type) == ("bigint", "bigint")
 
 
 def test_zone_of_the_session_is_no_part_of_a_type() -> None:
-    job = compiled(job_of(F.max("at").alias("at"), rows=PLAIN.with_column("at", "now()")))
+    job = job_of(F.max("at").alias("at"), rows=PLAIN.with_column("at", "now()"))
     here, there = (
-        job.with_types(RowTypes(pa.string(), pa.schema([("at", pa.timestamp("us", tz=zone))]))).specs[0].store.signature
+        compiled(job, types_of=spark_types(at=pa.timestamp("us", tz=zone))).specs[0].store.signature
         for zone in ("UTC", "Europe/Berlin")
     )
 
@@ -129,10 +133,10 @@ def test_zone_of_the_session_is_no_part_of_a_type() -> None:
 
 
 def test_column_that_the_rows_lack_is_named() -> None:
-    job = compiled(job_of(F.max("who.customer"), rows=PLAIN.with_column("who", "struct(customer)")))
+    job = job_of(F.max("who.customer"), rows=PLAIN.with_column("who", "struct(customer)"))
 
     with pytest.raises(ConfigurationError, match=r"names 'who\.customer', and its rows have 'customer'"):
-        job.with_types(RowTypes(pa.string(), pa.schema([("customer", pa.string())])))
+        compiled(job, types_of=lambda source: pa.schema([("customer", pa.string())]))
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,10 @@ from airflow_provider.streaming.operations.join_interval import IntervalJoin
 from airflow_provider.streaming.operations.join_rows import LEFT, RIGHT, JoinRows
 from airflow_provider.streaming.operations.join_side import JoinSide
 from airflow_provider.streaming.operations.join_stream_table import StreamTableJoin
-from airflow_provider.streaming.planner.compiled_job import compile_job
-from airflow_provider.streaming.planner.row_types import RowTypes
+from airflow_provider.streaming.planner.compile import TopicFacts, compile_job
 from airflow_provider.streaming.planner.stage_plan import StagePlan
 from airflow_provider.streaming.planner.stage_topics import changelog_of, partitions_read, source_topics
-from airflow_provider.streaming.planner.topic_facts import TopicFacts
+from tests.builders import spark_types
 
 ORDERS = stream("orders", schema="id STRING, customer STRING, amount BIGINT")
 CUSTOMERS = table("customers", schema="customer STRING, country STRING", key="customer")
@@ -177,9 +176,7 @@ def test_join_that_two_sinks_use_is_made_once() -> None:
     kinds = {topic.name: topic.kind.value for topic in job.description().topics}
     assert kinds["orders-enriched"] == "sink"
     assert kinds["app-by-id-joined-repartition"] == "repartition"
-    compiled = compile_job(job, facts_of(job.stages))
-    assert all(stage.signed for stage in compiled.stages)
-    signature = compiled.stage(2).spec.store.signature
+    signature = compile_job(job, facts_of(job.stages), spark_types()).stage(2).spec.store.signature
     assert signature is not None
     assert sorted(signature.writes) == ["app-by-country-joined-repartition", "app-by-id-joined-repartition"]
 
@@ -237,12 +234,10 @@ def test_topic_of_both_sides_has_as_many_partitions_as_the_left_ones() -> None:
     assert {topic.name: topic.partitions for topic in found.topics}["app-out-repartition"] == 3
 
 
-def test_join_is_signed_once_both_sides_are_known() -> None:
-    stages = StatefulJob("app", ORDERS.join(CUSTOMERS, on="customer").sink("out")).stages
-    job = compile_job(StatefulJob("app", ORDERS.join(CUSTOMERS, on="customer").sink("out")), facts_of(stages))
-    joined = job.stage(2)
+def test_join_is_signed_with_the_types_of_both_sides() -> None:
+    job = StatefulJob("app", ORDERS.join(CUSTOMERS, on="customer").sink("out"))
+    joined = compile_job(job, facts_of(job.stages), spark_types()).stage(2)
 
-    assert all(stage.signed for stage in job.stages)
     assert joined.source.decoded_by_worker
     assert joined.spec.input.decoder == JoinRows()
     signature = joined.spec.store.signature
@@ -254,9 +249,8 @@ def test_join_is_signed_once_both_sides_are_known() -> None:
 def test_what_follows_a_join_has_its_types() -> None:
     enriched = ORDERS.join(CUSTOMERS, on="customer")
     user = StatefulJob("app", enriched.group_by("country").aggregate(F.sum("amount").alias("spent")).sink("out"))
-    job = compile_job(user, facts_of(user.stages))
+    job = compile_job(user, facts_of(user.stages), spark_types())
 
-    assert all(stage.signed for stage in job.stages)
     (kept,) = job.stage(4).spec.store.signature.aggregates  # type: ignore[union-attr]
     assert kept.type == "bigint"
 
@@ -347,6 +341,14 @@ def test_what_cannot_be_joined_is_refused_where_it_is_written(write: object, why
         write()  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("name", ["amount", "customer"])
+def test_integers_of_two_sizes_and_keys_of_two_types_are_other_types(name: str) -> None:
+    web = stream("web", schema=f"id STRING, customer {'STRING' if name == 'amount' else 'INT'}, amount INT")
+    both = ORDERS.union(web if name == "amount" else web.with_column("amount", "amount"))
+    with pytest.raises(ConfigurationError, match=f"'orders' and 'web': the column '{name}' is .* and INT in the other"):
+        StatefulJob("app", both.group_by("customer").aggregate(F.sum("amount").alias("n")).sink("out"))
+
+
 def test_types_that_are_seen_to_differ_between_united_streams_are_refused_without_spark() -> None:
     web = stream("web", schema="id STRING, customer STRING, amount DOUBLE")
     both = ORDERS.union(web)
@@ -363,16 +365,35 @@ def test_types_that_are_seen_to_differ_between_united_streams_are_refused_withou
     StatefulJob("app", both.group_by("customer").aggregate(F.count()).sink("out"))
 
 
-def test_types_that_differ_between_united_streams_are_refused() -> None:
-    # A type with parameters is compared once Spark has read it.
-    both = ORDERS.union(stream("web", schema="id STRING, customer STRING, amount DECIMAL(10, 2)"))
-    web = pa.schema({"id": pa.string(), "customer": pa.string(), "amount": pa.decimal128(10, 2)})
+@pytest.mark.parametrize(
+    ("schema", "name", "kind", "found"),
+    [
+        pytest.param("amount DECIMAL(10, 2)", "amount", pa.decimal128(10, 2), r"DECIMAL\(10,2\)", id="with-parameters"),
+        pytest.param("amount BIGINT", "amount", pa.int32(), "INT", id="computed"),
+        pytest.param("customer BIGINT", "customer", pa.int64(), "BIGINT", id="the-key"),
+    ],
+)
+def test_types_that_only_spark_knows_are_compared_between_united_streams(
+    schema: str, name: str, kind: pa.DataType, found: str
+) -> None:
+    columns = {"id": "id STRING", "customer": "customer STRING", "amount": "amount BIGINT", name: schema}
+    web = stream("web", schema=", ".join(columns.values())).with_column(name, name)
+    both, types = ORDERS.union(web), spark_types(**{"amount": pa.int64(), name: kind})
     summed = StatefulJob("app", both.group_by("customer").aggregate(F.sum("amount").alias("n")).sink("out"))
     joined = StatefulJob("app", both.join(CUSTOMERS, on="customer").sink("out"))
     for job in (summed, joined):
-        compiled = compile_job(job, facts_of(job.stages))
-        with pytest.raises(ConfigurationError, match="the column 'amount' is bigint in the first stream, and decimal"):
-            compiled.with_types(RowTypes(pa.string(), web), 1)
+        with pytest.raises(
+            ConfigurationError, match=f"'orders' and 'web': the column '{name}' is .* in the first, and {found} in the"
+        ):
+            compile_job(job, facts_of(job.stages), types)
+
+
+def test_key_types_of_both_sides_of_a_join_are_compared() -> None:
+    orders = ORDERS.with_column("customer", "length(customer)")
+    job = StatefulJob("app", orders.join(CUSTOMERS, on="customer").sink("out"))
+
+    with pytest.raises(ConfigurationError, match=r"join\(on='customer'\) of job 'app' compares bigint with string"):
+        compile_job(job, facts_of(job.stages), spark_types(customer=pa.int32()))
 
 
 def test_schema_of_joined_rows_is_that_of_both_sides() -> None:

@@ -13,10 +13,10 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.operations.partial_rows import PartialRows
 from airflow_provider.streaming.operations.repartition import Repartition
-from airflow_provider.streaming.planner.compiled_job import CompiledJob, compile_job
-from airflow_provider.streaming.planner.row_types import RowTypes
+from airflow_provider.streaming.planner.compile import TopicFacts, TypesOf, compile_job
+from airflow_provider.streaming.planner.compiled_job import CompiledJob
 from airflow_provider.streaming.planner.stage_topics import internal_specs, partitions_read
-from airflow_provider.streaming.planner.topic_facts import TopicFacts
+from tests.builders import spark_types
 from tests.unit.streaming.operations.merging import merged
 from tests.unit.testing.word_count import COUNTS, LINES, WORDS, job_of
 
@@ -25,8 +25,8 @@ FACTS = TopicFacts(
 )
 
 
-def compiled(**more: Any) -> CompiledJob:
-    return compile_job(job_of(**{"combine": True, **more}), FACTS)
+def compiled(types_of: TypesOf | None = None, **more: Any) -> CompiledJob:
+    return compile_job(job_of(**{"combine": True, **more}), FACTS, types_of or spark_types())
 
 
 def test_each_stage_has_the_tasks_and_the_topics_of_its_own() -> None:
@@ -42,17 +42,15 @@ def test_each_stage_has_the_tasks_and_the_topics_of_its_own() -> None:
     assert (first.input.num_partitions, second.input.num_partitions) == (None, None)
 
 
-def test_parts_are_decoded_and_signed_as_soon_as_the_types_are_known() -> None:
-    job = compiled(by_spark=True)
-    assert not any(stage.signed for stage in job.stages)
+def test_parts_of_rows_that_spark_decodes_are_decoded_by_the_worker() -> None:
+    job = compiled(spark_types(length=pa.int32()), by_spark=True)
 
-    signed = job.with_types(RowTypes(pa.string(), pa.schema([("word", pa.string()), ("length", pa.int32())])), 0)
-
-    assert all(stage.signed for stage in signed.stages)
-    later = signed.stage(1)
+    later = job.stage(1)
+    assert [stage.source.decoded_by_worker for stage in job.stages] == [False, True]
     assert isinstance(later.spec.input.decoder, PartialRows)
-    assert later.source.decoded_by_worker
-    assert pickle.loads(pickle.dumps(signed.specs)) == signed.specs
+    assert later.spec.store.signature is not None
+    assert [kept.type for kept in later.spec.store.signature.aggregates] == ["bigint", "bigint"]
+    assert pickle.loads(pickle.dumps(job.specs)) == job.specs
 
 
 def test_combining_changes_what_is_on_the_way_and_nothing_else() -> None:
@@ -79,21 +77,20 @@ def test_stage_before_an_internal_topic_is_signed_with_all_that_the_one_behind_i
     ],
 )
 def test_rows_come_back_with_their_types(kind: pa.DataType, schema: str, by_worker: bool) -> None:
-    job = compiled(combine=False, by_spark=True, aggregates=[F.max("length").alias("length")])
+    types_of = spark_types(word=pa.int32(), length=kind)
+    job = compiled(types_of, combine=False, by_spark=True, aggregates=[F.max("length").alias("length")])
 
-    fed = job.with_types(RowTypes(pa.int32(), pa.schema([("length", kind)])), 0).stage(1)
-
-    assert (fed.source.decoded_by_worker, fed.signed) == (by_worker, by_worker)
-    if not by_worker:
-        assert (fed.source.schema, fed.key_type, fed.spec.input.json) == (schema, pa.int32(), True)
+    fed = job.stage(1)
+    assert fed.source.decoded_by_worker == by_worker
+    assert (fed.source.schema, fed.spec.input.json, fed.spec.input.columns.field("length").type) == (schema, True, kind)
+    assert fed.spec.store.signature is not None
+    assert fed.spec.store.signature.key_type == "bigint"
 
 
 def test_type_that_would_not_come_back_is_refused() -> None:
-    job = compiled(combine=False, by_spark=True)
-
     refused = r"'length' of type list<item: int32> cannot be repartitioned by 'word'"
     with pytest.raises(ConfigurationError, match=refused):
-        job.with_types(RowTypes(pa.string(), pa.schema([("length", pa.list_(pa.int32()))])), 0)
+        compiled(spark_types(length=pa.list_(pa.int32())), combine=False, by_spark=True)
 
 
 def test_task_of_a_stage_that_the_job_does_not_have_is_named() -> None:

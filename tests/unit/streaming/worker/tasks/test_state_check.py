@@ -16,12 +16,13 @@ from airflow_provider.errors import ConfigurationError, TopicMismatchError
 from airflow_provider.streaming import StatefulJob, stream
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.operations.aggregate import Aggregate
-from airflow_provider.streaming.planner.compiled_job import CompiledJob, compile_job
+from airflow_provider.streaming.planner.compile import compile_job
+from airflow_provider.streaming.planner.compiled_job import CompiledJob
 from airflow_provider.streaming.worker.tasks.replica_opening import continued_signature, refuse_state_of
 from airflow_provider.testing.in_memory_log import InMemoryLog, Record
 from airflow_provider.testing.source_rows import SourceRecord, SourceRows
 from airflow_provider.testing.tested_instance import TestedInstance
-from tests.builders import commit_of, job_of_result, topic_facts
+from tests.builders import commit_of, job_of_result, spark_types, topic_facts
 
 SUM, MAX = F.sum("amount").alias("total"), F.max("amount").alias("total")
 
@@ -41,7 +42,7 @@ class Open(Protocol):
 
 
 def compiled(job: StatefulJob, topic_ids: Mapping[str, str] | None = None) -> CompiledJob:
-    return compile_job(job.certify(None), topic_facts(job, topic_ids=topic_ids or {}))
+    return compile_job(job.certify(None), topic_facts(job, topic_ids=topic_ids or {}), spark_types())
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def open_instance(tmp_path: Path) -> Iterator[Open]:
 
 def process(instance: TestedInstance, job: StatefulJob, offset: int) -> None:
     record = Record(key=b"ann", value=b'{"customer":"ann","amount":2.5}', timestamp_ms=1)
-    rows = SourceRows(compiled(job).stages[0]).of([SourceRecord(partition=0, offset=offset, record=record)])
+    rows = SourceRows(compiled(job).stages[0].source).of([SourceRecord(partition=0, offset=offset, record=record)])
     (status,) = instance.process(rows)
     assert (status.state, status.failure) == (TaskState.RUNNING, None)
 

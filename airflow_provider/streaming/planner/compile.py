@@ -1,0 +1,280 @@
+"""From a job and its topics to what driver and workers do."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+
+from airflow_provider.common.store_signature import StoreSignature
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming.job import StatefulJob
+from airflow_provider.streaming.operations.join_rows import LEFT, RIGHT
+from airflow_provider.streaming.operations.json_decoder import JsonDecoder
+from airflow_provider.streaming.operations.json_type import json_schema, json_type
+from airflow_provider.streaming.operations.misread_values import MisreadValues
+from airflow_provider.streaming.operations.operation import Operation
+from airflow_provider.streaming.operations.schema_misfit import SchemaMisfit
+from airflow_provider.streaming.operations.type_name import type_name
+from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage, SourceSpec
+from airflow_provider.streaming.planner.stage_plan import StagePlan
+from airflow_provider.streaming.planner.stage_spec import Decoder, InputSpec, StageSpec, StoreSpec
+from airflow_provider.streaming.planner.stage_topics import changelog_of
+from airflow_provider.streaming.planner.union_check import check_union
+
+__all__ = ["TopicFacts", "TypesOf", "compile_job"]
+
+_NO_STORE: Final = "commits"
+"""Name of the store that holds nothing but the position of a task without state."""
+
+TypesOf = Callable[[SourceSpec], pa.Schema]
+"""The types of what Spark makes of a source: of the columns that the operation reads, and of the key's column, unless
+the record's key is the group."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicFacts:
+    """What was found out about a job's topics.
+
+    Args:
+        partitions: by topic that a stage reads, how many it has: as many tasks has the stage.
+        delete_retention_ms: by changelog, its ``delete.retention.ms``: for how long it keeps tombstones.
+        topic_ids: by topic, its id in the cluster, of sources and changelogs at least; empty where there is none.
+        max_message_bytes: by topic that tasks write to, its ``max.message.bytes``.
+    """
+
+    partitions: Mapping[str, int]
+    delete_retention_ms: Mapping[str, int]
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    max_message_bytes: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """What the operation of a stage gets; of a stage before an internal topic, this is what it writes, too.
+
+    Args:
+        topic: that it is read from.
+        key: the type of the key, before it became text.
+        columns: the types of what the operation reads.
+    """
+
+    topic: str
+    key: pa.DataType
+    columns: pa.Schema
+
+
+_Written = dict[tuple[str, int | None], _Rows]
+"""By internal topic, and by side of a join, what the first stage writes that does."""
+
+
+def compile_job(job: StatefulJob, topics: TopicFacts, types_of: TypesOf) -> CompiledJob:
+    """What the driver and the workers have to do for a job.
+
+    One pass over the stages: what each reads is a topic of the user's, or written by stages before it. So the types of
+    its rows are known when its turn comes, and what cannot be done with them is found before anything runs.
+
+    Args:
+        job: as the user wrote it.
+        topics: what was found out about its topics.
+        types_of: asked for each source that Spark decodes, and for no other.
+
+    Raises:
+        ConfigurationError: the operation cannot keep a column's type, the rows lack a column that it names, streams of
+            a union have a column of two types, or the sides of a join have keys of two types.
+    """
+    between = {plan.source_topic for plan in job.stages if plan.internal}
+    written, stages = _Written(), list[CompiledStage]()
+    for plan in job.stages:
+        stage, rows = _compiled(job, plan, topics, written, types_of)
+        stages.append(stage)
+        for topic in between.intersection(plan.outputs):
+            first = written.setdefault((topic, plan.operation.side_written), rows)
+            check_union(first.topic, _sql_types(plan, first), rows.topic, _sql_types(plan, rows))
+    return CompiledJob(job.application_id, _with_internal_rows(stages))
+
+
+def _compiled(
+    job: StatefulJob, plan: StagePlan, topics: TopicFacts, written: _Written, types_of: TypesOf
+) -> tuple[CompiledStage, _Rows]:
+    """A stage, and what its operation gets.
+
+    Args:
+        job: of the stage.
+        plan: of the stage.
+        topics: as of `compile_job`.
+        written: by the stages before it.
+        types_of: as of `compile_job`.
+    """
+    decoder: Decoder | None
+    fed = _fed(job, plan, written) if plan.internal else None
+    operation = plan.operation if fed is None else plan.operation.of_rows(fed.columns)
+    if fed is not None and operation.decoder is not None:
+        # What is on the way is no JSON of columns, but made for this operation alone.
+        schema, decoder, columns = None, operation.decoder, fed.columns
+        source = _source(job, plan, schema, by_worker=True)
+    else:
+        schema = plan.schema if fed is None else json_schema(fed.columns)
+        decoder = json = _json_decoder(schema, plan)
+        source = _source(job, plan, schema, by_worker=json is not None)
+        columns = types_of(source) if json is None else _columns_of(json)
+    key = fed.key if fed is not None and plan.keyed else columns.field(plan.key).type
+    lacking = [name for name in operation.columns if name not in columns.names]
+    if lacking:
+        raise ConfigurationError(
+            f"The operation of job {job.application_id!r} names {', '.join(map(repr, lacking))}, and its "
+            f"rows have {', '.join(map(repr, columns.names))}: give a part of a column a name of its own "
+            "with with_column()."
+        )
+    signature = operation.signature(plan.key, key, columns)
+    rows = _Rows(plan.source_topic, key, pa.schema([columns.field(name) for name in operation.columns]))
+    partitions = topics.partitions[plan.source_topic]
+    input_ = InputSpec(
+        topic=plan.source_topic,
+        key_name=plan.key,
+        filters=plan.filters,
+        decoder=decoder,
+        keyed=plan.keyed,
+        json=schema is not None,
+        misread=MisreadValues.of(schema),
+        misfit=SchemaMisfit(schema),
+        event_time=plan.event_time,
+        columns=rows.columns,
+        num_partitions=partitions if partitions > 1 and _needs_groups_together(plan) else None,
+        table=plan.table,
+        null_keys=plan.null_keys,
+        sides=plan.sides,
+    )
+    spec = _spec(job, plan, topics, input_, operation, signature)
+    return CompiledStage(number=plan.number, name=plan.name, num_tasks=partitions, source=source, spec=spec), rows
+
+
+def _fed(job: StatefulJob, plan: StagePlan, written: _Written) -> _Rows:
+    """What the stages before it write for a stage.
+
+    Raises:
+        ConfigurationError: the sides of a join have keys of two types.
+    """
+    if not plan.operation.sided:
+        return written[plan.source_topic, None]
+    left, right = (written[plan.source_topic, side] for side in (LEFT, RIGHT))
+    if type_name(left.key) != type_name(right.key):
+        raise ConfigurationError(
+            f"join(on={plan.key!r}) of job {job.application_id!r} compares {type_name(left.key)} with "
+            f"{type_name(right.key)}: cast one of them with with_column(), so that equal keys have one text."
+        )
+    fields = {field.name: field for field in (*right.columns, *left.columns)}
+    return _Rows(plan.source_topic, left.key, pa.schema([fields[name] for name in plan.operation.columns]))
+
+
+def _sql_types(plan: StagePlan, rows: _Rows) -> dict[str, str]:
+    """The types of what a stage writes, in the words of a schema."""
+    types = {plan.key: rows.key} | {field.name: field.type for field in rows.columns}
+    return {name: json_type(kind) or type_name(kind) for name, kind in types.items()}
+
+
+def _with_internal_rows(stages: Sequence[CompiledStage]) -> tuple[CompiledStage, ...]:
+    """With what goes over internal topics in the signatures of the stages on both sides.
+
+    All that a stage would refuse is in the signatures of those before it: so what is behind comes first.
+    """
+    read = dict[str, StoreSignature]()
+    signed = list[CompiledStage]()
+    for stage in reversed(stages):
+        spec, topic, own = stage.spec, stage.source.topic, stage.spec.store.signature
+        assert own is not None
+        signature = dataclasses.replace(own, writes={name: read[name] for name in spec.outputs if name in read})
+        if stage.source.from_stage:
+            before = {one.source.topic: one.spec.operation for one in stages if topic in one.spec.outputs}
+            signature = read[topic] = spec.operation.reading(signature, spec.input.columns, before)
+        store = dataclasses.replace(spec.store, signature=signature)
+        signed.insert(0, dataclasses.replace(stage, spec=dataclasses.replace(spec, store=store)))
+    return tuple(signed)
+
+
+def _source(job: StatefulJob, plan: StagePlan, schema: str | None, *, by_worker: bool) -> SourceSpec:
+    return SourceSpec(
+        application_id=job.application_id,
+        topic=plan.source_topic,
+        schema=schema,
+        steps=plan.steps,
+        key_name=plan.key,
+        columns=plan.operation.columns,
+        decoded_by_worker=by_worker,
+        keeps_records=job.error_policy.topic is not None,
+        max_offsets_per_trigger=job.max_offsets_per_trigger,
+        kafka_options=job.kafka_options,
+        goes_on_after_loss=job.data_loss == "continue",
+        from_stage=plan.internal,
+        keyed=plan.keyed,
+        event_time=plan.event_time,
+        table=plan.table,
+    )
+
+
+def _spec(
+    job: StatefulJob,
+    plan: StagePlan,
+    topics: TopicFacts,
+    input_: InputSpec,
+    operation: Operation,
+    signature: StoreSignature,
+) -> StageSpec:
+    changelog = changelog_of(job.application_id, plan)
+    rocksdb = dataclasses.replace(
+        job.rocksdb,
+        bulk_write_buffer_bytes=job.restore.write_buffer_bytes,
+        bulk_max_write_buffers=job.restore.max_write_buffers,
+    )
+    return StageSpec(
+        application_id=job.application_id,
+        input=input_,
+        operation=operation,
+        store=StoreSpec(
+            name=plan.store or _NO_STORE,
+            changelog=changelog,
+            rocksdb=rocksdb,
+            delete_retention_ms=topics.delete_retention_ms[changelog],
+            signature=signature,
+        ),
+        sink_topic=plan.output_topic,
+        further_outputs=plan.further_outputs,
+        sink_partitions=None if plan.spread == "key" else topics.partitions[str(plan.output_topic)],
+        spread=plan.spread,
+        transaction_timeout_ms=job.transaction_timeout_ms,
+        error_policy=job.error_policy,
+        certify_interval_s=job.certify_interval_s,
+        keeps_state=plan.store is not None,
+        # There is nothing in such a store that a snapshot would bring sooner.
+        snapshots=None if plan.store is None else job.snapshot_settings,
+        restore=job.restore,
+        topic_ids=topics.topic_ids,
+        max_message_bytes=topics.max_message_bytes,
+    )
+
+
+def _needs_groups_together(plan: StagePlan) -> bool:
+    """Whether it has to be checked that all records of a group are in one partition."""
+    return plan.store is not None and not plan.internal and not plan.trust_partitioning
+
+
+def _json_decoder(schema: str | None, plan: StagePlan) -> JsonDecoder | None:
+    """Decodes the values in the worker, when no step needs them in Spark and their types are plain."""
+    decoder = None if schema is None or plan.steps else JsonDecoder.of(schema)
+    if decoder is None:
+        return None
+    kinds, time = {field.name: field.kind for field in decoder.fields}, plan.event_time
+    if not kinds.keys() >= set(plan.operation.columns):
+        return None
+    plain_time = time is None or time.of_record or kinds.get(time.column) == "BIGINT"
+    # A double as a key is written by Spark's rules.
+    plain_key = plan.keyed or kinds.get(plan.key, "DOUBLE") != "DOUBLE"
+    return decoder if plain_time and plain_key else None
+
+
+def _columns_of(decoder: JsonDecoder) -> pa.Schema:
+    """The types of the columns that a decoder makes."""
+    return pa.table(decoder.decode(pa.chunked_array([], pa.binary())).columns).schema
