@@ -1,6 +1,6 @@
 """What is done about an error, decided once: the worker, the driver, the launcher and the failover ask here.
 
-The same table, with what is seen and what a person does, is in ``docs/faults.md``.
+The same table, for users, is in ``docs/errors.md``.
 """
 
 from __future__ import annotations

@@ -97,31 +97,64 @@ def _first_line(kind: Any) -> str:
 
 def _entry(kind: Any, fields: Any = None) -> list[str]:
     """A heading and the docstring; the fields of another class are arguments, too."""
-    lines = [f"### {kind.__name__}", "", *_body(kind)]
+    lines = [f"### {kind.__name__}", "", *_body(kind, whole=fields is None)]
     return lines if fields is None else [*lines, *_body(fields)[2:]]
 
 
-def _body(kind: Any) -> list[str]:
-    """The docstring in Markdown. Its arguments have their defaults, and say where they are no templates."""
+def _body(kind: Any, whole: bool = True) -> list[str]:
+    """The docstring in Markdown. Its arguments have their defaults, and say where they are no templates.
+
+    An argument that the docstring leaves out, because its name says all, has its type in the place of a text.
+
+    Args:
+        whole: whether all arguments have a line; else those that the docstring names.
+    """
+    lines, arguments, after = _sections(inspect.getdoc(kind) or "")
     found = inspect.signature(kind).parameters
-    templates = getattr(kind, "template_fields", None)
-    lines, section = list[str](), ""
-    for line in (inspect.getdoc(kind) or "").splitlines():
+    named = [name for name in found if name in arguments or (whole and _is_missed(found[name]))]
+    named += [name for name in arguments if name not in found]
+    listed = [line for name in named for line in _argument(kind, name, found.get(name), arguments.get(name))]
+    return [*_without_end(lines), "", *listed, *([""] if listed else []), *after, ""]
+
+
+def _sections(text: str) -> tuple[list[str], dict[str, list[str]], list[str]]:
+    """What a docstring says before its arguments, the lines of each argument, and what follows them."""
+    before, arguments, after = list[str](), dict[str, list[str]](), list[str]()
+    section, name = "", ""
+    for line in text.splitlines():
         if line in ("Args:", "Returns:", "Raises:"):
             section = line
-            lines += [] if section == "Args:" else [f"*{section.removesuffix(':')}*", ""]
-        elif not section or not line:
-            lines.append(line)
-        elif section == "Returns:" or line.startswith("      "):
-            lines.append(("" if section == "Returns:" else "  ") + line.strip())
+            after += [] if section == "Args:" else [f"*{section.removesuffix(':')}*", ""]
+        elif section == "Args:":
+            if line.startswith("      "):
+                arguments[name].append(line.strip())
+            elif line:
+                name, _, said = line.strip().partition(": ")
+                arguments[name] = [said]
+        elif section == "Raises:" and line and not line.startswith("      "):
+            name, _, said = line.strip().partition(": ")
+            after.append(f"- `{name}`: {said}")
         else:
-            name, _, text = line.strip().partition(": ")
-            default = found[name].default if name in found else inspect.Parameter.empty
-            # What an installation's settings say is no default of the package.
-            given = "" if default is inspect.Parameter.empty or name == "deferrable" else f" = {_shown(default)}"
-            plain = section == "Args:" and templates is not None and name in found.keys() - {*templates, *_INHERITED}
-            lines.append(f"- `{name}{given}`{' (no template)' if plain else ''}: {text}")
-    return [*_without_repetitions(lines), ""]
+            indent = "  " if section == "Raises:" and line else ""
+            (after if section else before).append(indent + line.strip())
+    return before, arguments, after
+
+
+def _is_missed(argument: inspect.Parameter) -> bool:
+    return argument.name not in _INHERITED and argument.kind not in (argument.VAR_KEYWORD, argument.VAR_POSITIONAL)
+
+
+def _argument(kind: Any, name: str, argument: inspect.Parameter | None, said: list[str] | None) -> Iterator[str]:
+    default = inspect.Parameter.empty if argument is None else argument.default
+    # What an installation's settings say is no default of the package.
+    given = "" if default is inspect.Parameter.empty or name == "deferrable" else f" = {_shown(default)}"
+    templates = getattr(kind, "template_fields", None)
+    plain = templates is not None and argument is not None and name not in {*templates, *_INHERITED}
+    first, *further = said or [f"`{'' if argument is None else argument.annotation}`"]
+    line = f"- `{name}{given}`{' (no template)' if plain else ''}: {first}"
+    if _ELSEWHERE.fullmatch(line) is None:
+        yield line
+        yield from (f"  {text}" for text in further)
 
 
 def _shown(default: Any) -> str:
@@ -129,16 +162,8 @@ def _shown(default: Any) -> str:
     return repr(default) if isinstance(default, (bool, int, float, str, tuple, type(None))) else "..."
 
 
-def _without_repetitions(lines: list[str]) -> Iterator[str]:
-    skipped = False
-    for line in lines:
-        if line.startswith("- `"):
-            text = line.partition(": ")[2]
-            skipped = text == "the application." or _ELSEWHERE.fullmatch(line) is not None
-        elif not line.startswith("  "):
-            skipped = False
-        if not skipped:
-            yield line
+def _without_end(lines: list[str]) -> list[str]:
+    return lines[:-1] if lines and not lines[-1] else lines
 
 
 def build(folder: Path, names: list[str]) -> None:

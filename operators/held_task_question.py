@@ -126,6 +126,6 @@ def _body(held: Sequence[HeldTask]) -> str:
     lines = [f"- **{one.task}** on {one.instance}: {' '.join(one.error.split())}" for one in held]
     return (
         "These tasks failed for a reason that would meet them on any instance, so they stand still where they are. "
-        f"Mend the cause first (docs/faults.md has a row for it), then choose *{REPLAY}*: their stores are restored "
+        f"Correct the cause first (docs/faults.md has a row for it), then choose *{REPLAY}*: their stores are restored "
         f"from their changelogs, and they go on where they stopped. *{LEAVE}* ends this run red.\n\n" + "\n".join(lines)
     )

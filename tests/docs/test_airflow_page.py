@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import runpy
+from collections.abc import Iterator
 
+import pytest
+
+import airflow_provider
+from airflow_provider import operators, sensors
 from airflow_provider.control.records.drill_fault import DrillKind
+from airflow_provider.factory.spec import Stream
 from tests.docs.commands import ROOT, our_dags
 
 PAGE = (ROOT / "docs" / "airflow.md").read_text(encoding="utf-8")
@@ -39,3 +46,29 @@ def test_reference_of_operators_is_that_of_their_docstrings() -> None:
     made = runpy.run_path(str(ROOT / "docs" / "build_reference.py"))
 
     assert made["PAGE"].read_text(encoding="utf-8") == made["operators_page"](), "run `make docs`"
+
+
+REFERENCE = {
+    section.partition("\n")[0]: section
+    for section in re.split(r"^### ", (ROOT / "docs" / "operators.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+}
+
+
+def entries() -> Iterator[tuple[str, object]]:
+    """What a DAG file may call, with the class whose arguments it takes."""
+    yield "stream_dags", Stream
+    for name in ("Instance", "Drill", "Slo", "Callbacks"):
+        yield name, getattr(airflow_provider, name)
+    for package in (operators, sensors):
+        yield from ((name, getattr(package, name)) for name in package.__all__)
+
+
+@pytest.mark.parametrize(("name", "kind"), [pytest.param(name, kind, id=name) for name, kind in entries()])
+def test_every_argument_has_its_line(name: str, kind: type) -> None:
+    arguments = {
+        argument.name
+        for argument in inspect.signature(kind).parameters.values()
+        if argument.kind is not argument.VAR_KEYWORD
+    }
+
+    assert arguments - set(re.findall(r"^- `(\w+)", REFERENCE[name], re.MULTILINE)) <= {"retries", "retry_delay"}
