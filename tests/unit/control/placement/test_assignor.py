@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from airflow_provider.common.task_id import TaskId
@@ -105,6 +105,7 @@ def loads(tasks: Mapping[TaskId, TaskAssignment], alive: list[str]) -> list[int]
     return [sum(task.active == name for task in tasks.values()) for name in alive]
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(clusters())
 def test_assignment_is_valid(cluster: tuple[Assignment, list[str], int, frozenset[tuple[int, str]]]) -> None:
     before, alive, replicas, warm = cluster
