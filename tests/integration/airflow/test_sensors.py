@@ -167,7 +167,7 @@ def test_soft_fail_skips(application: Application) -> None:
 def test_sensor_of_an_application_that_does_not_exist_fails_for_good(
     deferrable: bool, application: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("condition_wait", "topic_absence"):
+    for module in ("waiting.condition_wait", "topics.topic_absence"):
         monkeypatch.setattr(f"airflow_provider.control.{module}.MISSING_S", 2.0)
     sensor = InstanceStateSensor(
         task_id="state",
