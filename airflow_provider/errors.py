@@ -9,7 +9,7 @@ Each message says what was found, what was needed and what to do next. Catch the
     │   ├── TopicMissingError
     │   ├── TopicBlockedError       a transaction of another program hides part of it
     │   ├── TopicDamagedError       a record on a broker's disk is not what was written: bring another replica's back
-    │   ├── InputLostError          input was deleted before it was read: say what becomes of it (on_data_loss)
+    │   ├── InputLostError          input was deleted before it was read: say what to do then (on_data_loss)
     │   └── TopicMismatchError      partitions, cleanup policy, replication or owner differ
     ├── BrokerUnreachableError      no broker answered within the deadline
     │   └── LoginRefusedError       the brokers, or who gives the tokens, refuse the connection's user

@@ -30,7 +30,7 @@ class CreateChangelogTopicsOperator(ControlOperator):
     """Creates the topics of an application but its sources, or verifies them.
 
     Which these are the job file says: it is run for that with the Python of this worker, or that of ``PYSPARK_PYTHON``
-    in `env_vars`, in a process of its own, which starts no Spark. What it says is kept, so that operators and the
+    in `env_vars`, in its own process, which starts no Spark. What it says is kept, so that operators and the
     command line know the tasks of all stages. Without `application` the job has one stage, and `source_topics` and
     `stores` say which topics it needs.
 

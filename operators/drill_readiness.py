@@ -160,7 +160,7 @@ def skipped_drill_id(context: Mapping[str, Any]) -> str:
 class SkippedDrillNote:
     """Called by Airflow when a task before a drill's fault has failed for good (``on_failure_callback``).
 
-    Where the run injected its fault, the drill has a record of its own, and nothing is noted.
+    Where the run injected its fault, the drill has its own record, and nothing is noted.
 
     Args:
         kind: of the drill; may be a template.

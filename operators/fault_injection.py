@@ -26,7 +26,7 @@ class InjectFaultOperator(ControlOperator):
 
     A run injects one fault, however often this is tried or cleared: the choice is noted in the assignment topic, in the
     same fenced transaction as the command, under an id made of DAG, run and task. A later try finds the note and waits
-    for what became of it. Start another run for another fault.
+    for its result. Start another run for another fault.
 
     An instance injects it only where its job says ``options(allow_faults=True)``. The drill is noted in the history; an
     application whose history cannot be read gets no fault.

@@ -1,4 +1,4 @@
-"""Asks a person what becomes of the tasks that have failed for good."""
+"""Asks a person what to do with the tasks that have failed for good."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class AskAboutHeldTasksOperator(HITLOperator):
     right that it lacks, a changed job. The question names each with its error. Waiting takes no worker and no
     triggerer (see https://airflow.apache.org/docs/apache-airflow/stable/tutorial/hitl.html).
 
-    It is asked once, whatever ``retries`` says: tries are for what goes wrong before it is asked, and for carrying an
+    It is asked once, regardless of ``retries``: tries are for what goes wrong before it is asked, and for carrying an
     answer out, which they keep. A person who clears the task is asked anew. So is one whose answer was with a worker
     that was lost before it began: Airflow does not show a task what an earlier try was answered.
 
@@ -98,7 +98,7 @@ class AskAboutHeldTasksOperator(HITLOperator):
             (answer,) = super().execute_complete(context, event)["chosen_options"]
         except HITLTimeoutError as error:
             raise UnansweredError(
-                f"Nobody said within {self.response_timeout} what becomes of the held tasks of "
+                f"Nobody said within {self.response_timeout} what to do with the held tasks of "
                 f"{self.application_id!r}. They stay held; clear this task to be asked again."
             ) from error
         # First of all: a try that fails after this must not ask again.

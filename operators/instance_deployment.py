@@ -64,13 +64,13 @@ class DeployInstanceOperator(ControlOperator):
         instance: the instance's name, the same over restarts.
         application: path of the job file on the worker; None deploys the instance as it was deployed last.
         state_dir: folder for its stores, kept over restarts, of this instance alone.
-        run_dir: folder under which every launch gets one of its own for its log and scratch; ``~`` is the home of the
+        run_dir: folder under which every launch gets its own for its log and scratch; ``~`` is the home of the
             worker's user. Nobody else may be able to write to it or to what lies above it: what is executed and the
             password lie there.
         until: ``"running"`` ends with a handle once the instance is up; ``"ended"`` lasts as long as the instance:
             it succeeds on its clean shutdown and fails when it ends otherwise or sends no heartbeat. It goes on with a
             replacement that took the name, and a cleared task starts the instance again.
-        instance_kafka_conn_id: connection by which the instance reaches Kafka, for a user of its own with fewer rights;
+        instance_kafka_conn_id: connection by which the instance reaches Kafka, for another user with fewer rights;
             None for `kafka_conn_id`.
         spark_conn_id: connection of Spark, with a local master or in client mode.
         conf: Spark settings. ``spark.jars`` or ``spark.jars.packages`` here replace the default Kafka connector.
@@ -78,7 +78,7 @@ class DeployInstanceOperator(ControlOperator):
         env_vars: environment of the job. `conf`, `application_args` and this are kept in Kafka, and the first two are
             seen in the host's list of processes: nothing secret in any of them. A job takes its secrets from a file of
             its host, or from the environment of the Airflow worker that starts it.
-        on_change: what becomes of a living instance that was deployed otherwise, its job file's content included:
+        on_change: what happens to a living instance that was deployed otherwise, its job file's content included:
             ``"fail"`` leaves it as it is and says what differs; ``"attach"`` leaves it without a word; ``"restart"``
             hands its tasks over, stops it and starts it as it is wanted now; ``"upgrade"`` does the same, but skips the
             task where the instance was stopped on purpose; ``"report"`` does nothing, and returns what differs.

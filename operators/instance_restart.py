@@ -1,4 +1,4 @@
-"""The restart of a living instance by a deploy task: what is the same whoever starts it again."""
+"""The restart of a living instance by a deploy task: what is the same however it is started again."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class DrillAgeSensor(ControlSensor):
         ``id``, ``cause`` and ``passed_at_ms`` of that drill.
 
     Raises:
-        DeadlineError: it took too long; says how old the last one is, and what became of later ones.
+        DeadlineError: it took too long; says how old the last one is, and how later ones ended.
         TopicMissingError: the application has no history.
     """
 

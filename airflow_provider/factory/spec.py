@@ -162,10 +162,8 @@ class Stream:
             `windowed_stores`; none where the job file says which topics it needs.
         num_standby_replicas: standbys of each task.
         replication_factor: of the topics that are created; None for the cluster's.
-        state_dir: folder on the workers' local disk, in which each instance has one of its own for its stores.
-        run_dir: folder for logs and scratch, in which each launch has one of its own.
-        conf: Spark settings.
-        env_vars: environment of the job.
+        state_dir: folder on the workers' local disk, in which each instance has its own for its stores.
+        run_dir: folder for logs and scratch, in which each launch has its own.
         python: the job's own interpreter on the workers; None for Airflow's.
         application_args: arguments of the job file.
         kafka_conn_id: connection of the Kafka cluster.
@@ -175,7 +173,7 @@ class Stream:
         stall_timeout_s: how long a task may commit nothing although its source has records; None for 120.
         slo: what is promised, for monitor and drills.
         drills: what is rehearsed: a DAG for each.
-        monitor_schedule: every ten minutes where nothing is said, each application in a minute of its own; None for by
+        monitor_schedule: every ten minutes where nothing is said, each application in its own minute; None for by
             hand.
         monitor_pool: of the monitor's tasks.
         callbacks: what is called when something happens.
@@ -291,7 +289,7 @@ class Stream:
 
     @property
     def monitored_at(self) -> Any:
-        """The monitor's schedule. By default every ten minutes, in a minute of its own as far as there are some.
+        """The monitor's schedule. By default every ten minutes, in its own minute as far as there are some.
 
         All in the same minute they would take the slots of the executor that a failover needs.
         """
