@@ -192,7 +192,6 @@ class RecordError(StatefulStreamsError):
 
     Args:
         topic: the record's topic.
-        partition: its partition.
         offset: its offset, or None where the failure cannot be laid on one record.
         key: its key as text, or None.
         reason: what went wrong, in one line.

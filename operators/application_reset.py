@@ -35,7 +35,6 @@ class ResetApplicationOperator(ControlOperator):
     Tried again after it was interrupted, it deletes what is left.
 
     Args:
-        application_id: the application.
         confirm: the application's id, typed by a person; empty deletes nothing.
         stores: the names of its job's stores.
         delete_history: whether what is remembered of drills and failovers goes too.
@@ -101,8 +100,6 @@ class RemoveStateOperator(ControlOperator):
     stays, and is named in the log.
 
     Args:
-        application_id: the application.
-        instance: the instance's name.
         state_dir: its state folder, as it was given to `DeployInstanceOperator`.
         confirm: the application's id, typed by a person; empty removes nothing.
         placement: of the instance. The stores of one that a supervisor keeps are on a host without a worker, and those
@@ -195,8 +192,6 @@ def living_instances(hook: KafkaStreamsHook, application_id: str, timeouts: Time
     that was interrupted, nothing is known of any.
 
     Args:
-        hook: of the cluster.
-        application_id: the application.
         timeouts: how long an instance may be silent.
     """
     try:

@@ -28,8 +28,6 @@ class ReplayChangelogOperator(ControlOperator):
     same replay; start another run to replay again. What was restored, and how fast, goes into the history.
 
     Args:
-        application_id: the application.
-        instance: the instance's name.
         tasks: the task, such as ``0_3``, or several; it has to hold a copy of each.
         kwargs: see `ControlOperator`.
 

@@ -47,8 +47,6 @@ class CreateChangelogTopicsOperator(ControlOperator):
         windowed_stores: without `application`, those among the stores that belong to windows: their changelogs are made
             with ``cleanup.policy=compact,delete``, and without a retention.
         application: path of the job file on this worker.
-        application_args: arguments of the job file.
-        env_vars: environment of the job.
         kwargs: see `ControlOperator`.
 
     Returns:

@@ -40,12 +40,10 @@ class CheckDrillReadinessOperator(ControlOperator):
     warm standbys is `StandbyLagSensor`'s to say.
 
     Args:
-        application_id: the application.
         failover_dag_id: the DAG that answers its failures, which must not be paused; None does not ask. A DAG that was
             paused within the last half minute may still be watched.
         failover_asset: the name of the asset whose events start that DAG, which must be active; None does not ask.
         instance: the one that is to fail; None for the one with the most active tasks.
-        kind: of the drill.
         kwargs: see `ControlOperator`.
 
     Returns:
@@ -106,7 +104,6 @@ class CheckBlackoutOperator(ControlOperator):
     The history gets a record of it, once a run: a drill that was skipped, with the reason.
 
     Args:
-        application_id: the application.
         blackout: the times in which none begins, such as ``["mon-fri 08:00-18:00 Europe/Vienna", "sat,sun"]`` (see
             `control.drills.blackout.Blackout.parse`); as text with semicolons between them, too. None for none.
         kind: of the drill, for that record.

@@ -32,7 +32,6 @@ class InjectFaultOperator(ControlOperator):
     application whose history cannot be read gets no fault.
 
     Args:
-        application_id: the application.
         kind: of the drill. ``"crash"`` kills the whole process group with SIGKILL, as a crash or a lost host would.
         instance: the instance's name; None takes the one with the most active tasks.
         max_rto_s: what is promised, in seconds: a failover that would take longer, by those on record, is not

@@ -17,8 +17,6 @@ def skip_before_deployment(hook: KafkaStreamsHook, application_id: str, deploy_d
     An application of which any topic of its own is there, and others are not, was deployed: that is no reason to skip.
 
     Args:
-        hook: of its cluster.
-        application_id: the application.
         deploy_dag_id: the DAG that deploys it; None, also as a template renders it, skips nothing.
 
     Raises:

@@ -41,7 +41,6 @@ class AskAboutHeldTasksOperator(HITLOperator):
     that was lost before it began: Airflow does not show a task what an earlier try was answered.
 
     Args:
-        application_id: the application.
         kafka_conn_id: its Kafka connection.
         notifiers: called with the task's context when the question is asked: Airflow's notifiers, or any callables. One
             that fails is a warning.

@@ -21,7 +21,6 @@ class HistoryOperator(ControlOperator):
     """Logs the history of an application as a table, and returns it: drills, failovers, restores, upgrades.
 
     Args:
-        application_id: the application.
         since: only what began then or later, in ISO 8601; UTC where it names no zone. None for all.
         kind: only ``"drill"``, ``"failover"``, ``"restore"`` or ``"upgrade"``; None for all.
         limit: how many at most, the newest.

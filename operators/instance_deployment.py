@@ -74,7 +74,6 @@ class DeployInstanceOperator(ControlOperator):
             None for `kafka_conn_id`.
         spark_conn_id: connection of Spark, with a local master or in client mode.
         conf: Spark settings. ``spark.jars`` or ``spark.jars.packages`` here replace the default Kafka connector.
-        application_args: arguments of the job file.
         env_vars: environment of the job. `conf`, `application_args` and this are kept in Kafka, and the first two are
             seen in the host's list of processes: nothing secret in any of them. A job takes its secrets from a file of
             its host, or from the environment of the Airflow worker that starts it.

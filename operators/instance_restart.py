@@ -49,7 +49,6 @@ def stop_for_restart(task: ControlOperator, living: InstanceStatus, run_id: str)
     Args:
         task: of the run.
         living: the instance's newest status.
-        run_id: of the run.
 
     Raises:
         InstanceError: it does not stop.

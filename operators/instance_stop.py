@@ -28,8 +28,6 @@ class StopInstanceOperator(ControlOperator):
     `hand_over` they stay its own and stand still until it runs again. One that is stopped already is left alone.
 
     Args:
-        application_id: the application.
-        instance: the instance's name.
         hand_over: whether others get its tasks.
         timeout_s: how long the shutdown may take, in seconds.
         kwargs: see `ControlOperator`.

@@ -25,7 +25,6 @@ class PauseProcessingOperator(ControlOperator):
     started afterwards, as a replacement too, processes.
 
     Args:
-        application_id: the application.
         instances: which; None for all that live.
         resume: whether to have them process again instead.
         timeout_s: how long it may take, in seconds.

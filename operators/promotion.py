@@ -26,7 +26,6 @@ class PromoteStandbyOperator(ControlOperator):
     The former active, when it lives, becomes a standby. A retry goes on waiting for what the first try published.
 
     Args:
-        application_id: the application.
         tasks: the task, such as ``0_3``, or several.
         to: the instance to promote; None takes each task's most caught-up healthy standby.
         kwargs: see `ControlOperator`.

@@ -36,7 +36,6 @@ class CheckRecoveryOperator(ControlOperator):
     written is an error, because a drill is there to leave a record.
 
     Args:
-        application_id: the application.
         fault: what `InjectFaultOperator` returned.
         num_standby_replicas: how many warm standbys a task must have.
         max_rto_s: seconds from the failure to the first commit of the last task's next owner; None sets no limit.

@@ -30,7 +30,6 @@ class ListRepairsOperator(ControlOperator):
     every unresolved one.
 
     Args:
-        application_id: the application.
         instance: for a run that was started by hand: only this instance.
         kwargs: see `ControlOperator`.
 
@@ -83,7 +82,6 @@ class ReportFailOverOperator(ControlOperator):
     A history that cannot be written is a warning; the incident is remembered in the assignment topic the longer.
 
     Args:
-        application_id: the application.
         incident_id: `Incident.id`, or several; with none of several the task is skipped.
         max_rto_s: the promised RTO in seconds, for the history; None where none is.
         kwargs: see `ControlOperator`.

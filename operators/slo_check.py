@@ -47,7 +47,6 @@ class CheckSloOperator(ControlOperator):
     limits for it is set. Too few records miss no promise.
 
     Args:
-        application_id: the application.
         num_standby_replicas: how many warm standbys a task must have.
         slo: what is promised: a `Slo`, or its limits by name; `absence_s` is `CheckTopicsOperator`'s to look at.
         failover_dag_id: the DAG that answers its failures, which must not be paused; None does not ask.

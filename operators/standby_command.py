@@ -22,7 +22,6 @@ class StandbyCommandOperator(ControlOperator):
     """Gives each instance that holds such a standby one command, and waits for all. Each try asks again.
 
     Args:
-        application_id: the application.
         instances: only the standbys of these; None for all that run.
         tasks: only these, such as ``0_3``; None for all.
         timeout_s: how long it may take, in seconds.

@@ -27,8 +27,6 @@ class SupervisedInstance:
     """The part of `DeployInstanceOperator` for an instance that another starts.
 
     Args:
-        task: the operator.
-        instance: the instance's name.
         application: path of the job file; compared where it is on this worker, too.
         on_change: as of `DeployInstanceOperator`. What cannot be compared is restarted by ``"upgrade"``, so that its
             supervisor starts what its host has now.

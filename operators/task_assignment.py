@@ -29,7 +29,6 @@ class AssignTasksOperator(ControlOperator):
     pauses only while it moves. Ended in between, it goes on where it was when it runs again.
 
     Args:
-        application_id: the application.
         instances: who may have tasks, also one that is started later, of which the log warns; None takes every running
             instance, and takes nothing from one that is silent just now: whether that is gone, the failover's watcher
             finds out.

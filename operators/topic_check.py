@@ -37,7 +37,6 @@ class CheckTopicsOperator(ControlOperator):
     that ran before, and gives settings their values. Without, it says what a repair would do.
 
     Args:
-        application_id: the application.
         source_topics: the topic that the job reads, or several of the same number of partitions; none where the job was
             described when its topics were created (`CreateChangelogTopicsOperator`), which says all of them.
         stores: the names of the job's stores, where `source_topics` are named.

@@ -18,7 +18,6 @@ class CertifiedStandbysSensor(ControlSensor):
     """Waits until every task runs and has its standbys, warm and certified: found to hold what its active's store did.
 
     Args:
-        application_id: the application.
         num_standby_replicas: how many certified standbys a task must have.
         tasks: the application's tasks, such as ``0_3``; None for all.
         max_age_s: how long ago a standby may have been found so, in seconds; None for since its process began.

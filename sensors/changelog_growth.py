@@ -23,7 +23,6 @@ class ChangelogGrowthSensor(ControlSensor):
     20 s, and waits while they are too few to say.
 
     Args:
-        application_id: the application.
         max_records_per_day: the bound, for each task.
         window_s: by the records of so many seconds back; at least an hour of them is needed.
         tasks: the application's tasks, such as ``0_3``; None for all.

@@ -16,7 +16,6 @@ class DiskSpaceSensor(ControlSensor):
     """Waits until each instance has so much disk left where it keeps its stores.
 
     Args:
-        application_id: the application.
         min_free_bytes: how much each must have left.
         instances: which; None for all that are assigned.
         kwargs: see `ControlSensor`.

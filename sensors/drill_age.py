@@ -16,7 +16,6 @@ class DrillAgeSensor(ControlSensor):
     """Waits until the last drill that was passed is young enough, by the application's history, read every 20 s.
 
     Args:
-        application_id: the application.
         max_age_s: how old it may be, in seconds.
         kind: only drills of this kind, such as ``"crash"``; None for any.
         kwargs: see `ControlSensor`.

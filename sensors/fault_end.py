@@ -20,7 +20,6 @@ class FaultEndSensor(ControlSensor):
     """Waits for what has to follow a drill's fault: that the failure is answered and marked resolved.
 
     Args:
-        application_id: the application.
         fault: what `InjectFaultOperator` returned.
         kwargs: see `ControlSensor`.
 

@@ -18,9 +18,7 @@ class IncidentResolutionSensor(ControlSensor):
     """Waits for the record of an instance's failure to be marked resolved, as the failover DAG does at its end.
 
     Args:
-        application_id: the application.
         instance: the instance that fails.
-        incarnation: the process of it.
         kwargs: see `ControlSensor`.
 
     Returns:

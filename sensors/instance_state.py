@@ -22,8 +22,6 @@ class InstanceStateSensor(ControlSensor):
     """Waits until an instance is in one of some states. One that sends no heartbeat counts as ended.
 
     Args:
-        application_id: the application.
-        instance: the instance's name.
         states: ``starting``, ``running``, ``stopping``, ``stopped``, ``ended``: one or several.
         kwargs: see `ControlSensor`.
 

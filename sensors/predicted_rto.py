@@ -21,7 +21,6 @@ class PredictedRtoSensor(ControlSensor):
     sensor began, or at each poke, and by the lags of now.
 
     Args:
-        application_id: the application.
         max_rto_s: the bound, in seconds.
         kwargs: see `ControlSensor`.
 

@@ -18,7 +18,6 @@ class SourceLagSensor(ControlSensor):
     """Waits until tasks run and the source of each holds no more than so many unread records.
 
     Args:
-        application_id: the application.
         max_lag_records: the bound; 0 for all read.
         tasks: the application's tasks, such as ``0_3``; None for all.
         kwargs: see `ControlSensor`.

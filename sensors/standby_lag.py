@@ -20,7 +20,6 @@ class StandbyLagSensor(ControlSensor):
     Warm means: it has seen the end of its changelog, its instance lives, and the assignment names it.
 
     Args:
-        application_id: the application.
         num_standby_replicas: how many such standbys a task must have.
         tasks: the tasks, such as ``0_3``; None for all.
         max_lag_records: the bound in records; None sets none.

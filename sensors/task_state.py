@@ -18,7 +18,6 @@ class TaskStateSensor(ControlSensor):
     """Waits until a task of the application is in one of some states, on its active or on a named instance.
 
     Args:
-        application_id: the application.
         task: the application's task, such as ``0_3`` (not an Airflow task).
         states: ``owning``, ``restoring``, ``running``, ``following``, ``failed``, ``closed``: one or several.
         instance: where; None for the assigned active.

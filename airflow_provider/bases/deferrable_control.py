@@ -77,8 +77,6 @@ class DeferrableControl(BaseOperator):
     them has to run before.
 
     Args:
-        application_id: the application.
-        kafka_conn_id: connection of the Kafka cluster.
         deferrable: whether to wait in the triggerer; by default as ``[operators] default_deferrable`` of Airflow says.
         timeout_s: how long a wait may last over all tries, in seconds; None without limit.
         instance_timeout_s: silence of an instance that counts as its end, in seconds.

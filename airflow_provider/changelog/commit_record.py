@@ -86,11 +86,9 @@ class CommitRecord:
 
     Args:
         application_id: whose changelog this is.
-        task: the task.
         sequence: 1 for the task's first commit, greater by one with each.
         generation: the committing owner's ``active_since``.
         instance: the committing instance.
-        incarnation: the process of it.
         committed_at_ms: epoch ms by its clock.
         sources: by topic, up to where the task's partition is processed.
         processed: input records processed since the beginning of the application.
@@ -151,7 +149,6 @@ class CommitRecord:
         """Which segments of a store are dropped together from this commit on.
 
         Args:
-            store: its name.
             segments: of its keys.
         """
         digests = self.segment_digests.get(store)
@@ -201,8 +198,6 @@ class CommitRecord:
 
         Args:
             data: as it lies in the changelog.
-            application_id: the application.
-            task: the task.
             topic: the changelog, for messages.
 
         Raises:
@@ -322,7 +317,6 @@ class LastCommit:
     Args:
         store: holds the position, which is the truth.
         application_id: whose commit it has to be.
-        task_id: of which task.
         changelog: where the commit came from, for messages.
     """
 

@@ -140,7 +140,6 @@ class OwnCommit:
         """Whether none is awaited, or there are later ones that hold all of it, so that it may be compacted away.
 
         Args:
-            batch: of the changelog.
             position: of the task's stores; None while they are empty.
 
         Raises:

@@ -25,10 +25,6 @@ class DeadLetter:
 
     Args:
         key: the input record's key.
-        value: its value.
-        topic: its topic.
-        partition: its partition.
-        offset: its offset.
         timestamp_ms: its timestamp, epoch ms. The dead letter carries the same, or the time of writing where that is
             earlier: brokers refuse records of the future (``message.timestamp.after.max.ms``).
         task: that left it out.

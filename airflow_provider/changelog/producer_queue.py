@@ -26,7 +26,6 @@ class ProducerQueue:
     """Waits for room where it is full.
 
     Args:
-        producer: whose it is.
         timeout_s: how long to wait for room.
     """
 

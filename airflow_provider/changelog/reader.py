@@ -73,7 +73,6 @@ class ChangelogReader:
     """Follows any number of changelog partitions from given offsets, committed records only.
 
     Args:
-        connection: the cluster.
         group: the application's consumer group; nothing is committed by this client.
         settings: how much it may fetch.
     """

@@ -25,7 +25,6 @@ class Copy:
     """A store that holds exactly what a commit of its task stands for.
 
     Args:
-        commit: that commit.
         keys: how many the store holds.
         digest: of all of them.
     """
@@ -40,8 +39,6 @@ def last_commit(store: Store, application_id: str, task: TaskId, changelog: str)
 
     Args:
         store: that no process has open.
-        application_id: the application.
-        task: the task.
         changelog: its topic.
 
     Raises:
@@ -77,8 +74,6 @@ def look(store: Store, name: str, application_id: str, task: TaskId, changelog: 
     Args:
         store: that no process has open.
         name: of the one whose changelog is lost.
-        application_id: the application.
-        task: the task.
         changelog: its topic.
 
     Raises:
@@ -121,9 +116,7 @@ def rebuild(
         name: of the one whose changelog is lost.
         copy: what was found.
         partition: of the changelog: the topic exists, and the partition is empty.
-        topic_id: the topic's id.
         writer: of the task.
-        reader: of the changelog.
 
     Returns:
         The commit in the changelog, with the next sequence.

@@ -40,7 +40,6 @@ class TransactionalWriter:
     ``read_committed`` unless the error says that the outcome is unknown.
 
     Args:
-        connection: the cluster.
         transactional_id: of the task.
         failpoints: for tests.
         transaction_timeout_ms: after which the brokers abort what a dead owner left open, if no other takes over.

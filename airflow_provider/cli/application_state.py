@@ -42,7 +42,6 @@ class ApplicationState:
     """One look at an application.
 
     Args:
-        view: what the control topics hold.
         silent: the instances that reported no end and sent no heartbeat while they were listened to; not one that may
             still be starting.
         watched: whether a watcher lives.

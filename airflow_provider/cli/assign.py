@@ -110,8 +110,6 @@ def place(cluster: KafkaConnection, application_id: str, wanted: TaskPlacement, 
     """Publish the assignment that the living instances allow; warnings go to standard error.
 
     Args:
-        cluster: the cluster.
-        application_id: the application.
         wanted: how its tasks are to be placed.
         store: of the job, by which its tasks are counted before the first assignment.
 

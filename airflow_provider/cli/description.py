@@ -87,7 +87,6 @@ def describe(view: ControlView, silent: Collection[str], what: str | None = None
     """What the control topics hold of it, as values that JSON knows.
 
     Args:
-        view: the newest.
         silent: the instances that sent no heartbeat while they were listened to.
         what: an instance's name, or a task; None for the whole application.
 

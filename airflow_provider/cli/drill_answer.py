@@ -34,9 +34,6 @@ class DrillAnswer:
     """Answers one fault.
 
     Args:
-        cluster: the cluster.
-        application_id: the application.
-        fault: what was injected.
         run_id: of this command.
         master: of Spark, for the replacement.
         num_standby_replicas: of each task.

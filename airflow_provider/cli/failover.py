@@ -92,7 +92,6 @@ def find_incidents(reader: ControlReader, timeouts: Timeouts, instance: str | No
     """What is wrong, after every living instance had the time to send a heartbeat.
 
     Args:
-        reader: of the application.
         timeouts: by which an instance counts as gone, and a task as standing still.
         instance: only this one; None for all.
 
@@ -160,8 +159,6 @@ def publish_answers(cluster: KafkaConnection, application_id: str, finder: Incid
     """Answer what was found, once however many others answer, and leave an open record of each answer in the history.
 
     Args:
-        cluster: the cluster.
-        application_id: the application.
         finder: what was found, and who answers.
 
     Raises:

@@ -16,11 +16,6 @@ __all__ = ["note"]
 def note(cluster: KafkaConnection, application_id: str, *records: HistoryRecord) -> bool:
     """As `note_history` does; the warning goes to standard error.
 
-    Args:
-        cluster: the cluster.
-        application_id: the application.
-        records: of it.
-
     Returns:
         Whether they are stored.
     """

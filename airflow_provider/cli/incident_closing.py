@@ -23,8 +23,6 @@ def close_incidents(cluster: KafkaConnection, application_id: str, num_standby_r
     Nothing is waited for that only another step brings: standbys that are not assigned.
 
     Args:
-        cluster: the cluster.
-        application_id: the application.
         num_standby_replicas: how many warm standbys a task must have.
         timeout_s: how long to wait at most.
 
@@ -55,9 +53,7 @@ def close_incident(cluster: KafkaConnection, record: IncidentRecord, view: Contr
     """Mark one as resolved, in the assignment topic and in the history (`resolve_incident`).
 
     Args:
-        cluster: the cluster.
         record: what was done about it.
-        view: as of now.
 
     Raises:
         BrokerUnreachableError: it was not stored in time.
@@ -75,7 +71,6 @@ def not_assigned(view: ControlView, num_standby_replicas: int) -> str | None:
     """Which tasks were not given what they need, in one line; None where all were.
 
     Args:
-        view: as of now.
         num_standby_replicas: how many standbys a task must have.
     """
     given = view.assignment.tasks.items() if view.assignment else ()

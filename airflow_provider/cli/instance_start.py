@@ -31,8 +31,6 @@ def start_deployment(
     """Launch an instance on this host, unless it lives.
 
     Args:
-        cluster: the cluster.
-        deployment: how it is deployed.
         master: of Spark, such as ``local[4]``.
         timeouts: by which it is found to live.
 
@@ -89,9 +87,6 @@ def await_running(cluster: KafkaConnection, deployment: Deployment, started: Sta
     """Wait until a process that was started is up; the end of its log goes to standard error where it does not.
 
     Args:
-        cluster: the cluster.
-        deployment: its deployment.
-        started: the process.
         timeouts: by which it is found to live, and how long its start may take.
 
     Raises:

@@ -48,9 +48,6 @@ def stop_instance(
     """Hand the tasks of an instance over, ask it to shut down cleanly, and wait for that.
 
     Args:
-        connection: the cluster.
-        application_id: the application.
-        instance: its name.
         to_others: whether other running instances get its tasks first.
         timeout_s: how long its shutdown may take.
 

@@ -15,7 +15,6 @@ def expected_instances(view: ControlView, timeouts: Timeouts) -> set[str]:
     One that was launched a short while ago sends nothing before Spark is up, and is not waited for.
 
     Args:
-        view: the newest.
         timeouts: how long a start may take.
     """
     alive = {name: status for name, status in view.statuses.items() if status.state.alive}

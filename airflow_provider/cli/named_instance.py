@@ -12,7 +12,6 @@ def check_instance(view: ControlView, instance: str | None) -> None:
     """Refuse a name that the application does not have.
 
     Args:
-        view: the newest.
         instance: as it was given; None where none was.
 
     Raises:

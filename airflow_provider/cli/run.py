@@ -154,9 +154,6 @@ def deployment_of(asked: argparse.Namespace) -> Deployment:
 def application_of(job: str) -> str:
     """The application id that a job file names.
 
-    Args:
-        job: its path.
-
     Raises:
         ConfigurationError: it names none, several, or not literally.
     """

@@ -23,8 +23,6 @@ class StandbyRow:
     """One standby. Ages are by the clock of its host, as of its last heartbeat.
 
     Args:
-        task: which task.
-        instance: which instance.
         state: ``warm``, a `TaskState`, ``silent`` where its instance sends no heartbeat any more, or ``no copy`` where
             the instance is assigned the task and reports none of it.
         lag_records: changelog records that it lacks; None when unknown.
@@ -59,7 +57,6 @@ def standby_rows(view: ControlView, silent: Collection[str] = ()) -> list[Standb
     """Those that living instances report, and those that are assigned, by task and instance.
 
     Args:
-        view: the newest.
         silent: the instances that reported no end and send no heartbeat: what they said last is over.
     """
     found = {(row.task, row.instance): row for row in _reported(view) if row.instance not in silent}
@@ -151,7 +148,6 @@ def missing_standbys(view: ControlView, num_standby_replicas: int, silent: Colle
     no standbys, and lacks none.
 
     Args:
-        view: the newest.
         num_standby_replicas: wanted standbys per task.
         silent: the instances that reported no end and send no heartbeat.
     """

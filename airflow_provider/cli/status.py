@@ -101,7 +101,6 @@ def look(reader: ControlReader, listen_s: float, timeouts: Timeouts) -> Applicat
     Where none is, only the watcher's next word tells whether it lives, and is listened for as well.
 
     Args:
-        reader: of the application.
         listen_s: how long to listen at most, to each of them.
         timeouts: how long a start may take.
 
@@ -119,12 +118,7 @@ def look(reader: ControlReader, listen_s: float, timeouts: Timeouts) -> Applicat
 
 
 def known_history(cluster: KafkaConnection, application_id: str) -> tuple[HistoryRecord, ...] | None:
-    """The history of half a year; empty where the application has none, None where it could not be read soon.
-
-    Args:
-        cluster: the cluster.
-        application_id: the application.
-    """
+    """The history of half a year; empty where the application has none, None where it could not be read soon."""
     try:
         return read_history(cluster, application_id, since=now_ms() - _HISTORY_MS, timeout_s=_HISTORY_S)
     except TopicMissingError:
@@ -134,12 +128,7 @@ def known_history(cluster: KafkaConnection, application_id: str) -> tuple[Histor
 
 
 def known_metrics(cluster: KafkaConnection, application_id: str) -> tuple[MetricsRecord, ...]:
-    """The metrics of the last minutes; empty where the application has none, or they could not be read soon.
-
-    Args:
-        cluster: the cluster.
-        application_id: the application.
-    """
+    """The metrics of the last minutes; empty where the application has none, or they could not be read soon."""
     try:
         return read_metrics(cluster, application_id, since=now_ms() - _METRICS_MS, timeout_s=_HISTORY_S)
     except (TopicMissingError, BrokerUnreachableError, ConfigurationError):

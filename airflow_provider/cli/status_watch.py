@@ -46,7 +46,6 @@ class HeartbeatWatch:
         """Those that are expected to send heartbeats, and sent none for too long.
 
         Args:
-            view: the newest.
             now: monotonic seconds.
         """
         for name, heard_at_ms in view.heard_at_ms.items():
@@ -70,7 +69,6 @@ class WatcherWatch:
         """Whether it said so lately.
 
         Args:
-            view: the newest.
             now: monotonic seconds.
         """
         if view.watcher is not self._last:
@@ -95,7 +93,6 @@ def watch(
     """Show the status until Ctrl-C: redrawn on a terminal, one after the other where it goes into a file.
 
     Args:
-        reader: of the application.
         read_history: of the application, asked once a minute; None where it cannot be read now.
         read_metrics: those of the last minutes, asked as often.
         interval_s: between two looks.

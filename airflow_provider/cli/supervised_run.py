@@ -97,9 +97,6 @@ class SupervisedRun:
     an earlier one left on this host.
 
     Args:
-        cluster: the cluster.
-        deployment: how it is started.
-        master: of Spark.
         timeouts: by which it is found to live, and how long a start may take.
         stop_timeout_s: how long a clean shutdown may take before it is killed, in seconds.
         hang_timeout_s: how long it may give no sign of life before it is killed, in seconds.

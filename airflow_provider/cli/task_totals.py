@@ -23,7 +23,6 @@ class TaskCopy:
 
     Args:
         status: as it was reported.
-        instance: by which instance.
         state: in a word.
     """
 

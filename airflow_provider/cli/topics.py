@@ -177,7 +177,6 @@ def findings_text(
     """Lines for people.
 
     Args:
-        application_id: the application.
         found: what is wrong now.
         done: what was repaired before that.
         dry_run: whether to say what a repair would do.

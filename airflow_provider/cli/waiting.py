@@ -25,8 +25,6 @@ def await_condition(
     """Wait until a condition is met.
 
     Args:
-        cluster: the cluster.
-        application_id: the application.
         condition: what is waited for.
         timeout_s: how long to wait at most.
         timeouts: by which instances are found to live; None for the defaults.

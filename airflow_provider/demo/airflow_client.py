@@ -69,7 +69,6 @@ class AirflowClient:
         """Start a run, once however often it is asked for.
 
         Args:
-            dag_id: of the DAG.
             run_id: of the run; a new one.
             conf: the values of its form.
         """

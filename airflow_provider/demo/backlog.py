@@ -18,7 +18,6 @@ class Backlog:
     """The records of an internal topic; a context manager.
 
     Args:
-        connection: the cluster.
         topic: the internal topic.
         stage: that reads it.
     """

@@ -38,7 +38,6 @@ def dag_file(
     Args:
         application_id: the job's.
         job: its file.
-        instances: their names.
         state_dir: for their stores.
         run_dir: for their processes.
         conf: Spark settings of each.

@@ -49,7 +49,6 @@ class Outputs(Generic[T]):
         """Take one in.
 
         Args:
-            key: its key.
             row: its value.
             where: partition and offset, for a person.
         """

@@ -42,7 +42,6 @@ class Narrator:
         Args:
             view: of the control topics.
             instance: that was killed.
-            incarnation: the process of it.
             killed_ms: when, epoch ms.
         """
         found = next(
@@ -153,7 +152,6 @@ def next_steps(address: str, bootstrap_servers: str, application_id: str, drill:
 
     Args:
         address: of Airflow.
-        bootstrap_servers: of Kafka.
         application_id: the demo's.
         drill: id of the DAG that kills an instance.
     """

@@ -26,7 +26,6 @@ class Publisher:
     known before.
 
     Args:
-        connection: the cluster.
         topic: where to.
         records: key and value of each, in the order of publication.
         duration_s: how long all of them take.

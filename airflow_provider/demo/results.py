@@ -72,7 +72,6 @@ def read_state(
     """The newest state of every key, and the last commit record of every task of a stage.
 
     Args:
-        connection: the cluster.
         changelog: the changelog's topic, or that of the commits of a stage without a store.
         source: the stage's source, named in the commit records.
         decode: of a record's key and value, see `state_row`.

@@ -72,7 +72,6 @@ class Demo:
     """One demo.
 
     Args:
-        settings: what it does.
         screen: what a person sees.
     """
 

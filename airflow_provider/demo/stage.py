@@ -28,7 +28,6 @@ class Stage:
     """A broker and an Airflow of the demo's own.
 
     Args:
-        folder: the demo's.
         dag_file: the text of the DAG file that Airflow reads.
         spark_master: of Airflow's Spark connection.
         lives_on: whether it may outlive this process; otherwise all but the instances is killed with it.

@@ -24,11 +24,7 @@ _START_TIMEOUT: Final = "{{ params.start_timeout_s }}"
 
 
 class Parts:
-    """Makes the DAGs and the tasks of an application, each with what is the same for all.
-
-    Args:
-        stream: the application.
-    """
+    """Makes the DAGs and the tasks of an application, each with what is the same for all."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream

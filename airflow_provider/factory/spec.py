@@ -165,10 +165,7 @@ class Stream:
         state_dir: folder on the workers' local disk, in which each instance has its own for its stores.
         run_dir: folder for logs and scratch, in which each launch has its own.
         python: the job's own interpreter on the workers; None for Airflow's.
-        application_args: arguments of the job file.
-        kafka_conn_id: connection of the Kafka cluster.
         instance_kafka_conn_id: that of the instances; None for the same.
-        spark_conn_id: connection of Spark.
         instance_timeout_s: silence of an instance that counts as its end, for the watcher; None for 5.
         stall_timeout_s: how long a task may commit nothing although its source has records; None for 120.
         slo: what is promised, for monitor and drills.

@@ -109,7 +109,6 @@ class KafkaStreamsHook(BaseHook):
         """The tasks of an application, sorted; see `control.application_tasks.application_tasks`.
 
         Args:
-            application_id: the application.
             store: of a job that was not described.
 
         Raises:
@@ -125,9 +124,6 @@ class KafkaStreamsHook(BaseHook):
         """What the job of an application is made of; None where it was never described.
 
         Its `gone` are the topics that only an earlier version of the job needed, and that are still there.
-
-        Args:
-            application_id: the application.
 
         Raises:
             TopicMissingError: there are no control topics.
@@ -181,7 +177,6 @@ class KafkaStreamsHook(BaseHook):
         """What an application went through, the oldest first; see `control.history.topic.read_history`.
 
         Args:
-            application_id: the application.
             since: only what began then or later, epoch ms; None for all.
             kind: only records of this kind; None for all.
 
@@ -197,7 +192,6 @@ class KafkaStreamsHook(BaseHook):
         """The figures of all instances, the oldest first; see `control.metrics.topic.read_metrics`.
 
         Args:
-            application_id: the application.
             since: only what was stored then or later, epoch ms; None for all, which is a week.
 
         Raises:

@@ -32,9 +32,6 @@ class SparkInstanceHook(SparkSubmitHook):
     Args:
         spark_conn_id: connection of type ``spark``, with a local master or in client mode.
         conf: Spark settings; they win over those set here. Spark's UI is off unless ``spark.ui.enabled`` is set.
-        name: of the Spark application.
-        application_args: arguments of the job file.
-        env_vars: environment of the job.
         python: the job's own interpreter, beside which spark-submit lies; empty for Airflow's.
 
     Raises:

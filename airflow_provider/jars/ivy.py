@@ -38,9 +38,7 @@ class Coordinate:
     """A Maven artifact.
 
     Args:
-        group: its group id.
         artifact: its artifact id, with the Scala version where it has one.
-        version: its version.
         transitive: whether what it needs at run time comes along.
     """
 

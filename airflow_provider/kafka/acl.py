@@ -24,7 +24,6 @@ class Acl:
     """What a user may do with one resource, or with those whose names begin alike.
 
     Args:
-        resource: what it is.
         name: its name, or the beginning of it.
         operations: as ``kafka-acls.sh`` names them.
         prefixed: whether `name` is a beginning.

@@ -20,7 +20,6 @@ class ApplicationTopics:
 
     Args:
         partitions: of the sources, and so of each changelog.
-        changelogs: the names of the changelogs.
         control: the names of the control topics, those of the history and of the metrics among them.
         created: the names of those that did not exist.
     """
@@ -43,9 +42,6 @@ def create_topics(
     """Create the changelogs and the control topics of an application, or verify those that exist.
 
     Args:
-        topics: of the cluster.
-        application_id: the application.
-        source_topics: what its job reads.
         stores: the names of its job's stores.
         replication_factor: of the topics; None takes the cluster's default and accepts any.
         output_topics: sinks and dead-letter topics, created with the sources' number of partitions where they do not
@@ -111,10 +107,6 @@ def other_owners(application_id: str, store: str) -> list[str]:
 
     A name's parts are joined by ``-``, which each part may hold, too: ``x`` with the store ``y-state`` and ``x-y`` with
     the store ``state`` come to the same topic.
-
-    Args:
-        application_id: the application.
-        store: of it.
     """
     parts = f"{application_id}-{store}".split("-")
     ids = ["-".join(parts[:at]) for at in range(1, len(parts))]
@@ -125,7 +117,6 @@ def refuse_those_of_others(topics: TopicAdmin, application_id: str, stores: Sequ
     """A new application takes no changelog that is there already and that an older one may have made.
 
     Args:
-        topics: of the cluster.
         application_id: the application; it is new where it has no assignment topic.
         stores: the names of its job's stores.
 

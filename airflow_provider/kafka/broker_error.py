@@ -81,7 +81,6 @@ def refusal_to_describe(metadata: ClusterMetadata, topic: str, what: str) -> Acc
 
     Args:
         metadata: as the brokers gave it for this topic by name.
-        topic: its name.
         what: what was asked for, to begin the message with.
     """
     found = metadata.topics.get(topic)
@@ -93,7 +92,6 @@ def refused_topic(consumer: Consumer, topic: str, what: str, timeout_s: float) -
 
     Args:
         consumer: of that user.
-        topic: its name.
         what: what was asked for, to begin the message with.
         timeout_s: how long to wait for the answer.
     """

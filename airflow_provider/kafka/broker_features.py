@@ -26,7 +26,6 @@ def transaction_version(connection: KafkaConnection, timeout_s: float = 5.0) -> 
     The request is ApiVersions 3, the one that every listener answers before anybody has logged in.
 
     Args:
-        connection: the cluster.
         timeout_s: deadline for each bootstrap server.
 
     Returns:

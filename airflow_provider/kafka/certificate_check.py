@@ -20,7 +20,6 @@ def certificate_problem(host: str, port: int, ca_location: str | None) -> str | 
 
     Args:
         host: as the client connects to it.
-        port: there.
         ca_location: PEM file of the authorities that the client trusts; None for the system's.
 
     Returns:

@@ -14,7 +14,6 @@ def flush(producer: Producer, timeout_s: float) -> int:
     nothing. An idempotent producer has one where its user may write to no topic at all: the brokers give it no id.
 
     Args:
-        producer: which.
         timeout_s: how long to wait at most.
 
     Returns:

@@ -51,7 +51,6 @@ def check_topic(method: str, topic: str) -> None:
 
     Args:
         method: that names it, for the error.
-        topic: its name.
 
     Raises:
         ConfigurationError: it is empty, ``.``, ``..``, too long, or has another character.

@@ -22,7 +22,6 @@ def by_murmur2(keys: Sequence[bytes], partitions: int) -> Partitions:
 
     Args:
         keys: of records.
-        partitions: how many there are.
     """
     hashes = np.zeros(len(keys), np.uint32)
     lengths = np.fromiter(map(len, keys), np.int64, len(keys))
@@ -37,7 +36,6 @@ def by_crc32(keys: Sequence[bytes], partitions: int) -> Partitions:
 
     Args:
         keys: of records.
-        partitions: how many there are.
     """
     return np.fromiter(map(zlib.crc32, keys), np.int64, len(keys)) % partitions
 

@@ -12,9 +12,6 @@ __all__ = ["check_readable", "read_certificates", "read_private_key"]
 def read_certificates(file: str) -> str:
     """The text of a PEM file with a client's certificate, and those between it and an authority.
 
-    Args:
-        file: its path.
-
     Raises:
         ConfigurationError: it cannot be read.
     """
@@ -28,7 +25,6 @@ def read_private_key(file: str, password: str | None) -> str:
     it today.
 
     Args:
-        file: its path.
         password: of the key; None where it has none.
 
     Raises:
@@ -59,7 +55,6 @@ def check_readable(file: str, what: str) -> None:
     """Refuse a file that a client could not read: its own error names none.
 
     Args:
-        file: its path.
         what: it holds, for the error.
 
     Raises:

@@ -47,7 +47,6 @@ class TopicAdmin:
     """Creates, verifies and describes topics of one cluster.
 
     Args:
-        connection: the cluster.
         timeout_s: for each request.
     """
 
@@ -283,7 +282,6 @@ class TopicAdmin:
         """Give a topic a setting, and leave its others as they are.
 
         Args:
-            topic: its name.
             name: of the setting, as Kafka calls it.
             value: which it gets.
 

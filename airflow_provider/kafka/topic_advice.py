@@ -24,7 +24,6 @@ def topic_advice(
 
     Args:
         topics: each as this package creates it, and as it is.
-        brokers: of the cluster.
         max_absence_s: for how long an instance may be away and still go on from its stores, in seconds; None sets no
             limit.
     """

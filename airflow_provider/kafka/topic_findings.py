@@ -24,7 +24,6 @@ class WantedTopics:
     """The topics that an application needs.
 
     Args:
-        application_id: the application.
         sources: what its job reads, as far as it is known.
         stores: the names of its job's stores.
         outputs: sinks and dead-letter topics, as far as they are known.
@@ -89,7 +88,6 @@ class TopicFinding:
     Args:
         problem: what was found, and what is needed.
         fix: what a person does about it.
-        topic: its name.
         create: the topic to be created; None where that is not the answer.
         setting: the name and the value of the setting to be given; None where that is not the answer.
         keep: what has to be written into it, in a few words, by who knows it; None where that is not the answer.

@@ -56,7 +56,6 @@ class TopicSpec:
     """A topic as it has to be.
 
     Args:
-        name: its name.
         partitions: exact number; None accepts any (only for topics that exist).
         replication_factor: at least this many replicas; None creates with the cluster's default and accepts any.
         config: settings to create it with.
@@ -79,8 +78,6 @@ class TopicDescription:
     """A topic as it is.
 
     Args:
-        name: its name.
-        partitions: how many.
         replication_factor: the least number of replicas of a partition.
         config: its settings.
     """
@@ -127,8 +124,6 @@ def changelog_spec(
     """The changelog of a store: compacted, with deletions kept as long as Kafka does by default.
 
     Args:
-        application_id: the application.
-        store: its name.
         partitions: of the source.
         replication_factor: at least this many replicas; None as in `TopicSpec`.
         windowed: whether its keys begin with a time. Then the owner has the brokers delete the log's beginning, which
@@ -286,7 +281,6 @@ def differences(spec: TopicSpec, found: TopicDescription) -> Iterator[TopicDiffe
 
     Args:
         spec: the topic as it has to be.
-        found: the topic as it is.
     """
     if spec.partitions is not None and found.partitions != spec.partitions:
         yield TopicDifference(

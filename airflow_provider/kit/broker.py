@@ -30,9 +30,6 @@ class EmbeddedBroker:
     living broker is refused.
 
     As a context manager it starts on entry and stops on exit.
-
-    Args:
-        settings: the broker's settings.
     """
 
     def __init__(self, settings: BrokerSettings) -> None:

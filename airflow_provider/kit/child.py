@@ -25,7 +25,6 @@ class Child:
 
     Args:
         name: used in messages.
-        command: the program and its arguments.
         log_file: where its output goes, after what is already there.
         env: its whole environment; None for that of this process.
         die_with_parent: whether it is killed when this process is gone, however that ended.

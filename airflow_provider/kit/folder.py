@@ -172,7 +172,6 @@ def write_properties(file: Path, properties: Mapping[str, str]) -> None:
     """Write a file that this user alone may read, in place of one that is there.
 
     Args:
-        file: its path.
         properties: by name the value, in which a backslash stands for itself.
     """
     lines = [f"{name}={_escaped(value)}\n" for name, value in properties.items()]

@@ -23,7 +23,6 @@ class GroupLeader:
     """A process that leads a process group of its own, so that its pid names the group too.
 
     Args:
-        pid: the process's number.
         started: when it started, as `started_at` has it; 0.0 for a process that had already ended.
     """
 

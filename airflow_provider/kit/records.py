@@ -84,7 +84,6 @@ def produce(connection: KafkaConnection, topic: str, lines: Iterable[str], *, ra
     """Write a record for each line, as it arrives, with the Java clients' partitioner.
 
     Args:
-        connection: the cluster.
         topic: an existing topic.
         lines: each as `parse_line` reads it.
         raw: as of `parse_line`.
@@ -142,7 +141,6 @@ def consume(
     """Read the committed records of all partitions; those of one partition in their order.
 
     Args:
-        connection: the cluster.
         topic: an existing topic.
         from_beginning: whether to begin with the oldest records; otherwise with those written from now on.
         timeout_s: how long to wait for the next record before it ends; None waits without end.

@@ -38,7 +38,6 @@ def format_storage(folder: BrokerFolder, settings: BrokerSettings, java: Sequenc
 
     Args:
         folder: the broker's folder, without data.
-        settings: the broker's settings.
         java: the Java program with Kafka's class path.
         timeout_s: how long Kafka's tool may take.
 
@@ -71,7 +70,6 @@ class BrokerStart:
     """One start of a broker.
 
     Args:
-        settings: the broker's settings.
         folder: the broker's folder, whose logs are quoted in errors.
         logs_before: their lengths before it (`BrokerFolder.log_sizes`).
         deadline: on the monotonic clock, in seconds.
@@ -100,7 +98,6 @@ def wait_until_ready(leader: GroupLeader, start: BrokerStart) -> None:
 
     Args:
         leader: the broker's process.
-        start: of it.
 
     Raises:
         PortBusyError: another program took a port while the broker started.

@@ -27,8 +27,6 @@ class InstanceLock:
 
     Args:
         run_dir: in which its launches have their folders.
-        application_id: the application.
-        instance: its name.
     """
 
     def __init__(self, run_dir: Path, application_id: str, instance: str) -> None:

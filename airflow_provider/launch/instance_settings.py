@@ -43,7 +43,6 @@ class InstanceSettings:
         incarnation: this process of it, epoch ms of its launch; greater is newer.
         state_dir: folder for the stores; kept over restarts, on a local disk.
         run_dir: folder for the log and for Spark's checkpoint, which is scratch.
-        connection: the Kafka cluster.
         former: the process of this instance before it, where that failed; reported in the status.
         heartbeat_interval_s: how often a status is sent.
         log_file: where the process's output goes; reported in the status.

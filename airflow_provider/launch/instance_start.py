@@ -48,8 +48,6 @@ def living_instance(
     """The status of an instance that lives or may be starting; None where one can be started.
 
     Args:
-        view: the newest.
-        instance: its name.
         timeouts: how long it may be silent.
         open_reader: opens a reader of the application. One look cannot tell whether a lone instance is silent, so its
             next heartbeat is listened for.
@@ -71,10 +69,8 @@ def late_start(
     longer hangs. For one that hangs, or that was launched elsewhere, only its own word counts, and is listened for.
 
     Args:
-        view: the newest.
         instance: its name; `living_instance` found none.
         timeouts: how long a start may take.
-        open_reader: opens a reader of the application.
     """
     status, deployment = view.statuses.get(instance), view.deployments.get(instance)
     if status is None or status.state is not InstanceState.STARTING:
@@ -118,7 +114,6 @@ def failed_process(view: ControlView, instance: str) -> FormerProcess | None:
 
     Args:
         view: in which no process of it lives.
-        instance: its name.
     """
     known = view.statuses.get(instance)
     if known is None or (known.state is InstanceState.STOPPED and known.stop_hand_over is not None):
@@ -161,7 +156,6 @@ def start_instance(
 
     Args:
         publisher: has read that no process of it lives.
-        connection: the cluster.
         deployment: how it is deployed; published with the claim.
         command: spark-submit with its arguments.
         environment: added to that of the command.

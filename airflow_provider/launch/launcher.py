@@ -316,9 +316,6 @@ def kill_instance(process_group: int) -> None:
     The daemon would end with the JVM by itself; one that stands still does not, and its workers hold the stores. To be
     called by the launcher, which leads the session; where it does not (it was started from a shell, whose other
     processes share the session), only the group is killed.
-
-    Args:
-        process_group: its id.
     """
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process_group, signal.SIGKILL)

@@ -30,8 +30,6 @@ class InstanceProcesses:
 
     Args:
         run_dir: in which its launches have their folders.
-        application_id: the application.
-        instance: its name.
     """
 
     run_dir: Path
@@ -43,11 +41,7 @@ class InstanceProcesses:
         return [process for process in psutil.process_iter() if self._is_one(process)]
 
     def launchers_of(self, parent: int) -> list[psutil.Process]:
-        """Those that a process started itself.
-
-        Args:
-            parent: its id.
-        """
+        """Those that a process started itself."""
         found = []
         for process in self.find():
             with contextlib.suppress(psutil.NoSuchProcess):

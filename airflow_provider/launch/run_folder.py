@@ -164,8 +164,6 @@ class RunFolder:
 
         Args:
             run_dir: as it was given to `DeployInstanceOperator` or to ``run``.
-            application_id: the application.
-            instance: its name.
         """
         with suppress(OSError):
             named = _launches(run_dir, f"{application_id}-{instance}")
@@ -178,8 +176,6 @@ class RunFolder:
 
         Args:
             run_dir: as of `newest`.
-            application_id: the application.
-            instance: its name.
         """
         with suppress(OSError):
             return sorted((number for number, _ in _launches(run_dir, f"{application_id}-{instance}")), reverse=True)

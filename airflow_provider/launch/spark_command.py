@@ -56,10 +56,8 @@ def spark_command(
     Args:
         application: path of the job file.
         master: such as ``local[4]``; the driver runs here.
-        name: of the Spark application.
         conf: Spark settings; they win over the defaults of `spark_settings`.
         environment: what is added to this process's for the command, `interpreters` among it.
-        application_args: arguments of the job file.
         python: the job's own interpreter, beside which spark-submit is looked for first; empty for this one.
 
     Raises:
@@ -133,9 +131,6 @@ def connector_jars(conf: Mapping[str, str]) -> tuple[Path, ...]:
     They come from the user's cache; where it lacks them they are resolved once, from the mirror that
     ``spark.jars.ivySettings`` names, or else from Maven Central (docs/adr/0007).
 
-    Args:
-        conf: Spark settings.
-
     Raises:
         JarsError: they could not be resolved.
     """
@@ -176,7 +171,6 @@ def interpreters(conf: Mapping[str, str], python: str = "") -> dict[str, str]:
     """The driver's and the workers' Python as environment variables, unless the settings name another.
 
     Args:
-        conf: Spark settings.
         python: the job's own interpreter; empty for this one.
     """
     return {variable: python or sys.executable for variable, key in (_DRIVER, _WORKERS) if key not in conf}

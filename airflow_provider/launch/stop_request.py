@@ -35,7 +35,6 @@ class StopRequest:
     driver alone, it finishes its transactions and closes its stores.
 
     Args:
-        settings: of the instance.
         folder: of its launch, where the driver notes its process id.
         process_group: of what the launcher started.
     """

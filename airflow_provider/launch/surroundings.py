@@ -23,7 +23,6 @@ def ends_with(cgroup: str, environment: Mapping[str, str], container: bool = Fal
 
     Args:
         cgroup: content of ``/proc/self/cgroup``.
-        environment: of the process.
         container: whether a container runtime has left its mark in the file system.
     """
     paths = [line.split(":", 2)[-1] for line in cgroup.splitlines()]

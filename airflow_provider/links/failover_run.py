@@ -20,12 +20,7 @@ __all__ = ["FailoverRun", "FailoverRunLink"]
 
 @dataclass(frozen=True)
 class FailoverRun:
-    """The run of a DAG that answered an incident.
-
-    Args:
-        dag_id: of the DAG.
-        run_id: of the run.
-    """
+    """The run of a DAG that answered an incident."""
 
     dag_id: str
     run_id: str

@@ -48,7 +48,6 @@ def log_url(template: str, handle: InstanceHandle) -> str:
     Args:
         template: with any of ``{application_id}``, ``{instance}``, ``{incarnation}``, ``{host}`` and ``{log_file}``,
             which begins with a slash. Each is quoted for a URL.
-        handle: the process.
 
     Raises:
         ConfigurationError: the template names something else, or is no template.

@@ -22,11 +22,7 @@ class ChangelogBounds:
     """The changelog that a store is to be restored from, as it is now.
 
     Args:
-        application_id: the application.
-        task: the task.
-        store: the store's name.
         changelog: the topic's name.
-        topic_id: the topic's id.
         low: first offset that the log still has.
         high: offset after its last record.
         delete_retention_ms: how long it keeps deletions.
@@ -50,7 +46,6 @@ def refusal(manifest: Manifest, now: ChangelogBounds, now_ms: int) -> str | None
 
     Args:
         manifest: of the snapshot.
-        now: the changelog.
         now_ms: epoch ms of this host.
     """
     theirs, at = (manifest.application_id, manifest.task), manifest.changelogs.get(now.changelog)
@@ -81,7 +76,6 @@ def not_worth_it(manifest: Manifest, now: ChangelogBounds, settings: SnapshotSet
 
     Args:
         manifest: of a snapshot that may be restored.
-        now: the changelog.
         settings: what is assumed of the rates.
     """
     tail = now.high - manifest.changelogs[now.changelog].offset

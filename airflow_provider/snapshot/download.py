@@ -60,7 +60,6 @@ def download(
 
     Args:
         remote: the task's snapshots.
-        now: the changelog.
         now_ms: epoch ms of this host.
         settings: deadlines and rates.
         folder: becomes the store's folder; what lies there is removed. Files on their way lie in folders beside it.

@@ -40,8 +40,6 @@ class Manifest:
 
     Args:
         format: `MANIFEST_FORMAT`.
-        application_id: the application.
-        task: the task.
         instance: the standby that it was taken of.
         changelogs: up to where each is applied, with the topic's id in its cluster: another one is another topic,
             whatever its name.

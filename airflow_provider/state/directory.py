@@ -42,7 +42,6 @@ class StateDirectory:
 
     Args:
         root: the instance's state folder.
-        application_id: the application.
     """
 
     def __init__(self, root: Path, application_id: str) -> None:

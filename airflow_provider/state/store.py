@@ -170,7 +170,6 @@ class Store:
         """Begin to compute the digest of what a store holds now, beside its work. Its scan before ends.
 
         Args:
-            store: its name.
             segments: of its keys, for a digest of each; None where its keys begin with no time.
         """
         if (earlier := self._scans.pop(store, None)) is not None:

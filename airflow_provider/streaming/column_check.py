@@ -87,7 +87,6 @@ def check_event_time(columns: Columns, column: str, where: str) -> None:
 
     Args:
         columns: of the rows, as `columns_after` has them.
-        column: its name.
         where: the argument that names it, for the error.
 
     Raises:

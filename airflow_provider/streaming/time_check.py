@@ -58,7 +58,6 @@ def check_time(
         event_time: of the source; None where none is read.
         key: the column of ``group_by()``.
         window: of ``group_by()``; None for none.
-        operation: of the job.
         emit: when it emits.
 
     Raises:

@@ -46,7 +46,6 @@ def check_topics(
 
     Args:
         application_id: of the job.
-        stages: of the job.
         sinks: the topics that the user names for what comes out.
         dead_letter: where its dead letters go; None for nowhere.
 

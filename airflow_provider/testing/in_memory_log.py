@@ -15,10 +15,8 @@ class Record:
     """A record as a reader under ``read_committed`` gets it.
 
     Args:
-        key: its key.
         value: its value; None for a tombstone.
         timestamp_ms: epoch ms.
-        headers: its headers.
     """
 
     key: bytes | None

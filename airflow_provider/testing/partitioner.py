@@ -12,6 +12,5 @@ def partition_of(key: bytes | None, partitions: int) -> int:
 
     Args:
         key: of the record; None goes to partition 0, while Kafka takes any.
-        partitions: how many there are.
     """
     return 0 if key is None or partitions == 1 else int(by_murmur2([key], partitions)[0])

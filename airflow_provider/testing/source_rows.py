@@ -23,7 +23,6 @@ class SourceRecord:
 
     Args:
         partition: of the topic.
-        offset: in the partition.
         record: key, value and timestamp.
     """
 

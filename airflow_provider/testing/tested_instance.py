@@ -35,7 +35,6 @@ class TestedInstance:
 
     Args:
         name: of the instance.
-        job: compiled.
         folder: gets a folder of the instance's own.
         log: the topics.
         idle_clock: seconds, by which the source is without records; one that stands still by default.
@@ -78,7 +77,6 @@ class TestedInstance:
         A task that failed is waited for no longer; its error says why.
 
         Args:
-            role: what to be.
             generation: of the assignment that says so.
 
         Raises:
@@ -104,7 +102,6 @@ class TestedInstance:
 
         Args:
             rows: of the tasks of a stage.
-            stage: its number.
 
         Returns:
             The status of every task.

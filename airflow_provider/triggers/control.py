@@ -32,9 +32,7 @@ class ControlTrigger(BaseTrigger):
     while it moves to another triggerer, or while no triggerer runs; and it fires the same whenever it looks.
 
     Args:
-        application_id: the application.
         condition: what is waited for, or its plain form.
-        kafka_conn_id: connection of the Kafka cluster.
         deadline_ms: epoch ms after which it gives up; None never.
         instance_timeout_s: silence of an instance that counts as its end.
         start_timeout_s: the same while it starts.
@@ -90,9 +88,6 @@ class ControlTrigger(BaseTrigger):
 
     def stop_instance(self, connection: KafkaConnection) -> None:
         """Ask the instance that the task stands for to stop, if that was asked for.
-
-        Args:
-            connection: of the Kafka cluster.
 
         Raises:
             BrokerUnreachableError: the command could not be stored within five seconds.

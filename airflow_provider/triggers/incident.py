@@ -61,8 +61,6 @@ class IncidentTrigger(BaseEventTrigger):
     The event's payload is an `IncidentEvent` as plain values.
 
     Args:
-        application_id: the application.
-        kafka_conn_id: connection of the Kafka cluster.
         instance_timeout_s: silence longer than this is a missed heartbeat.
         start_timeout_s: the same for an instance that is starting, or never sent a heartbeat.
         stall_timeout_s: a task that commits nothing for longer than this, while its source has records, stands still.

@@ -17,7 +17,6 @@ def application_tasks(cluster: KafkaConnection, application_id: str, store: str)
 
     Args:
         cluster: where its topics are.
-        application_id: the application.
         store: of a job that was not described: it has one stage, whose tasks are the partitions of this changelog.
 
     Raises:

@@ -31,8 +31,6 @@ def find_current_changelog(
 
     Args:
         cluster: where it is.
-        admin: of that cluster.
-        view: what the control topics hold.
         stores: those of which it is not looked for.
 
     Raises:
@@ -55,12 +53,7 @@ def find_current_changelog(
 
 
 def other_stores(application_id: str, topics: Collection[str]) -> list[str]:
-    """The stores that have a changelog which no other application may call its own, sorted.
-
-    Args:
-        application_id: the application.
-        topics: the names of all topics of the cluster.
-    """
+    """The stores that have a changelog which no other application may call its own, sorted."""
     before, after = f"{application_id}-", "-changelog"
     stores = sorted(
         name[len(before) : -len(after)]

@@ -41,7 +41,6 @@ def create_described_topics(
     """Create all topics of an application but its sources, or verify those that exist.
 
     Args:
-        topics: of the cluster.
         job: what the application is made of.
         replication_factor: of the topics; None takes the cluster's default and accepts any.
         before: what it was made of when its topics were created last; None where it never was described.

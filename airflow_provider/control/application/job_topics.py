@@ -26,7 +26,6 @@ def create_job_topics(
 
     Args:
         cluster: where they are.
-        admin: of that cluster.
         job: as its file says it.
         replication_factor: as of `create_described_topics`.
 
@@ -55,8 +54,6 @@ def read_view_if_there(cluster: KafkaConnection, admin: TopicAdmin, application_
 
     Args:
         cluster: where they are.
-        admin: of that cluster.
-        application_id: the application.
 
     Raises:
         BrokerUnreachableError: no broker answered.
@@ -71,7 +68,6 @@ def with_what_is_gone(admin: TopicAdmin, job: JobDescription) -> JobDescription:
     """A job as it is on record, with those among the topics of its earlier versions that are still there.
 
     Args:
-        admin: of the cluster.
         job: as it is on record.
 
     Raises:
@@ -87,7 +83,6 @@ def sized_job(admin: TopicAdmin, job: JobDescription, before: JobDescription | N
     """A job that a file says, with all partitions known, to be compared with the topics that there are.
 
     Args:
-        admin: of the cluster.
         job: as its file says it.
         before: as it was described last: of the sources that it reads too, it has those that they had then.
 

@@ -58,7 +58,6 @@ def plan_reset(
     """What a reset deletes.
 
     Args:
-        view: what the control topics hold.
         existing: the names of all topics of the cluster.
         stores: the names of the job's stores.
         delete_history: whether what is remembered of drills and failovers goes too.

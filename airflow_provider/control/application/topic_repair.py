@@ -25,7 +25,6 @@ def find_topic_problems(cluster: KafkaConnection, admin: TopicAdmin, wanted: Wan
 
     Args:
         cluster: where they are.
-        admin: of that cluster.
         wanted: what is known of the application without its control topics.
 
     Raises:
@@ -51,7 +50,6 @@ def find_described_problems(
     """What is wrong with the topics of a described job, in the order in which it can be repaired.
 
     Args:
-        admin: of the cluster.
         view: what the control topics hold; None where there are none.
         job: as it was described there, or as another version of the job file says it; with all partitions known.
         replication_factor: at least so many replicas; None accepts any.
@@ -73,7 +71,6 @@ def find_topic_advice(
     """What makes an application's topics slow or fragile although they are correct.
 
     Args:
-        admin: of the cluster.
         specs: of those that this package creates.
         max_absence_s: for how long an instance may be away and still go on from its stores; None sets no limit.
 
@@ -89,7 +86,6 @@ def repair_topic(admin: TopicAdmin, finding: TopicFinding) -> str:
     """Do what `TopicFinding.repair` says; what is to be kept, its caller keeps.
 
     Args:
-        admin: of the cluster.
         finding: one that has a repair.
 
     Returns:

@@ -90,7 +90,6 @@ def check_chain(task: TaskId, commits: Sequence[Commit]) -> None:
     Commits between two of them may have been compacted away.
 
     Args:
-        task: whose.
         commits: in the order of the changelog.
 
     Raises:

@@ -49,7 +49,6 @@ def inject_fault(
         instance: which is to fail; None takes the one with the most tasks.
         timeouts: by which instances are found to live.
         history: of the application, by which the RTO is predicted.
-        kind: of the drill.
         max_rto_s: what is promised; None where nothing is.
         outputs: what had been written just before; None where outputs are not to be counted.
         num_standby_replicas: how many warm standbys each task must have; None for all that it is assigned.
@@ -92,12 +91,9 @@ def plan_fault(
     """Whom a drill hits, and what was the case before: a pure function.
 
     Args:
-        view: the newest.
-        fault_id: of the fault.
         instance: which is to fail; None takes the one with the most tasks.
         timeouts: by which instances are found to live.
         history: of the application, by which the RTO is predicted.
-        kind: of the drill.
         at_ms: epoch ms.
         max_rto_s: what is promised; None where nothing is.
         outputs: what had been written just before; None where outputs are not to be counted.

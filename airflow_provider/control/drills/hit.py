@@ -21,7 +21,6 @@ def choose_victim(
     """The instance to make fail: the named one, or the one with the most tasks.
 
     Args:
-        view: what the control topics hold.
         healthy: the instances that live.
         instance: its name; None for any.
         role: as which it is to hold the tasks.
@@ -49,8 +48,6 @@ def choose_task(view: ControlView, instance: str, role: Role) -> TaskId:
     A drill of this kind befalls a store, and a stage that keeps no state has nothing to lose.
 
     Args:
-        view: what the control topics hold.
-        instance: its name.
         role: as which it holds the task.
 
     Raises:
@@ -95,8 +92,6 @@ def choose_hit(view: ControlView, kind: DrillKind, instance: str | None, healthy
     """Whom a drill of a kind hits.
 
     Args:
-        view: what the control topics hold.
-        kind: of the drill.
         instance: which is to fail; None takes the one with the most tasks.
         healthy: the instances that live.
 

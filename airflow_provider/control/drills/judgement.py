@@ -74,7 +74,6 @@ def judge_drill(
 
     Args:
         view: as of now, when every task has its warm standbys again.
-        fault: what was injected.
         max_rto_s: seconds that the failover may have taken; None sets no limit.
         commits: by task, what its changelog holds of them since the fault; None where it was not read.
 
@@ -104,7 +103,6 @@ def judge_when_measured(
 
     Args:
         read: gives the newest view.
-        fault: what was injected.
         max_rto_s: see `judge_drill`.
         commits: see `judge_drill`.
         timeout_s: how long to wait for a commit.
@@ -193,24 +191,14 @@ def _judge_unanswered(view: ControlView, fault: InjectedFault) -> JudgedDrill:
 
 
 def reported_end(fault: InjectedFault, view: ControlView) -> FaultStatus | None:
-    """What the instance reports of a fault that lasted for a while; None where it does not, or not any more.
-
-    Args:
-        fault: what was injected.
-        view: as of now.
-    """
+    """What the instance reports of a fault that lasted for a while; None where it does not, or not any more."""
     status = view.statuses.get(fault.instance)
     found = None if status is None else status.fault
     return found if fault.spec.reports and found is not None and (found.id, found.over) == (fault.id, True) else None
 
 
 def restores_after(fault: InjectedFault, view: ControlView) -> tuple[TaskRestore, ...]:
-    """What was restored of the copies that were hit, where nothing had to be answered.
-
-    Args:
-        fault: what was injected.
-        view: as of now.
-    """
+    """What was restored of the copies that were hit, where nothing had to be answered."""
     if fault.spec.reports:
         reported = reported_end(fault, view)
         return () if reported is None else reported.restores
@@ -241,8 +229,6 @@ def judged_record(
     """What the history keeps of a drill; one in which nothing was measured is skipped, not failed.
 
     Args:
-        view: as of now.
-        fault: what was injected.
         by: the run.
         error: why it is not passed; None where it is.
         max_rto_s: the promised RTO in seconds; None where none is.

@@ -63,10 +63,7 @@ def take_cut(
     that writes without a pause has no such moment.
 
     Args:
-        connection: the cluster.
-        application_id: the application.
         topics: where its tasks commit.
-        tasks: of the application.
         timeout_s: how long to wait for such a moment.
 
     Returns:
@@ -90,8 +87,6 @@ def count_outputs(
     """Take another cut, and compare what lies between the two with what the commits stand for.
 
     Args:
-        connection: the cluster.
-        application_id: the application.
         topics: where its tasks commit.
         before: from before the fault; None where none was taken.
         commits: those that are known since then, of any task.

@@ -35,8 +35,6 @@ def readiness_problems(
     """What speaks against a drill of an application whose tasks have their warm standbys, a line each.
 
     Args:
-        view: the newest.
-        kind: of the drill.
         instance: which is to fail; None takes the one with the most tasks.
         timeouts: by which instances are found to live.
         heard: whether its watcher spoke while somebody listened; None where nobody else has to answer the failure.
@@ -62,8 +60,6 @@ def disk_problems(view: ControlView, kind: DrillKind, hit: Hit, healthy: Collect
     the mean of those beside it, of the instance where that is largest.
 
     Args:
-        view: the newest.
-        kind: of the drill.
         hit: whom it hits.
         healthy: the instances that live.
     """
@@ -140,9 +136,7 @@ def open_fault(
 
     Args:
         fault: of the drill.
-        view: the newest.
         timeouts: by which instances are found to live.
-        history: of the application.
         at_ms: now, epoch ms.
     """
     if any(

@@ -81,7 +81,6 @@ class Rehearsal:
 
         Args:
             fault_id: the same for every try.
-            kind: of the drill.
             instance: which is to fail; None takes the one with the most tasks.
             timeouts: by which instances are found to live.
             num_standby_replicas: how many warm standbys each task must have; None for all that it is assigned.
@@ -123,7 +122,6 @@ class Rehearsal:
         """Judge what came of a fault, once all is whole again, and note it in the history under the fault's id.
 
         Args:
-            fault: what was injected.
             error: why it is not passed, where that is known already; None judges it.
 
         Raises:
@@ -163,7 +161,6 @@ def check_store(admin: TopicAdmin, view: ControlView, store: str) -> None:
     its description says where the commits are, and no name is looked at.
 
     Args:
-        admin: of the cluster.
         view: what the application's control topics hold.
         store: as it was given.
 

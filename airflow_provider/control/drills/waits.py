@@ -16,11 +16,7 @@ __all__ = ["fault_over", "fault_taken", "redundancy_back"]
 
 
 def fault_taken(fault: InjectedFault) -> Condition:
-    """The instances have done to themselves what the drill asked.
-
-    Args:
-        fault: what was asked.
-    """
+    """The instances have done to themselves what the drill asked."""
     spec = fault.spec
     return FaultTaken(
         processes=fault.processes,
@@ -31,11 +27,7 @@ def fault_taken(fault: InjectedFault) -> Condition:
 
 
 def fault_over(fault: InjectedFault) -> Condition:
-    """What has to follow has followed: the failure is resolved, the copy whole again, or the instance says so.
-
-    Args:
-        fault: what was injected.
-    """
+    """What has to follow has followed: the failure is resolved, the copy whole again, or the instance says so."""
     if fault.spec.reports:
         return FaultEnded(fault.instance, fault.incarnation, fault.id)
     if fault.spec.cause is None:
@@ -49,7 +41,6 @@ def redundancy_back(fault: InjectedFault, num_standby_replicas: int) -> Conditio
     Where the standbys were certified before the fault, they have to be again: their digests are those of their actives.
 
     Args:
-        fault: what was injected.
         num_standby_replicas: how many a task must have.
     """
     answered = fault.spec.cause is not None

@@ -61,7 +61,6 @@ def decide(
     it is assigned until an incident of its own. One that shuts down gets nothing.
 
     Args:
-        incident: what went wrong.
         assignment: the newest one.
         statuses: the newest status of each instance.
         healthy: instances with a heartbeat within the instance timeout; the incident's own is left out by itself unless

@@ -67,7 +67,6 @@ def is_open(
     """Whether an incident that was found earlier is still to be answered.
 
     Args:
-        incident: what was found.
         assignment: the newest one.
         statuses: the newest status of each instance.
         heard_at_ms: of the last heartbeat of each, by the same clock as `Incident.heard_at_ms`; None where the incident

@@ -17,7 +17,6 @@ class FailoverAnswer:
     """The answer to one incident. Crosses between Airflow tasks as plain values.
 
     Args:
-        application_id: the application.
         instance: what the incident is of.
         incident_id: `Incident.id`.
         kind: what happened.

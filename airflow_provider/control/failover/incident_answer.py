@@ -102,8 +102,6 @@ def answer_incident(
     """Who takes the tasks over, unless that was answered before.
 
     Args:
-        view: the newest.
-        incident: what was found.
         finder: who answers.
         clock_ms: gives the epoch ms at which it is decided.
 
@@ -199,7 +197,6 @@ def wrong_now(view: ControlView, found: Iterable[Incident], instance: str | None
     """What a person who starts a failover wants answered.
 
     Args:
-        view: the newest.
         found: what is wrong (`detect`).
         instance: only this one, and everything is moved off it where nothing is wrong with it; None for all.
     """
@@ -231,8 +228,6 @@ def is_due(
     get it. After another failover of a task that stood still it waits for its turn.
 
     Args:
-        incident: what was found.
-        view: what the control topics hold.
         candidates: the instances that live and may take a task over.
         num_standby_replicas: wanted standbys per task.
         now_ms: epoch ms.

@@ -15,8 +15,6 @@ class IncidentEvent:
     """An incident, and what its finder knew. Crosses from a triggerer to a worker as plain values.
 
     Args:
-        incident: what went wrong.
-        application_id: the application.
         kafka_conn_id: Airflow connection of its Kafka cluster.
         detected_at_ms: epoch ms at which it was found.
         silent: the instances that sent no heartbeat for longer than allowed; of each, when the last one came, epoch ms

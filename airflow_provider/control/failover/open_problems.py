@@ -25,7 +25,6 @@ def watch_problem(application_id: str, last: Watcher | None, *, heard: bool) -> 
     """What is wrong with the watching, in one line; None where an application is watched.
 
     Args:
-        application_id: the application.
         last: the newest record of a watcher; None where there never was one.
         heard: whether one came while somebody listened for `SILENT_AFTER_S`.
     """
@@ -62,7 +61,6 @@ def unanswered_problem(application_id: str, found: Unanswered, at_ms: int) -> st
     """What is wrong, and what to look at, in one line.
 
     Args:
-        application_id: the application.
         found: what has no answer.
         at_ms: now, by the watcher's clock.
     """
@@ -104,9 +102,7 @@ class HeldTask:
     """A task that stands still until a person has done something.
 
     Args:
-        task: which one.
         instance: the active one.
-        error: why it failed.
     """
 
     task: TaskId
@@ -115,11 +111,7 @@ class HeldTask:
 
 
 def held_tasks(view: ControlView) -> tuple[HeldTask, ...]:
-    """Those whose active copy says that it failed, on an instance that lives, in their order.
-
-    Args:
-        view: what the control topics hold.
-    """
+    """Those whose active copy says that it failed, on an instance that lives, in their order."""
     found = []
     for task_id, given in view.assignment.tasks.items() if view.assignment else ():
         status = view.statuses.get(given.active) if given.active else None

@@ -66,7 +66,6 @@ def pace_of(incident: Incident, answered: Iterable[IncidentRecord], now_ms: int)
     helps.
 
     Args:
-        incident: what was found.
         answered: what was decided before.
         now_ms: epoch ms, by the clock of those who decide.
     """

@@ -73,8 +73,6 @@ def drill_record(
     """A failure that was rehearsed.
 
     Args:
-        application_id: the application.
-        fault: what was injected.
         by: the run.
         outcome: how it ended.
         reason: why it failed or was skipped; None otherwise.
@@ -114,10 +112,8 @@ def skipped_drill_record(
     """A drill that did not begin. Nothing was measured, so it is no rehearsal, and no prediction rests on it.
 
     Args:
-        application_id: the application.
         id: the same for the run's tries.
         by: the run.
-        kind: of the drill.
         reason: why it did not begin.
         at_ms: when that was found, epoch ms.
     """
@@ -148,7 +144,6 @@ def restore_record(
     """A replay of changelogs that was asked for.
 
     Args:
-        application_id: the application.
         id: of the task of the run that asked, the same for its tries.
         by: the run.
         instance: whose copies were restored.
@@ -197,10 +192,8 @@ def upgrade_record(
     """An instance that is restarted because it was deployed otherwise: open until it runs again.
 
     Args:
-        application_id: the application.
         id: of the task of the run that restarts it, the same for its tries.
         by: the run.
-        instance: its name.
         changed: what differed.
         at_ms: when it was asked to stop, epoch ms.
     """

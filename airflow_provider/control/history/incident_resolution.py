@@ -29,7 +29,6 @@ def resolve_incident(
 
     Args:
         record: what was done about it.
-        view: as of now.
         at_ms: when every task had its standbys again, epoch ms.
         note: stores a record in the history; false where it could not. The incident is then remembered the longer.
         write: stores what is kept of the incident; not called where nothing changed.

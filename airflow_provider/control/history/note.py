@@ -26,8 +26,6 @@ def note_history(
 
     Args:
         write: writes them.
-        application_id: the application.
-        records: of it.
         warn: is told, in one line, why they are not stored.
 
     Returns:

@@ -125,12 +125,7 @@ def known_recovery(record: IncidentRecord, view: ControlView) -> Recovery:
 
 
 def recovery_of(record: IncidentRecord, view: ControlView) -> Recovery:
-    """What the owners of the incident's tasks did since it was answered; a task that was moved again since has nothing.
-
-    Args:
-        record: of the incident.
-        view: as of now.
-    """
+    """What the owners of the incident's tasks did since it was answered; a task that moved again has nothing."""
     owners: dict[TaskId, TaskStatus | None] = {}
     ahead_ms: dict[TaskId, int] = {}
     names: dict[TaskId, str] = {}
@@ -195,7 +190,6 @@ def clock_gap(rto: RtoParts, record: IncidentRecord) -> str | None:
 
     Args:
         rto: of the failover.
-        record: of its incident.
     """
     if rto.clocks_differ_ms is None:
         return None

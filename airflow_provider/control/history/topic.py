@@ -34,9 +34,6 @@ def write_history(
     """Store records, and wait until they are stored. One of the same kind and id takes the place of the earlier one.
 
     Args:
-        connection: the cluster.
-        application_id: the application.
-        records: of it.
         timeout_s: how long it may take in all.
 
     Raises:
@@ -100,8 +97,6 @@ def read_history(
     A record that cannot be read, as one of a newer format, is left out with a warning.
 
     Args:
-        connection: the cluster.
-        application_id: the application.
         since: only what began then or later, epoch ms; None for all.
         kind: only records of this kind; None for all.
         timeout_s: how long it may take.

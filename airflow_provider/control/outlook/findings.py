@@ -58,7 +58,6 @@ def forecast_findings(
     A disk that has too little left now is no forecast: `slo.missed_promises` says so, by the newest heartbeat.
 
     Args:
-        application_id: the application.
         forecasts: made for the limits of `slo`.
         slo: what is promised.
         num_standby_replicas: wanted standbys per task.

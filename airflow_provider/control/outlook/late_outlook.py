@@ -21,7 +21,6 @@ class LateOutlook:
 
     Args:
         stage: that leaves them out.
-        name: its name.
         tasks: that are held.
         stands_ms: the event time that the one of them stands at which is furthest behind, epoch ms; None where it is
             not known.
@@ -63,7 +62,6 @@ def late_outlooks(view: ControlView, silent: Collection[str] = ()) -> Iterator[L
     """For each stage that leaves late rows out: the tasks before it that do not get on, where others do.
 
     Args:
-        view: what the control topics hold.
         silent: the instances that live no more, though they reported no end.
     """
     job, assignment = view.job, view.assignment

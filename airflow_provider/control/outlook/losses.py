@@ -77,7 +77,6 @@ def loss_lines(losses: Mapping[TaskId, Losses], when: str) -> Iterator[str]:
     """A line for each of the two kinds of which there were some.
 
     Args:
-        losses: by task.
         when: in words.
     """
     late = {task: one.late for task, one in losses.items()}

@@ -32,7 +32,6 @@ class ChangelogGrowth:
     """How fast the changelog of a task grows.
 
     Args:
-        task: which one.
         end: offset after its last record; None where it was not seen.
         records_per_day: offsets that it gains in a day, before compaction; None where that is not known.
         store_bytes: what the active's store takes: about what is left after compaction; None where it is not known.

@@ -28,8 +28,6 @@ class MetricsWriter:
     A client of its own: neither its queue nor its errors touch the heartbeats or the transactions. Used by one thread.
 
     Args:
-        connection: the cluster.
-        application_id: the application.
         keep_s: for how long a record is tried to be stored: until the next one is due.
     """
 
@@ -98,8 +96,6 @@ def read_metrics(
     A record that cannot be read, as one of a newer format, is left out with a warning.
 
     Args:
-        connection: the cluster.
-        application_id: the application.
         since: only what was stored then or later, epoch ms; None for all, which is a week.
         timeout_s: how long it may take.
 

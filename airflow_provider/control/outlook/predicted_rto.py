@@ -25,7 +25,6 @@ class PredictedRto:
     """What a failure of a task's active instance would cost now.
 
     Args:
-        task: which one.
         active: the instance whose failure is meant.
         to: the instance that would take over; None where there is none.
         warm: whether it has a warm standby.
@@ -83,7 +82,6 @@ def predict_rto(
     are those of a task among others, too.
 
     Args:
-        view: what the control topics hold.
         history: what the application went through, the oldest first.
         healthy: the instances that live.
         timeouts: by which an instance counts as gone; None for the defaults.
@@ -96,7 +94,6 @@ def predict_by(view: ControlView, basis: RtoBasis, healthy: Collection[str]) -> 
     """The same, by what was taken from a history.
 
     Args:
-        view: what the control topics hold.
         basis: what the prediction rests on.
         healthy: the instances that live.
     """

@@ -18,9 +18,6 @@ def disk_series(records: Iterable[MetricsRecord]) -> Mapping[str, Sequence[Point
 
     A process, a host and the set of its tasks make a run: with each of them the free space may jump. What is written
     while a store is restored is no growth, and left out.
-
-    Args:
-        records: of the application.
     """
     points: dict[str, list[Point]] = {}
     for record in _in_order(records):
@@ -35,9 +32,6 @@ def store_series(records: Iterable[MetricsRecord]) -> Mapping[TaskId, Sequence[P
     """By task, what the store of its active takes on disk, in bytes, the oldest first.
 
     Each owner makes a run, because what RocksDB has compacted differs.
-
-    Args:
-        records: of the application.
     """
     points: defaultdict[TaskId, list[Point]] = defaultdict(list)
     for record, task in _of_owners(records):
@@ -51,9 +45,6 @@ def changelog_series(records: Iterable[MetricsRecord]) -> Mapping[TaskId, Sequen
     """By task, the end of its changelog, in offsets, the oldest first: one run over all owners, since it is one log.
 
     What lies before a changelog that was created anew, which begins at 0 again, is left out.
-
-    Args:
-        records: of the application.
     """
     points: defaultdict[TaskId, list[Point]] = defaultdict(list)
     for record, task in _of_owners(records):

@@ -109,7 +109,6 @@ def missed_promises(
     """What is not as promised, a line each, with figures and what to do.
 
     Args:
-        view: what the control topics hold.
         slo: what is promised besides a running active and warm standbys for every task.
         num_standby_replicas: wanted standbys per task.
         silent_for_s: by instance, for how long no heartbeat came while somebody listened.

@@ -22,8 +22,6 @@ def hand_over(view: ControlView, instance: str, timeouts: Timeouts) -> Assignmen
     It takes nothing from another instance, be that silent just now (`ControlView.perhaps_alive`).
 
     Args:
-        view: the newest.
-        instance: its name.
         timeouts: how long an instance may be silent.
 
     Returns:

@@ -15,7 +15,6 @@ def hosts_of(instances: Collection[str], statuses: Mapping[str, InstanceStatus])
     """The host of each instance; one that reported none counts as alone on a host of its own.
 
     Args:
-        instances: their names.
         statuses: the newest status of each instance.
     """
     known = {name: statuses[name].stores_host for name in instances if name in statuses}

@@ -20,7 +20,6 @@ def standby_copy(status: InstanceStatus | None, task_id: TaskId) -> TaskStatus |
 
     Args:
         status: the newest one of the instance; None when it has sent none.
-        task_id: the task.
     """
     found = status.task(task_id) if status is not None else None
     return found if found is not None and found.role is Role.STANDBY and found.position is not None else None
@@ -30,7 +29,6 @@ def has_quick_copy(task_id: TaskId, instances: Collection[str], statuses: Mappin
     """Whether a standby copy can go on sooner than the task's own instance, which is just being started again.
 
     Args:
-        task_id: the task.
         instances: the names of the candidates.
         statuses: the newest status of each instance.
     """
@@ -53,7 +51,6 @@ def rank_copies(
     before others, and the name.
 
     Args:
-        task_id: the task.
         instances: the names of the candidates.
         statuses: the newest status of each instance.
         load: by instance, how many tasks it is active for; 0 for one that is not in it.

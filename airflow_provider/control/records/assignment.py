@@ -33,7 +33,6 @@ class Assignment:
     """One generation of an application's assignment. The newest generation wins, for every reader.
 
     Args:
-        application_id: the application.
         generation: 1 for the first; only grows.
         tasks: who works for each task, sorted by task; a JSON object whose keys are such as ``0_3``.
         reason: why this generation was published, in one line, for people.

@@ -32,7 +32,6 @@ class Decision:
     """What becomes of one task, and why.
 
     Args:
-        task: which one.
         action: see `Action`.
         to: the instance that is to be active; None for `Action.WAIT` and `Action.HOLD`.
         evidence: the candidates and what was known of each, in one line.

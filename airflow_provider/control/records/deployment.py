@@ -31,16 +31,10 @@ class Deployment:
     were given: everybody who may read the topic can read them.
 
     Args:
-        application_id: the application.
-        instance: its name.
         application: path of the job file for spark-submit.
         kafka_conn_id: Airflow connection of the Kafka cluster.
-        spark_conn_id: Airflow connection of Spark.
         state_dir: folder for its stores, on its host.
         run_dir: folder for its log and scratch, on its host.
-        conf: Spark settings.
-        application_args: arguments of the job file.
-        env_vars: environment of the job.
         job_sha256: of the job file when it was launched; empty when it is not known.
         run_max_folders: how many folders of ended launches are kept in ``run_dir``.
         log_max_bytes: how long its log may become before a new one is begun; the older half is kept beside it.

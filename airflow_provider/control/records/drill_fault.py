@@ -172,7 +172,6 @@ class OutputCut:
     """How much had been written at a moment at which nothing was being written.
 
     Args:
-        tasks: of the application.
         written: by topic, what the last commits of all tasks count together.
         ends: by topic, the end of each of its partitions.
         unmeasured: why there is none of this; None where there is.
@@ -195,9 +194,7 @@ class InjectedFault:
 
     Args:
         id: of the fault and of its command: the same for every try of the same Airflow task in the same run.
-        kind: of the drill.
         instance: the instance that was made to fail.
-        incarnation: its process.
         generation: of the newest assignment.
         tasks: those that are hit: the instance's active tasks, or the one whose store is.
         copies: by name, the processes of the instances whose standby copies of the tasks are hit too.

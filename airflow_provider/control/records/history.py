@@ -113,7 +113,6 @@ class HistoryRecord:
     """One thing that an application went through; kept in ``<app>-history`` under ``<kind>/<id>``.
 
     Args:
-        application_id: the application.
         kind: see `HistoryKind`.
         id: of the incident, the injected fault, or the task of the run: the same for every try, so a retry overwrites.
         cause: the kind of the incident or of the drill; what was asked for.
@@ -234,7 +233,6 @@ class OutputCount:
     """The records of one topic, a sink or a dead-letter topic, between two moments.
 
     Args:
-        topic: its name.
         committed: how many the commits of all tasks stand for.
         found: how many a reader of committed records finds.
         lost: how many offsets between the two moments were deleted although no setting of the topic explains it.

@@ -62,10 +62,8 @@ class Incident:
     """One thing that went wrong, the same for every finder.
 
     Args:
-        application_id: the application.
         kind: what happened.
         instance: to which instance; empty where it is of tasks that no instance has, or of the assignment.
-        incarnation: to which process of it.
         tasks: the tasks that it held as the active one, or the failed tasks.
         evidence: what was seen, in one line.
         error_kind: of a task's incident: the name of its error; None without one.
@@ -157,7 +155,6 @@ class IncidentRecord:
     """What was done about an incident; kept in ``<app>-assignment`` under ``incident/<id>``.
 
     Args:
-        incident: what went wrong.
         answered_by: the run that decided, e.g. an Airflow run id.
         answered_by_dag: the id of that run's DAG; None where no DAG decided.
         detected_at_ms: epoch ms at which the watcher saw it.

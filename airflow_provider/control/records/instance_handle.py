@@ -14,11 +14,7 @@ class InstanceHandle:
     """One process of an instance. Crosses between Airflow tasks as plain values.
 
     Args:
-        application_id: the application.
-        instance: its name.
-        incarnation: the process.
         pid: its driver's process id; 0 when it is not known.
-        host: where it runs.
         log_file: where its log lies there; None when it is not known.
         ui_url: of Spark's UI; None where that is off or not up yet.
     """

@@ -32,7 +32,6 @@ class JobTopic:
     """A topic of a job.
 
     Args:
-        name: its name.
         kind: what it is to the job.
         stage: that writes it; of a source, the first that reads it.
         partitions: how many it has, or is to have where it does not exist; None while that is not known.
@@ -95,7 +94,6 @@ class JobDescription:
     the job file.
 
     Args:
-        application_id: the application.
         stages: each before those that read what it writes.
         topics: sources first.
         gone: names of topics that it kept for itself before it was changed, and that nothing but a reset deletes.
@@ -125,9 +123,7 @@ class JobDescription:
         """A job of one stage of which nothing is known but its topics: no stage is described.
 
         Args:
-            application_id: the application.
             sources: what it reads.
-            stores: the names of its stores.
             windowed_stores: those among the `stores` that belong to windows.
             outputs: sinks and dead-letter topics.
         """

@@ -32,7 +32,6 @@ class TaskMetrics:
     """One task on one instance. Counters are what they have come to, so that a record that is missing loses nothing.
 
     Args:
-        task: which one.
         role: active or standby.
         state: see `TaskState`.
         generation: an active's ``active_since``; the generation read for a standby.
@@ -81,14 +80,10 @@ class MetricsRecord:
     """One instance at one time; kept in ``<app>-metrics`` under the instance's name.
 
     Args:
-        application_id: the application.
-        instance: its name.
         incarnation: the process; greater is newer.
         at_ms: epoch ms: of its host as it is written, of the broker as it is read.
-        host: where it runs.
         disk_used_bytes: what its stores take.
         disk_free_bytes: what the disk has left; None where that is not known.
-        tasks: its tasks.
     """
 
     application_id: str

@@ -226,7 +226,6 @@ class TaskStatus:
     """One task on one instance, as of a heartbeat.
 
     Args:
-        task: which one.
         role: active or standby.
         state: see `TaskState`.
         generation: an active's ``active_since``; the generation read for a standby.
@@ -329,7 +328,6 @@ class ProcessStatus:
     """The process of an instance.
 
     Args:
-        host: where it runs.
         pid: the driver's process id there; 0 when it is not known.
         log_file: where its log lies there; None when it is not known.
         ui_url: of Spark's UI, as the driver serves it; None where that is off or not up yet.
@@ -385,16 +383,13 @@ class InstanceStatus:
     """One heartbeat of an instance.
 
     Args:
-        application_id: the application.
         instance: its name, the same over restarts.
         incarnation: one process of it; greater is newer.
         state: see `InstanceState`.
         generation: the newest assignment that it has read and carries out; 0 before any.
         sent_at_ms: epoch ms by its own clock. For people; no decision reads it.
         heartbeat_interval_s: how often it promises to send one.
-        process: where it runs.
         disk: where its stores lie.
-        tasks: its tasks.
         paused: whether it was asked to process nothing for now.
         last_commands: ids of the last commands that it carried out or refused, the newest last.
         refusals: of those that it refused, by id: why.

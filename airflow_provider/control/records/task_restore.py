@@ -14,7 +14,6 @@ class TaskRestore:
     """One restore of one task's store.
 
     Args:
-        task: which one.
         instance: where.
         records: changelog records that were applied.
         bytes: the size of their keys and values.

@@ -32,7 +32,6 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
         sequence: greater by one with each.
         generation: the committing owner's.
         instance: that committed.
-        incarnation: the process of it.
         sources: by topic, up to where the task's partition is processed.
         processed: input records since the beginning of the application.
         outputs: by topic, the records that were written there; None where it does not count them.

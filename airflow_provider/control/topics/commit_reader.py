@@ -38,8 +38,6 @@ def read_commits(
     """The commits of each task since a position, in their order; none where there is no such topic.
 
     Args:
-        connection: the cluster.
-        application_id: the application.
         topics: where they commit.
         positions: by task, the offset of the first record to read.
         timeout_s: how long it may take in all.
@@ -89,8 +87,6 @@ def last_of_tasks(
     """What is made of the last commit of each task before an offset of where it commits; None where it had none.
 
     Args:
-        connection: the cluster.
-        application_id: the application.
         topics: where they commit.
         ends: by task, the offset before which it lies; at none of them a transaction is open.
         read: makes it of a commit record; None leaves the record out.

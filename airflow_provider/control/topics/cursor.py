@@ -32,12 +32,7 @@ Ends = Mapping[str, int | None]
 
 
 def consumer_config(connection: KafkaConnection, application_id: str) -> dict[str, Any]:
-    """How control topics are read: small, soon, committed records only, with an event at each end.
-
-    Args:
-        connection: the cluster.
-        application_id: the application.
-    """
+    """How control topics are read: small, soon, committed records only, with an event at each end."""
     return connection.to_client_config() | {
         "group.id": f"{application_id}-control",
         "client.id": f"{application_id}-control",

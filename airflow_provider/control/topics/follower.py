@@ -42,10 +42,6 @@ class ControlFollower:
     Silence is counted only while the follower can read: a broker's outage and a blocked event loop do not count.
     An asynchronous context manager; not for several tasks at once.
 
-    Args:
-        connection: the cluster.
-        application_id: the application.
-
     Raises:
         TopicMissingError: (on entering, or from `poll`) a control topic does not exist.
         ConfigurationError: (on entering, or from `poll` and `confirm`) a control topic may not be read.

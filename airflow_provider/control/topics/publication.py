@@ -59,8 +59,6 @@ def publish_by(
     what is not removed in time is left for the next time.
 
     Args:
-        connection: the cluster.
-        application_id: the application.
         act: called with a publisher that has just read the newest state.
         look: whether it is tried first. False where it nearly always publishes, and where that would cost time.
 

@@ -57,8 +57,6 @@ class AssignmentPublisher:
     A publisher that was fenced between 1 and 4 gets `FencedError`, has written nothing, and reads again.
 
     Args:
-        connection: the cluster.
-        application_id: the application.
         timeout_s: for each request.
 
     Raises:

@@ -34,8 +34,6 @@ class ControlReader:
     Not safe for several threads. Close it, or use it as a context manager.
 
     Args:
-        connection: the cluster.
-        application_id: the application.
         statuses: whether to read ``<app>-status`` too; an instance needs only ``<app>-assignment``.
     """
 

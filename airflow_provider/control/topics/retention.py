@@ -44,7 +44,6 @@ def outdated(
     One of a task is looked at for longer: it says where the task failed before.
 
     Args:
-        view: the newest.
         now_ms: epoch ms.
         retention: how long they are kept; None for the defaults.
     """

@@ -33,9 +33,7 @@ class SpanReader:
     right, `BrokerUnreachableError` for the rest.
 
     Args:
-        connection: the cluster.
         application_id: the application that reads.
-        topic: which.
         timeout_s: how long all of it may take, from now on.
         missing: what is raised where the topic does not exist; None for what the brokers say.
     """

@@ -19,10 +19,6 @@ _PAUSE_S: Final = 1.0
 def stay_absent(connection: KafkaConnection, application_id: str) -> bool:
     """Whether the brokers do not know both control topics of an application, asked again and again for 20 s.
 
-    Args:
-        connection: the cluster.
-        application_id: the application.
-
     Returns:
         False as soon as both are known, and where no broker answers: then nothing can be said.
     """

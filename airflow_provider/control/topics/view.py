@@ -24,9 +24,7 @@ class ControlView:
     """The newest value under every key of ``<app>-assignment`` and ``<app>-status``.
 
     Args:
-        application_id: the application.
         assignment: the newest generation; None before the first.
-        statuses: by instance.
         heard_at_ms: by instance, when the broker appended that status, epoch ms of the broker's clock: the only
             clock by which two hosts can be compared.
         newest_ms: the append time of the newest heartbeat in ``<app>-status``, same clock; 0 before any.
@@ -94,7 +92,6 @@ class ControlView:
         """When the broker appended the last status of a process, epoch ms of its clock; None where it had none.
 
         Args:
-            instance: its name.
             incarnation: of the process; of a later one's, the time of its own.
         """
         status = self.statuses.get(instance)

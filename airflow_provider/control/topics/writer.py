@@ -19,12 +19,7 @@ __all__ = ["ControlWriter", "write_control"]
 
 
 class ControlWriter:
-    """Everything in the control topics that needs no fencing: its newest value wins. A context manager.
-
-    Args:
-        connection: the cluster.
-        application_id: the application.
-    """
+    """Everything in the control topics that needs no fencing: its newest value wins. A context manager."""
 
     def __init__(self, connection: KafkaConnection, application_id: str) -> None:
         self._application_id = application_id
@@ -131,8 +126,6 @@ def write_control(connection: KafkaConnection, application_id: str, *values: Val
     """Store values that need no fencing, one after the other.
 
     Args:
-        connection: the cluster.
-        application_id: the application.
         values: commands, deployments, incidents, statuses.
         timeout_s: how long each may take.
 

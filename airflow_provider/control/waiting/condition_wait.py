@@ -41,7 +41,6 @@ class ConditionWait:
     connection lacks a right.
 
     Args:
-        application_id: the application.
         condition: what is waited for.
         connect: gives the cluster, each time that the topics are followed anew.
         timeouts: by which instances are found to live.
@@ -156,8 +155,6 @@ def wait_for(
     """Wait in this thread.
 
     Args:
-        connection: the cluster.
-        application_id: the application.
         condition: what is waited for.
         timeout_s: how long to wait at most.
         timeouts: by which instances are found to live; None for the defaults.
@@ -183,7 +180,6 @@ class ConditionRecords:
     """Reads and works out what a condition needs, again and again, in a thread: it would hold up an event loop.
 
     Args:
-        application_id: the application.
         needs: of the condition.
     """
 
@@ -196,9 +192,6 @@ class ConditionRecords:
 
     async def refresh(self, connection: KafkaConnection) -> None:
         """Read, where something is needed and was not read for 20 s.
-
-        Args:
-            connection: the cluster.
 
         Raises:
             TopicMissingError: the application has no history, or no metrics topic.

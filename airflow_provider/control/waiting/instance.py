@@ -30,7 +30,6 @@ class InstanceRunning(Condition, frozen=True):
     """An instance is up: it sends heartbeats and carries assignments out.
 
     Args:
-        instance: its name.
         incarnation: the process that was started; a newer one counts as well.
     """
 
@@ -57,7 +56,6 @@ class SupervisedRunning(Condition, frozen=True):
     """An instance that a supervisor starts is up.
 
     Args:
-        instance: its name.
         incarnation: the process that is expected; a newer one counts as well, an older one does not.
     """
 
@@ -89,7 +87,6 @@ class InstanceEnded(Condition, frozen=True):
     """An instance shut down cleanly.
 
     Args:
-        instance: its name.
         incarnation: the process that is watched.
         for_life: whether an Airflow task stands for the instance as long as that lives, not for one process: it goes on
             with a replacement, and a stop because such a task was ended or cleared is no end that was meant.
@@ -123,7 +120,6 @@ class InstanceInState(Condition, frozen=True):
     """An instance is in one of some states.
 
     Args:
-        instance: its name.
         states: the states that are waited for.
     """
 
@@ -151,12 +147,7 @@ class InstanceInState(Condition, frozen=True):
 
 
 class CommandDone(Condition, frozen=True):
-    """An instance reports that it carried a command out.
-
-    Args:
-        instance: its name.
-        command: the command's id.
-    """
+    """An instance reports that it carried a command out."""
 
     instance: str
     command: str

@@ -20,7 +20,6 @@ class Observation:
     """One look at an application.
 
     Args:
-        view: what the control topics hold.
         silent_for_s: seconds since each instance's last heartbeat, by the observer's monotonic clock; empty when
             the observer does not know.
         heard: instances that sent a heartbeat since the observer reads; None when it only had one look.

@@ -62,8 +62,6 @@ class FaultEnded(Condition, frozen=True):
     """An instance reports that a drill's fault, which lasts for a while, is over.
 
     Args:
-        instance: its name.
-        incarnation: the process.
         command: the id of the fault's command.
     """
 
@@ -124,8 +122,6 @@ class IncidentResolved(Condition, frozen=True):
     """The failure of one process of an instance was answered, and redundancy is back.
 
     Args:
-        instance: its name.
-        incarnation: the process.
         generation: only what was found while this assignment was the newest, or a later one.
     """
 

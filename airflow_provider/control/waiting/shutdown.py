@@ -16,12 +16,7 @@ __all__ = ["await_shutdown", "is_stopping"]
 
 
 def is_stopping(view: ControlView, instance: str) -> bool:
-    """Whether an instance lives and is shutting down, or was asked to.
-
-    Args:
-        view: the newest.
-        instance: its name.
-    """
+    """Whether an instance lives and is shutting down, or was asked to."""
     status = view.statuses.get(instance)
     if status is None or not status.state.alive:
         return False
@@ -38,7 +33,6 @@ def await_shutdown(reader: ControlReader, instance: str, timeout_s: float) -> No
 
     Args:
         reader: has read the control topics to their end.
-        instance: its name.
         timeout_s: how long to wait.
     """
     deadline = time.monotonic() + timeout_s

@@ -132,9 +132,7 @@ class StandbysCompared(Condition, frozen=True):
     ``diverged`` (by task, what was found, of one that held something else: it is restored from its changelog).
 
     Args:
-        instance: its name.
         incarnation: the process that was asked.
-        command: the command's id.
         before: by task, what was known before the command.
     """
 
@@ -188,8 +186,6 @@ class SnapshotsTaken(Condition, frozen=True):
     """An instance has copied the stores of some of its standbys elsewhere, as a command asked.
 
     Args:
-        instance: its name.
-        command: the command's id.
         before: by task, its last snapshot before the command.
     """
 

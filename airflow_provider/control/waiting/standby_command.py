@@ -31,7 +31,6 @@ def standby_commands(
     """What to ask of each instance that holds a standby.
 
     Args:
-        view: the newest.
         kind: `CommandKind.SNAPSHOT` or `CommandKind.CERTIFY`.
         run_id: begins the ids of the commands; another one for each time that it is asked.
         instances: only these; None for all that run.

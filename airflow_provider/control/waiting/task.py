@@ -20,7 +20,6 @@ class TaskInState(Condition, frozen=True):
     """A task is in one of some states, on the instance that is assigned or on a named one.
 
     Args:
-        task: which one.
         states: the states that are waited for.
         instance: where; None for the assigned active.
     """
@@ -128,9 +127,7 @@ class TasksReplayed(Condition, frozen=True):
     What it says of a task before the worker knows of the replay does not count: that may still have failed, or run.
 
     Args:
-        instance: its name.
         command: the id of the command: a replay, or a drill's fault that takes their stores.
-        tasks: the tasks.
     """
 
     instance: str

@@ -31,8 +31,6 @@ class CommitPositions:
     """Follows the commits of some stages' tasks, in a thread of its own. The commit record is the truth about sources.
 
     Args:
-        connection: the cluster.
-        application_id: the application.
         stages: whose tasks' commits are followed; no thread and no client where there are none.
     """
 

@@ -110,7 +110,6 @@ class Heartbeat:
     Any thread may report to it; a thread of its own sends.
 
     Args:
-        settings: of the instance.
         writer: sends and stores statuses; closed by `end`.
     """
 
@@ -189,7 +188,6 @@ class Heartbeat:
         """Report the assignment that was handed to the slots, with what they have not yet said of it (`as_planned`).
 
         Args:
-            generation: of the assignment.
             plans: by slot, what its tasks are to be.
         """
         with self._lock:

@@ -85,7 +85,6 @@ class InputWait:
     One thread waits at a time. Close it.
 
     Args:
-        connection: the cluster.
         topic: the source.
         application_id: names the consumer; nothing is committed.
         partitions: those that may be waited for. The way to their brokers is found at once, beside the first

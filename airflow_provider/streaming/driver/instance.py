@@ -62,11 +62,6 @@ _AFTER_ERROR_S: Final = 10.0
 def refuse_other_state(job: CompiledJob, connection: KafkaConnection, admin: TopicAdmin) -> None:
     """Refuse to run a job that would misread what a task left, before any task of it is opened (`refuse_state_of`).
 
-    Args:
-        job: compiled.
-        connection: the cluster.
-        admin: of it.
-
     Raises:
         ConfigurationError: another version of the job wrote the state of a task, and this one would misread it.
         StatefulStreamsError: the commits cannot be read.
@@ -86,7 +81,6 @@ class Instance:
 
     Args:
         job: complete.
-        settings: of this process.
         heartbeat: reports its status; started and ended here.
     """
 

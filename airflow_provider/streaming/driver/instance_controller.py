@@ -38,7 +38,6 @@ def task_plans(
 
     Args:
         assignment: the newest.
-        instance: its name.
         replays: by task, the id of the newest command that asked to restore its store afresh.
         snapshots: by task, the id of the newest command that asked for a snapshot of its standby's store.
         comparisons: the same of a comparison of its standby's store with its active's.
@@ -109,7 +108,6 @@ class InstanceController:
     Belongs to the instance's thread.
 
     Args:
-        settings: of the instance.
         slots: `choose_slots` gives the slot of each task.
         status: gets what was applied.
         stop: is set when a command asks to stop.
@@ -147,11 +145,7 @@ class InstanceController:
         }
 
     def apply(self, view: ControlView) -> None:
-        """Carry out what is new in the control topics.
-
-        Args:
-            view: the newest.
-        """
+        """Carry out what is new in the control topics."""
         for command in view.commands.get(self._settings.instance, {}).values():
             if self._is_new(command):
                 self._execute(command)

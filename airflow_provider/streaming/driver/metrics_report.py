@@ -35,7 +35,6 @@ class MetricsReport:
     next record is tried.
 
     Args:
-        settings: of the instance.
         status: its last heartbeat; None before the first.
         store_bytes: what a task's store takes on disk; None where that is not known.
         connect: makes the writer; called by the thread, and again where that failed.

@@ -33,8 +33,6 @@ class RepartitionPurge:
     (``repartition.purge.interval.ms``). What cannot be deleted now is with the next look.
 
     Args:
-        admin: of the cluster.
-        job: compiled.
         status: gives the instance's last heartbeat; None before the first.
         interval_s: between two looks.
     """

@@ -71,10 +71,7 @@ class SlotCalls:
     `called_for_s` may be read at any time.
 
     Args:
-        spark: the session.
         stages: what the worker has to know, by stage.
-        settings: of the instance.
-        slot: its number.
         goal: gives the newest goal of the slot; asked under the lock, so that no call carries an older one than the
             call before.
         on_report: gets the status of the slot's tasks after every call, under the lock.

@@ -202,7 +202,6 @@ def round_is_due(
     """Whether the worker is to be called although no micro-batch calls it.
 
     Args:
-        state: of the slot.
         report: what its worker said last.
         woken: whether the goal changed or a query ended.
         round_interval_s: how long the worker may be left alone while something happens.

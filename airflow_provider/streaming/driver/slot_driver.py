@@ -56,10 +56,6 @@ class SlotDriver:
     changes, it changes under the calls' lock (`SlotCalls`).
 
     Args:
-        spark: the session.
-        job: compiled.
-        settings: of the instance.
-        slot: its number.
         on_report: gets the slot's number and the status of its tasks after every call.
         earliest_offsets: by partition of a topic, the first offset that its log still has.
         latest_offsets: by partition of a topic, the offset after the last record that its log has.

@@ -79,7 +79,6 @@ class SlotReport:
     """What the last call into a slot's worker said.
 
     Args:
-        statuses: by task.
         called_at: when the last call that came back did, in seconds of the monotonic clock; 0 before any.
         calm: how many calls in a row found every task where it is to be, and as the call before had left it.
     """
@@ -126,7 +125,6 @@ def as_planned(known: TaskStatus | None, plan: TaskPlan) -> TaskStatus:
 
     Args:
         known: what the worker said; None before it said anything.
-        plan: of the task.
 
     Returns:
         What was said, unless it is older than the plan of an active: that one is `OWNING`, in the plan's generation.

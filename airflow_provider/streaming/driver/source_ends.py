@@ -60,7 +60,6 @@ class SourceEnds:
     Not safe for several threads. Close it.
 
     Args:
-        connection: the cluster.
         topic: the source.
         timeout_s: for each request.
     """

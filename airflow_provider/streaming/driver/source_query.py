@@ -77,9 +77,7 @@ class SourceQuery:
     again and again. So the callback returns when there is something to ask for.
 
     Args:
-        spark: the session.
         source: how it is read.
-        connection: the cluster.
         tasks: of one stage; by task, the offset of the next input record; None for the earliest there is.
         checkpoint: folder for Spark's checkpoint. Scratch: source positions live in Kafka, so it begins empty, and is
             removed by `end`.

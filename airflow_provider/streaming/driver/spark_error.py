@@ -139,7 +139,6 @@ def step_refusal(application_id: str, topic: str, step: Step, error: PySparkExce
         application_id: of the job.
         topic: whose rows the step is for.
         step: with its expression.
-        error: of Spark.
     """
     return ConfigurationError(
         f"Spark refuses a step of job {application_id!r} for the rows of {topic!r}, {step_text(step)}: "

@@ -125,7 +125,6 @@ def start_error(master: str, python: str, cause: Cause) -> StatefulStreamsError:
     """What it means that Spark did not start on a cluster, or that the first call of a worker failed there.
 
     Args:
-        master: of Spark.
         python: path of the workers' Python.
         cause: what Spark said.
     """
@@ -211,9 +210,7 @@ def warm_up_session(spark: SparkSession, stage: CompiledStage, connection: Kafka
     wrong with the source or the cluster shows in the queries that count.
 
     Args:
-        spark: the session.
         stage: whose source is read, as it reads it.
-        connection: the cluster.
         checkpoint: folder for the query's checkpoint; scratch.
 
     Returns:

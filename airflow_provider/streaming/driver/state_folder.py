@@ -36,7 +36,6 @@ def check_state_folder(host: StoreHost, settings: InstanceSettings) -> None:
 
     Args:
         host: where the stores lie.
-        settings: of the instance.
 
     Raises:
         ConfigurationError: it cannot be used.
@@ -72,7 +71,6 @@ def measure_disk(state_dir: str, application_id: str) -> DiskFigures:
 
     Args:
         state_dir: of the instance.
-        application_id: the application.
 
     Raises:
         OSError: it cannot be measured.
@@ -89,7 +87,6 @@ class DiskWatch:
 
     Args:
         host: where the stores lie.
-        settings: of the instance.
         report: gets what was measured.
     """
 

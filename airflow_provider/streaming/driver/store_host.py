@@ -30,7 +30,6 @@ def worker_pool(spark: SparkSession, name: str) -> Iterator[None]:
     """Functions given to Spark inside run in the pool of this name: Spark keeps one for each environment asked for.
 
     Args:
-        spark: the session.
         name: of the pool, unique on a host.
     """
     with _environment:
@@ -42,7 +41,6 @@ class StoreHost:
     """Has a function called where the stores lie.
 
     Args:
-        spark: the session.
         instance: its name, for a Python worker of its own on the executor.
     """
 

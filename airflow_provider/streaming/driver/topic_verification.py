@@ -45,7 +45,6 @@ class TopicWatch:
     given back.
 
     Args:
-        admin: of the cluster.
         specs: the topics as they have to be.
         interval_s: how often to look.
         changelogs: names of those among the topics whose deletions the stores rely on: they are to be kept for as long
@@ -153,7 +152,6 @@ def verify_topics(job: StatefulJob, admin: TopicAdmin, interval_s: float) -> tup
 
     Args:
         job: whose topics they are.
-        admin: of the cluster.
         interval_s: how often the watch is to look again, in seconds.
 
     Returns:

@@ -73,7 +73,6 @@ class FaultInjector:
     """Injects faults into the processes of this instance, once a drill asks for it and the job allows it.
 
     Args:
-        settings: of the instance.
         stages: of the job, by number.
         report: gets what lasts for a while, and of which tasks a drill has taken the stores.
         host: has the stores.

@@ -40,9 +40,6 @@ def run_elsewhere(view: ControlView, instance: str, incarnation: int, tasks: Col
     """Whether the tasks of an instance run on others, or a newer process has its name.
 
     Args:
-        view: the newest.
-        instance: its name.
-        incarnation: the process.
         tasks: those that it was active for.
     """
     status = view.statuses.get(instance)
@@ -64,7 +61,6 @@ def hang(settings: InstanceSettings, process_group: int, command: str) -> None:
     """Stop every process of an instance once its heartbeat names the command, until its tasks run elsewhere.
 
     Args:
-        settings: of the instance.
         process_group: of what its launcher started.
         command: the id of the drill's command.
     """

@@ -48,10 +48,7 @@ class ShadowRestore:
     """What is replayed.
 
     Args:
-        application_id: the application.
         instance: that replays it.
-        task: the task.
-        store: its store's name.
         changelog: the store's.
         rocksdb: the store's settings.
         delete_retention_ms: for how long the changelog keeps tombstones.
@@ -78,7 +75,6 @@ class ShadowRestore:
         Args:
             job: compiled.
             instance: that replays it.
-            task: the task.
             folder: for scratch.
         """
         return cls(

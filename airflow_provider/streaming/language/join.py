@@ -118,7 +118,6 @@ def check_how(how: object, choices: Sequence[str] = _HOWS, why: str = "") -> Non
 
     Args:
         how: what was given.
-        choices: what there is.
         why: there are no others, for the error.
 
     Raises:

@@ -343,7 +343,6 @@ def stream(
         job = StatefulJob("words", words.group_by("word").aggregate(F.count().alias("count")).sink("word-counts"))
 
     Args:
-        topic: its name.
         schema: of the JSON value, in Spark DDL, such as ``"id STRING, amount DOUBLE"``. None leaves the value as it is:
             columns ``key`` and ``value``, both BINARY.
         key: the column whose text is the records' key: all records with the same value are in one partition. Without

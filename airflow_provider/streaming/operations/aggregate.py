@@ -196,9 +196,7 @@ class Aggregation(Operation):
 
         Args:
             key_name: the key column's name, for the output.
-            rows: of the batch.
             schema: of the rows that the aggregates are of.
-            kept: the accumulators as they are kept.
             accumulators: how each is made of the rows.
         """
         # One column may be read as several kinds: its mean adds doubles, its sum integers.

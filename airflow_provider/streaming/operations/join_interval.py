@@ -71,7 +71,6 @@ class IntervalJoin(JoinOperation):
     One that is over meets nothing any more; if it has met nothing, it comes out alone, once its whole bucket is over.
 
     Args:
-        joined: the columns.
         how: ``inner`` emits pairs, ``left`` also left rows without partner, ``outer`` also right ones.
         before_ms: how much earlier than the left row the right one may be.
         after_ms: how much later.

@@ -62,7 +62,6 @@ class StreamTableJoin(JoinOperation):
     needed no more, so without a history of their own a key's earlier rows are kept until then.
 
     Args:
-        joined: the columns.
         how: ``inner`` emits only rows of the stream for which the table has one, ``left`` all.
         history_ms: for how long a key's earlier rows are kept, counted back from its newest; None for as long as a row
             of the stream may have to meet them, which needs a grace.

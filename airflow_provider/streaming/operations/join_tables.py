@@ -38,7 +38,6 @@ class TableTableJoin(JoinOperation):
     changed is emitted once per key and micro-batch; a key that has no row any more gets a deletion.
 
     Args:
-        joined: the columns.
         how: ``inner`` has keys that are in both tables, ``left`` those of the left one, ``outer`` those of any.
     """
 

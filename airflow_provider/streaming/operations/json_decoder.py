@@ -57,7 +57,6 @@ def misfit(name: str, kind: str, why: str) -> str:
 
     Args:
         name: of the column.
-        kind: its type.
         why: what is wrong with what was found.
     """
     return f"column {bounded(repr(name), _SHOWN_CHARS)} is {bounded(kind, _SHOWN_CHARS)}, and {why}"

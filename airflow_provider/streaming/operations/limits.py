@@ -28,7 +28,6 @@ class TopicLimit:
     """How large a record may be.
 
     Args:
-        topic: its name.
         bytes: of key and value together.
     """
 
@@ -151,7 +150,6 @@ def row_by_row(
 
     Args:
         merge: the operation, which leaves out what makes the user's function raise.
-        rows: of the batch.
         known: the state of its keys.
         changes: what all rows come to.
         limits: of the topics.

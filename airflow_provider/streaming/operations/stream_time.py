@@ -103,7 +103,6 @@ def joined_time(event_ms: Ints, marks: Ints, of_sides: Sequence[Ints], before: S
     Args:
         event_ms: of the rows, epoch ms; at least one.
         marks: the task's watermark at each of them.
-        of_sides: that of each side.
         before: the time of the task before them.
     """
     seen = int(event_ms.max())

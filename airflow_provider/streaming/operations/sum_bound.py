@@ -41,7 +41,6 @@ class SumBound:
         column: of what.
         type_name: of the sum, as Spark names it.
         least: the least value that has room.
-        greatest: the greatest.
         reach: no sum of any of the batch's values is greater, by amount.
     """
 
@@ -112,7 +111,6 @@ def overflows(
     """The rows whose values have no room in their key's sums, as if each were added after the one before.
 
     Args:
-        bounds: of the sums.
         keys: the batch's distinct keys.
         rows: the batch, in the order of the offsets.
         kept: by accumulator, what was kept of the keys before.

@@ -32,7 +32,6 @@ def starts_of_rows(windows: Window, event_ms: Ints) -> tuple[Ints, Ints]:
     """The windows that each row falls in.
 
     Args:
-        windows: what there is.
         event_ms: of the rows, epoch ms; may be negative.
 
     Returns:

@@ -104,7 +104,6 @@ def _compiled(
 
     Args:
         job: of the stage.
-        plan: of the stage.
         topics: as of `compile_job`.
         written: by the stages before it.
         types_of: as of `compile_job`.

@@ -88,7 +88,6 @@ class CompiledJob:
     """All that follows from a job, its topics and the types of its rows.
 
     Args:
-        application_id: the application.
         stages: in the order of their numbers.
     """
 

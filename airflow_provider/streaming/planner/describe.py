@@ -17,7 +17,6 @@ def describe_stages(application_id: str, stages: Sequence[StagePlan], dead_lette
     """All that follows from a job's stages: which topics there are, and how many partitions each has.
 
     Args:
-        application_id: the application.
         stages: as the planner cut them.
         dead_letter: where its dead letters go; None for nowhere.
     """

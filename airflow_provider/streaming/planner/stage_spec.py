@@ -93,7 +93,6 @@ class StageSpec:
     """A stage of a job as a worker carries it out.
 
     Args:
-        application_id: the application.
         input: the rows that come in.
         operation: the keyed stateful operation.
         store: where its state is kept.
@@ -171,8 +170,6 @@ def stage_of(application_id: str, stages: Mapping[int, S], number: int) -> S:
     """What is known of a stage.
 
     Args:
-        application_id: the application.
-        stages: by number.
         number: of the stage.
 
     Raises:

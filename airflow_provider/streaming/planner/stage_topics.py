@@ -30,8 +30,6 @@ def changelog_spec_of(
     """How the topic of `changelog_of` has to be.
 
     Args:
-        application_id: the application.
-        plan: of the stage.
         partitions: of its source.
         replication_factor: as of `TopicSpec`.
     """
@@ -78,7 +76,6 @@ def internal_specs(
     """The repartition topics, changelogs and commit topics of a job, as they have to be.
 
     Args:
-        application_id: the application.
         plans: of the job.
         of_sources: by topic that the user's programs fill, how many partitions it has.
         replication_factor: as of `TopicSpec`.

@@ -42,9 +42,6 @@ def check_unions(stages: Sequence[StagePlan]) -> None:
 
     The others `compile_job` compares.
 
-    Args:
-        stages: of the job.
-
     Raises:
         ConfigurationError: a column of two streams of a union has two types.
     """

@@ -48,7 +48,6 @@ def reaction_to_batch_error(error: Exception, attempts_left: bool) -> Reaction:
     """To an error of processing rows.
 
     Args:
-        error: what was raised.
         attempts_left: whether Spark would try the rows again.
     """
     found = class_of(error)

@@ -36,7 +36,6 @@ class TaskRegistry:
     """Owns which tasks are open here, and why one is not.
 
     Args:
-        settings: of the instance.
         stages: of the job, by number.
         reader: gets the changelogs of the tasks that are opened.
         address: of this worker's handover.
@@ -239,7 +238,6 @@ class TaskRegistry:
         """Processing rows: some errors are worth another attempt by Spark.
 
         Args:
-            task_id: the task's.
             attempts_left: whether Spark would try the rows again.
 
         Raises:

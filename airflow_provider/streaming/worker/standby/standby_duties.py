@@ -28,7 +28,6 @@ class StandbyDuties:
     It outlives the stores: what was found out about one decides about its successor.
 
     Args:
-        settings: of the instance.
         stages: of the job, by number.
     """
 
@@ -41,7 +40,6 @@ class StandbyDuties:
         """Whether a store has to wait for a snapshot, which is then being fetched.
 
         Args:
-            task_id: the task's.
             path: the store's folder, which no process has open.
             reader: knows the changelog's bounds.
             replay: whether the store is to be restored afresh. That, or a store that differed from its active's, is

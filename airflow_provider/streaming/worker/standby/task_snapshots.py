@@ -44,8 +44,6 @@ class TaskSnapshots:
 
     Args:
         connection: the cluster, for the changelog's id.
-        instance: this instance's name.
-        task_id: the task's.
     """
 
     def __init__(self, connection: KafkaConnection, instance: str, task_id: TaskId) -> None:
@@ -66,7 +64,6 @@ class TaskSnapshots:
         """Whether the store has to wait for a snapshot. Begins to fetch one where the store's folder is not there.
 
         Args:
-            job: of the job.
             path: the store's folder, which no process has open.
             reader: knows the changelog's bounds.
 

@@ -49,7 +49,6 @@ def validate_rows(
 
     Args:
         topic: the source topic, for the errors.
-        partition: its partition.
         key_name: the key column's name.
         rows: columns ``__offset``, ``__source_key``, ``__corrupt`` and ``__key`` at least.
         keyed_by_group: whether the record's key has to be the group, so that all of a group's records are in one
@@ -83,7 +82,6 @@ def without_strays(
 
     Args:
         topic: the source topic, for the errors.
-        partition: its partition.
         rows: with ``__offset`` and ``__key`` at least.
         groups: those that do not belong here (`PartitionCheck`).
         partitioner: by whose rule, in words.
@@ -181,7 +179,6 @@ class Failure:
 
     Args:
         offset: of the input record.
-        error: names it.
         stack: the stack of what the user's function raised; empty otherwise.
     """
 

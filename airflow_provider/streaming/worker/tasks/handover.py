@@ -65,7 +65,6 @@ def open_store(open_: Callable[[], Store], path: Path, address: str, instance: s
     """Open a store, asking its holder to close it if there is one of the same instance.
 
     Args:
-        open_: opens it.
         path: its folder.
         address: of this worker's `Handover`, for the workers that need the store later.
         instance: whose worker this is.

@@ -93,11 +93,7 @@ class KafkaClients(Protocol):
 
 @dataclass(frozen=True)
 class ClusterClients:
-    """Clients of a Kafka cluster.
-
-    Args:
-        connection: the cluster.
-    """
+    """Clients of a Kafka cluster."""
 
     connection: KafkaConnection
 

@@ -18,7 +18,6 @@ class TaskPlan:
     """What to be for a task.
 
     Args:
-        task: which one.
         role: active or standby.
         generation: an active's ``active_since``.
         replay: id of the command that asks to restore the store afresh; None for none. Carried out once.
@@ -51,7 +50,6 @@ class SlotPlan:
     """Everything that a call into a worker needs; the newest is the truth, whatever the worker held before.
 
     Args:
-        settings: of the instance.
         stages: of the job, by number.
         slot: the worker's slot.
         tasks: what to be for each task; a task that is not named is closed.

@@ -75,8 +75,6 @@ def open_replica(
     A store that RocksDB refuses, or that must not be resumed, is moved to quarantine, and an empty one takes its place.
 
     Args:
-        job: of the job.
-        task: which one.
         directory: of the stores.
         reader: gets the changelog added.
         address: of this worker's handover.
@@ -130,7 +128,6 @@ def continued_signature(job: StageSpec, last: CommitRecord | None) -> StoreSigna
     """What the state of a task means from the job's next commit on.
 
     Args:
-        job: of the job.
         last: the task's last commit; None before the first.
 
     Returns:

@@ -90,9 +90,6 @@ class Task:
     (`TransactionalProducer`), leads back to step 2 by `drop_producer`; a newer owner leads out of it by `on_fenced`.
 
     Args:
-        settings: of the instance.
-        job: of the job.
-        plan: what to be.
         replica: the open store.
         kafka: makes the task's producer; nothing is sent before it fences.
         failpoints: where the process is to die.
@@ -338,7 +335,6 @@ class Task:
         Where the transaction's end may come once more, the task is OWNING afterwards, and everything is written.
 
         Args:
-            result: of the rows.
             group: gets the offsets.
 
         Raises:

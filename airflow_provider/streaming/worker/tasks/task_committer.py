@@ -62,9 +62,6 @@ class TaskCommitter:
     """Takes steps 1, 4 and 5 of the protocol (``docs/protocol.md``) for one task; `Task` knows when each is due.
 
     Args:
-        settings: of the instance.
-        job: of the job.
-        task_id: the task's.
         replica: the open store.
         kafka: makes the task's producer, and a reader for what is looked up in its changelog.
         failpoints: where the process is to die.
@@ -128,7 +125,6 @@ class TaskCommitter:
         """One Kafka transaction, then one RocksDB write batch.
 
         Args:
-            result: of the rows.
             last: the last commit; None before the first.
             generation: of the owner.
             group: gets the offsets.

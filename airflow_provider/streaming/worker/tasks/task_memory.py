@@ -80,7 +80,6 @@ class ClosedOwner:
     """An active task without an open store.
 
     Args:
-        plan: what it was.
         ownership: what it did in the plan's generation.
         record: the last commit that its store was applied to; None before the first.
     """
@@ -131,7 +130,6 @@ class Closed:
 
     Args:
         plan: what it was to be.
-        error: why.
         lost: whether its owner lost it, so that a standby is to take over; otherwise it could not be opened, for a
             reason that only a person removes.
     """
@@ -182,7 +180,6 @@ class FailedTasks:
 
         Args:
             plan: what it was to be.
-            error: why.
         """
         known, now = self._known(plan), self._clock()
         failures = 1 if known is None or now > known.well_at else known.failures + 1

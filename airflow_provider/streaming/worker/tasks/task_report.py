@@ -97,7 +97,6 @@ def failed_task_status(plan: TaskPlan, error: Exception, what_next: str = "") ->
 
     Args:
         plan: what it is to be.
-        error: why it failed.
         what_next: is added to the error's text.
     """
     return TaskStatus(

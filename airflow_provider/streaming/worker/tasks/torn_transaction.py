@@ -59,7 +59,6 @@ def check_undo(
     Args:
         partition: topic and partition of the changelog.
         first: offset of the first change without a commit record.
-        store: its name.
         commit: the last one; None where there is none.
         torn: the digest of the store as it is, and what it holds for the keys of `before`.
         before: as `values_before` found it.
