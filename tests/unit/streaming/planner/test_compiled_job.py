@@ -37,7 +37,8 @@ def test_topics_say_how_many_tasks_and_for_how_long_tombstones_are_kept() -> Non
 def test_filters_are_named_in_their_order() -> None:
     rows = PLAIN.filter("amount IS NOT NULL", name="no_amount").with_column("cents", "amount * 100")
 
-    (stage,) = compiled(job_of(F.sum("cents"), rows=rows.filter("cents > 0", name="free"))).stages
+    job = job_of(F.sum("cents"), rows=rows.filter("cents > 0", name="free"))
+    (stage,) = compiled(job, types_of=spark_types(cents=pa.float64())).stages
 
     assert stage.spec.input.filters == ("no_amount", "free")
     assert [step.name for step in stage.source.steps] == ["no_amount", "cents", "free"]
