@@ -38,7 +38,7 @@ _BUILTIN: Final[tuple[tuple[type[BaseException], ErrorClass], ...]] = (
 )
 
 # Of Spark, pyarrow and the two Kafka clients, whose classes not every process can import. What brokers refuse Spark's
-# client has a type of ours by then (`streaming/driver/spark_error.py`).
+# client has a type of ours by then (`streaming/driver/spark/spark_error.py`).
 _BY_NAME: Final = {
     **dict.fromkeys(
         (

@@ -27,9 +27,9 @@ from airflow_provider.control.records.status import (
 )
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.control.waiting.observation import Observation
-from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.language.result import Result
 from airflow_provider.streaming.planner.compile import TopicFacts, TypesOf
+from airflow_provider.streaming.planner.job import StatefulJob
 from airflow_provider.streaming.planner.stage_topics import changelog_of, partitions_read, source_topics
 
 APPLICATION = "app"

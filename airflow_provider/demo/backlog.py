@@ -9,7 +9,7 @@ from confluent_kafka import KafkaException
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.demo.narrator import positions
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.streaming.driver.source_ends import SourceEnds
+from airflow_provider.streaming.driver.watches.source_ends import SourceEnds
 
 __all__ = ["Backlog"]
 

@@ -13,13 +13,13 @@ from airflow_provider.changelog.restore_settings import RestoreSettings
 from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming import functions
-from airflow_provider.streaming.error_policy import ErrorPolicy, OnError
-from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.language.stream import Stream, stream
 from airflow_provider.streaming.language.table import Table, table
 from airflow_provider.streaming.operations.process import ValueState
+from airflow_provider.streaming.planner.job import StatefulJob
 from airflow_provider.streaming.run import run
-from airflow_provider.streaming.windows import session_window, window
+from airflow_provider.streaming.terms.error_policy import ErrorPolicy, OnError
+from airflow_provider.streaming.terms.windows import session_window, window
 
 __all__ = [
     "ErrorPolicy",

@@ -11,7 +11,7 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.launch.instance_settings import INSTANCE_FILE_VARIABLE, InstanceSettings
 from airflow_provider.launch.job_file_description import DESCRIBE_VARIABLE
 from airflow_provider.launch.run_folder import RunFolder
-from airflow_provider.streaming.job import StatefulJob
+from airflow_provider.streaming.planner.job import StatefulJob
 
 __all__ = ["run"]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from airflow_provider.streaming.job import StatefulJob
+from airflow_provider.streaming.planner.job import StatefulJob
 from airflow_provider.testing.input_record import InputRecord
 from airflow_provider.testing.job_tester import JobTester
 from airflow_provider.testing.source_rows import SourceRecord

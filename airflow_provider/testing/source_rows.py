@@ -38,7 +38,7 @@ def types_of_source(source: SourceSpec) -> pa.Schema:
         source: that Spark decodes.
     """
     # Only here: a job whose values the worker decodes starts no JVM.
-    from airflow_provider.streaming.driver import row_types
+    from airflow_provider.streaming.driver.spark import row_types
 
     return row_types.types_of_source(_local_spark(), source)
 
@@ -93,7 +93,7 @@ class SourceRows:
 
     def _query(self, records: Sequence[SourceRecord]) -> DataFrame:
         # Only here: a job whose values the worker decodes starts no JVM.
-        from airflow_provider.streaming.driver.source_query import rows_of_source
+        from airflow_provider.streaming.driver.spark.source_query import rows_of_source
 
         return rows_of_source(_local_spark().createDataFrame(self._kafka_table(records)), self._source)
 

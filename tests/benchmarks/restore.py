@@ -23,8 +23,8 @@ from airflow_provider.kafka.names import changelog_topic, transactional_id
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.state.options import RocksDBOptions
+from airflow_provider.streaming.aggregates.aggregate import Aggregation
 from airflow_provider.streaming.functions import count
-from airflow_provider.streaming.operations.aggregate import Aggregation
 from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec
 from airflow_provider.streaming.worker.slot import Slot
 from airflow_provider.streaming.worker.tasks.plan import SlotPlan, TaskPlan

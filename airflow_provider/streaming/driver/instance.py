@@ -29,24 +29,24 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.launch.instance_settings import EXIT_REPORTED, InstanceSettings
 from airflow_provider.state.directory import StateDirectory
-from airflow_provider.streaming.driver.commit_positions import CommitPositions
 from airflow_provider.streaming.driver.heartbeat import Heartbeat
 from airflow_provider.streaming.driver.instance_controller import InstanceController, task_plans
-from airflow_provider.streaming.driver.metrics_report import MetricsReport
-from airflow_provider.streaming.driver.progress_watch import ProgressWatch
-from airflow_provider.streaming.driver.repartition_purge import RepartitionPurge
-from airflow_provider.streaming.driver.row_types import types_of_source
-from airflow_provider.streaming.driver.single_executor import ExecutorWatch
-from airflow_provider.streaming.driver.slot_driver import SlotDriver
-from airflow_provider.streaming.driver.source_ends import SourceEnds
-from airflow_provider.streaming.driver.spark_session import spark_session, warm_up_session
-from airflow_provider.streaming.driver.state_folder import DiskWatch, StateCleanup, check_state_folder
-from airflow_provider.streaming.driver.store_host import StoreHost
-from airflow_provider.streaming.driver.table_wait import TableWait, stages_before
-from airflow_provider.streaming.driver.topic_verification import verify_topics
-from airflow_provider.streaming.job import StatefulJob
+from airflow_provider.streaming.driver.slots.slot_driver import SlotDriver
+from airflow_provider.streaming.driver.spark.row_types import types_of_source
+from airflow_provider.streaming.driver.spark.single_executor import ExecutorWatch
+from airflow_provider.streaming.driver.spark.spark_session import spark_session, warm_up_session
+from airflow_provider.streaming.driver.spark.state_folder import DiskWatch, StateCleanup, check_state_folder
+from airflow_provider.streaming.driver.spark.store_host import StoreHost
+from airflow_provider.streaming.driver.watches.commit_positions import CommitPositions
+from airflow_provider.streaming.driver.watches.metrics_report import MetricsReport
+from airflow_provider.streaming.driver.watches.progress_watch import ProgressWatch
+from airflow_provider.streaming.driver.watches.repartition_purge import RepartitionPurge
+from airflow_provider.streaming.driver.watches.source_ends import SourceEnds
+from airflow_provider.streaming.driver.watches.table_wait import TableWait, stages_before
+from airflow_provider.streaming.driver.watches.topic_verification import verify_topics
 from airflow_provider.streaming.planner.compile import compile_job
 from airflow_provider.streaming.planner.compiled_job import CompiledJob
+from airflow_provider.streaming.planner.job import StatefulJob
 from airflow_provider.streaming.worker.tasks.replica_opening import refuse_state_of
 
 __all__ = ["Instance", "num_slots", "refuse_other_state"]

@@ -13,7 +13,7 @@ from airflow_provider.control.records.command import Command, CommandKind
 from airflow_provider.control.records.status import Role
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.launch.instance_settings import InstanceSettings
-from airflow_provider.streaming.driver.slot_decisions import choose_slots
+from airflow_provider.streaming.driver.slots.slot_decisions import choose_slots
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 
 __all__ = ["InstanceController", "Slot", "StatusReport", "task_plans"]

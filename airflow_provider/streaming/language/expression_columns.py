@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from airflow_provider.streaming.column_check import Columns, find_column
-from airflow_provider.streaming.steps import Filter, Select, Step, WithColumn
+from airflow_provider.streaming.language.column_check import Columns, find_column
+from airflow_provider.streaming.terms.steps import Filter, Select, Step, WithColumn
 
 __all__ = ["columns_named", "refuse_unknown_columns"]
 

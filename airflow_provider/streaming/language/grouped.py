@@ -9,26 +9,26 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_name
-from airflow_provider.streaming.argument_check import check_kind, check_number, given_text
-from airflow_provider.streaming.column_check import (
+from airflow_provider.streaming.aggregates.aggregate import Aggregate, Aggregation
+from airflow_provider.streaming.aggregates.aggregate_function import Function
+from airflow_provider.streaming.aggregates.drop_duplicates import DropDuplicates
+from airflow_provider.streaming.aggregates.windowed_aggregate import Emit
+from airflow_provider.streaming.language.column_check import (
     Columns,
     check_event_time,
     check_grouping,
     check_operation,
 )
-from airflow_provider.streaming.function_check import process_operation
+from airflow_provider.streaming.language.function_check import process_operation
 from airflow_provider.streaming.language.missing_time import refuse_missing_time
 from airflow_provider.streaming.language.operation_in_time import operation_in_time
 from airflow_provider.streaming.language.result import Result
-from airflow_provider.streaming.operations.aggregate import Aggregate, Aggregation
-from airflow_provider.streaming.operations.aggregate_function import Function
-from airflow_provider.streaming.operations.drop_duplicates import DropDuplicates
+from airflow_provider.streaming.language.time_check import check_emit, check_time, check_window
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.process import Process, ProcessFunction
-from airflow_provider.streaming.operations.windowed_aggregate import Emit
-from airflow_provider.streaming.steps import CompositeKey, Step
-from airflow_provider.streaming.time_check import check_emit, check_time, check_window
-from airflow_provider.streaming.windows import SessionWindow, Window
+from airflow_provider.streaming.terms.argument_check import check_kind, check_number, given_text
+from airflow_provider.streaming.terms.steps import CompositeKey, Step
+from airflow_provider.streaming.terms.windows import SessionWindow, Window
 
 if TYPE_CHECKING:
     from airflow_provider.streaming.language.stream import Stream

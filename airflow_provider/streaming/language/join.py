@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_name
-from airflow_provider.streaming.argument_check import check_kind, check_number
-from airflow_provider.streaming.column_check import RECORD, Columns, check_grouping, find_column
-from airflow_provider.streaming.operations.join_operation import JoinOperation
-from airflow_provider.streaming.operations.join_rows import How, JoinedColumns
-from airflow_provider.streaming.sql_type import SqlType
+from airflow_provider.streaming.joins.join_operation import JoinOperation
+from airflow_provider.streaming.joins.join_rows import How, JoinedColumns
+from airflow_provider.streaming.language.column_check import RECORD, Columns, check_grouping, find_column
+from airflow_provider.streaming.terms.argument_check import check_kind, check_number
+from airflow_provider.streaming.terms.sql_type import SqlType
 
 if TYPE_CHECKING:
     from airflow_provider.streaming.language.stream import Stream

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming.column_check import check_grouping
+from airflow_provider.streaming.language.column_check import check_grouping
 
 if TYPE_CHECKING:
     from airflow_provider.streaming.language.stream import Stream

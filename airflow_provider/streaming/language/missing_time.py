@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming.joins.join_interval import IntervalJoin
+from airflow_provider.streaming.joins.join_stream_table import StreamTableJoin
 from airflow_provider.streaming.language.join import Join
-from airflow_provider.streaming.operations.join_interval import IntervalJoin
-from airflow_provider.streaming.operations.join_stream_table import StreamTableJoin
 
 if TYPE_CHECKING:
     from airflow_provider.streaming.language.stream import Stream

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
-from airflow_provider.streaming.event_time import EventTime
-from airflow_provider.streaming.operations.aggregate import Aggregation
-from airflow_provider.streaming.operations.drop_duplicates import DropDuplicates
+from airflow_provider.streaming.aggregates.aggregate import Aggregation
+from airflow_provider.streaming.aggregates.drop_duplicates import DropDuplicates
+from airflow_provider.streaming.aggregates.session_aggregate import SessionAggregation
+from airflow_provider.streaming.aggregates.windowed_aggregate import Emit, WindowedAggregation
 from airflow_provider.streaming.operations.operation import Operation
-from airflow_provider.streaming.operations.session_aggregate import SessionAggregation
-from airflow_provider.streaming.operations.windowed_aggregate import Emit, WindowedAggregation
-from airflow_provider.streaming.windows import SessionWindow, Window
+from airflow_provider.streaming.terms.event_time import EventTime
+from airflow_provider.streaming.terms.windows import SessionWindow, Window
 
 __all__ = ["operation_in_time"]
 

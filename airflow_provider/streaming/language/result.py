@@ -7,14 +7,14 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming.event_time import RECORD_TIME, EventTime
+from airflow_provider.streaming.aggregates.aggregate import Aggregation
+from airflow_provider.streaming.aggregates.merge_aggregation import MergeAggregation
+from airflow_provider.streaming.aggregates.partial_aggregation import PartialAggregation
 from airflow_provider.streaming.language.sink import Sink
-from airflow_provider.streaming.operations.aggregate import Aggregation
-from airflow_provider.streaming.operations.merge_aggregation import MergeAggregation
 from airflow_provider.streaming.operations.operation import Operation
-from airflow_provider.streaming.operations.partial_aggregation import PartialAggregation
 from airflow_provider.streaming.operations.repartition import Repartition
-from airflow_provider.streaming.steps import Step, WithColumn
+from airflow_provider.streaming.terms.event_time import RECORD_TIME, EventTime
+from airflow_provider.streaming.terms.steps import Step, WithColumn
 
 if TYPE_CHECKING:
     from airflow_provider.streaming.language.grouped import GroupedStream

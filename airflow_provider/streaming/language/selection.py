@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming.column_check import RECORD
+from airflow_provider.streaming.language.column_check import RECORD
 from airflow_provider.streaming.language.row_expression import refuse_other_rows_needed
 from airflow_provider.streaming.language.sql_text import call_of, calls_in, is_column, split_alias
-from airflow_provider.streaming.steps import Select, Selected
+from airflow_provider.streaming.terms.steps import Select, Selected
 
 __all__ = ["GENERATORS", "refuse_generator", "selection"]
 

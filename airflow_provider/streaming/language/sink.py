@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider.kafka.names import check_topic
-from airflow_provider.streaming.argument_check import check_kind
+from airflow_provider.streaming.terms.argument_check import check_kind
 
 if TYPE_CHECKING:
     from airflow_provider.streaming.language.keyed_rows import KeyedRows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider.streaming.steps import CompositeKey, Filter, Select, Selected, Step
+from airflow_provider.streaming.terms.steps import CompositeKey, Filter, Select, Selected, Step
 
 __all__ = ["step_text"]
 

@@ -8,15 +8,21 @@ from typing import TYPE_CHECKING
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_topic
-from airflow_provider.streaming.argument_check import check_kind, given_text
-from airflow_provider.streaming.column_check import RECORD, Columns, columns_after, find_column, written_columns
-from airflow_provider.streaming.event_time import EventTime, event_time_after, event_time_of
+from airflow_provider.streaming.joins.join_rows import How
+from airflow_provider.streaming.language.column_check import (
+    RECORD,
+    Columns,
+    columns_after,
+    find_column,
+    written_columns,
+)
 from airflow_provider.streaming.language.expression_columns import refuse_unknown_columns
 from airflow_provider.streaming.language.grouped import GroupedStream
 from airflow_provider.streaming.language.join import Join, check_join_names
 from airflow_provider.streaming.language.keyed_rows import KeyedRows
 from airflow_provider.streaming.language.result import Result
 from airflow_provider.streaming.language.row_expression import refuse_other_rows_needed
+from airflow_provider.streaming.language.schema_check import check_schema
 from airflow_provider.streaming.language.selection import refuse_generator, selection
 from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.language.sql_text import is_column
@@ -28,10 +34,10 @@ from airflow_provider.streaming.language.stream_join import (
     refuse_other_rows,
 )
 from airflow_provider.streaming.language.table import Table
-from airflow_provider.streaming.operations.join_rows import How
-from airflow_provider.streaming.schema_check import check_schema
-from airflow_provider.streaming.steps import Filter, Select, Step, WithColumn
-from airflow_provider.streaming.windows import SessionWindow, Window
+from airflow_provider.streaming.terms.argument_check import check_kind, given_text
+from airflow_provider.streaming.terms.event_time import EventTime, event_time_after, event_time_of
+from airflow_provider.streaming.terms.steps import Filter, Select, Step, WithColumn
+from airflow_provider.streaming.terms.windows import SessionWindow, Window
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

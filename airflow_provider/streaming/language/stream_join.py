@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming.column_check import check_event_time
-from airflow_provider.streaming.duration import duration_ms
+from airflow_provider.streaming.joins.join_interval import IntervalJoin
+from airflow_provider.streaming.joins.join_rows import How
+from airflow_provider.streaming.joins.join_stream_table import StreamTableJoin
+from airflow_provider.streaming.language.column_check import check_event_time
 from airflow_provider.streaming.language.join import Join, check_how, joined_columns
 from airflow_provider.streaming.language.missing_time import refuse_missing_time
 from airflow_provider.streaming.language.table import Table, check_table_key
-from airflow_provider.streaming.operations.join_interval import IntervalJoin
-from airflow_provider.streaming.operations.join_rows import How
-from airflow_provider.streaming.operations.join_stream_table import StreamTableJoin
+from airflow_provider.streaming.terms.duration import duration_ms
 
 if TYPE_CHECKING:
     from airflow_provider.streaming.language.stream import Stream

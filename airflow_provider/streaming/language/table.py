@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_topic
-from airflow_provider.streaming.argument_check import check_kind
-from airflow_provider.streaming.column_check import Columns, check_event_time, columns_after, find_column
-from airflow_provider.streaming.event_time import RECORD_TIME, EventTime
+from airflow_provider.streaming.joins.join_rows import How
+from airflow_provider.streaming.joins.join_tables import TableTableJoin
+from airflow_provider.streaming.language.column_check import Columns, check_event_time, columns_after, find_column
 from airflow_provider.streaming.language.join import Join, check_how, check_join_names, joined_columns
+from airflow_provider.streaming.language.schema_check import check_schema
 from airflow_provider.streaming.language.sink import Sink
-from airflow_provider.streaming.operations.join_rows import How
-from airflow_provider.streaming.operations.join_tables import TableTableJoin
-from airflow_provider.streaming.schema_check import check_schema
-from airflow_provider.streaming.steps import Step
+from airflow_provider.streaming.terms.argument_check import check_kind
+from airflow_provider.streaming.terms.event_time import RECORD_TIME, EventTime
+from airflow_provider.streaming.terms.steps import Step
 
 __all__ = ["Table", "check_table_key", "table"]
 

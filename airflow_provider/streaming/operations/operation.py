@@ -13,13 +13,13 @@ import numpy as np
 from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.control.records.status import TimeStatus
 from airflow_provider.state.time_segments import TimeSegments
-from airflow_provider.streaming.event_time import EVENT_MS
+from airflow_provider.streaming.json.json_decoder import Decoded
+from airflow_provider.streaming.json.type_name import type_names
 from airflow_provider.streaming.operations.changes import Changes
-from airflow_provider.streaming.operations.json_decoder import Decoded
 from airflow_provider.streaming.operations.limits import Limits, first_too_large, row_by_row
 from airflow_provider.streaming.operations.state_reader import StateReader, StoreReader
 from airflow_provider.streaming.operations.stream_time import StreamTime, watermarks
-from airflow_provider.streaming.operations.type_name import type_names
+from airflow_provider.streaming.terms.event_time import EVENT_MS
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,14 +13,14 @@ import pyarrow.compute as pc
 
 from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming.json.key_columns import key_parts
+from airflow_provider.streaming.json.output_rows import output_row, rows_of, with_key
+from airflow_provider.streaming.json.state_codec import decode_state, encode_state
+from airflow_provider.streaming.json.type_name import type_name
 from airflow_provider.streaming.operations.changes import Changes, FunctionError
-from airflow_provider.streaming.operations.key_columns import key_parts
 from airflow_provider.streaming.operations.operation import Batch, Operation
-from airflow_provider.streaming.operations.output_rows import output_row, rows_of, with_key
-from airflow_provider.streaming.operations.state_codec import decode_state, encode_state
 from airflow_provider.streaming.operations.state_reader import StateReader
 from airflow_provider.streaming.operations.time_limit import time_limit
-from airflow_provider.streaming.operations.type_name import type_name
 
 __all__ = ["Process", "ProcessFunction", "ValueState"]
 

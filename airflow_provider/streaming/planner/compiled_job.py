@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.streaming.event_time import EventTime
 from airflow_provider.streaming.planner.stage_spec import StageSpec, stage_of
-from airflow_provider.streaming.steps import Step
+from airflow_provider.streaming.terms.event_time import EventTime
+from airflow_provider.streaming.terms.steps import Step
 
 __all__ = ["CompiledJob", "CompiledStage", "SourceSpec"]
 

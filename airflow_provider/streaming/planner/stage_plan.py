@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from airflow_provider.streaming.event_time import EventTime
 from airflow_provider.streaming.operations.operation import Operation
-from airflow_provider.streaming.steps import Step, drop_names
+from airflow_provider.streaming.terms.event_time import EventTime
+from airflow_provider.streaming.terms.steps import Step, drop_names
 
 __all__ = ["NullKeys", "Spread", "StagePlan"]
 

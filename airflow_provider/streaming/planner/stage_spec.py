@@ -14,13 +14,13 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.topic_spec import MAX_MESSAGE_BYTES
 from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.state.options import RocksDBOptions
-from airflow_provider.streaming.error_policy import ErrorPolicy
-from airflow_provider.streaming.event_time import EventTime
+from airflow_provider.streaming.json.misread_values import MisreadValues
+from airflow_provider.streaming.json.schema_misfit import SchemaMisfit
 from airflow_provider.streaming.operations.limits import Limits, TopicLimit
-from airflow_provider.streaming.operations.misread_values import MisreadValues
 from airflow_provider.streaming.operations.operation import Decoder, Operation
-from airflow_provider.streaming.operations.schema_misfit import SchemaMisfit
 from airflow_provider.streaming.planner.stage_plan import NullKeys, Spread
+from airflow_provider.streaming.terms.error_policy import ErrorPolicy
+from airflow_provider.streaming.terms.event_time import EventTime
 
 __all__ = ["Decoder", "InputSpec", "StageSpec", "StoreSpec", "stage_of"]
 

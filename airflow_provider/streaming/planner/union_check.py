@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming.column_check import columns_after
+from airflow_provider.streaming.language.column_check import columns_after
 from airflow_provider.streaming.planner.stage_plan import StagePlan
 
 __all__ = ["check_union", "check_unions"]

@@ -19,7 +19,7 @@ from airflow_provider.errors import DecodeError, ProcessError, RecordError
 from airflow_provider.kafka.names import changelog_topic
 from airflow_provider.state.position import RESERVED_PREFIX
 from airflow_provider.streaming import functions as F
-from airflow_provider.streaming.operations.aggregate import Aggregation
+from airflow_provider.streaming.aggregates.aggregate import Aggregation
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.process import Process, ValueState
 from airflow_provider.streaming.worker.slot import Slot

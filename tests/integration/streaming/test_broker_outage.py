@@ -21,7 +21,7 @@ from airflow_provider.failpoint import FailPoints
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicDescription, TopicSpec, changelog_spec
 from airflow_provider.kit.broker import EmbeddedBroker
-from airflow_provider.streaming.driver.topic_verification import TopicWatch
+from airflow_provider.streaming.driver.watches.topic_verification import TopicWatch
 from airflow_provider.streaming.worker.slot import Slot
 from airflow_provider.streaming.worker.tasks.plan import SlotPlan
 from tests.integration.streaming.application import Application, active, standby, the_only

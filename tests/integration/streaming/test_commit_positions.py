@@ -13,7 +13,7 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
 from airflow_provider.streaming import StatefulJob, stream, table
-from airflow_provider.streaming.driver.commit_positions import CommitPositions
+from airflow_provider.streaming.driver.watches.commit_positions import CommitPositions
 from tests.builders import commit_of
 from tests.unit.streaming.driver.fakes import compiled
 from tests.waiting import wait_until

@@ -31,7 +31,7 @@ from airflow_provider.kafka.topic_spec import TopicSpec
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.streaming import StatefulJob, session_window, stream, table, window
 from airflow_provider.streaming import functions as F
-from airflow_provider.streaming.driver.topic_verification import verify_topics
+from airflow_provider.streaming.driver.watches.topic_verification import verify_topics
 from airflow_provider.streaming.planner.compile import compile_job
 from airflow_provider.streaming.worker.tasks.plan import SlotPlan, TaskPlan
 from airflow_provider.testing import InputRecord, JobTester

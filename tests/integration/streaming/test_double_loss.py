@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider.control.records.status import TaskState, TaskStatus
 from airflow_provider.streaming import functions as F
-from airflow_provider.streaming.operations.aggregate import Aggregation
+from airflow_provider.streaming.aggregates.aggregate import Aggregation
 from airflow_provider.streaming.worker.tasks.plan import SlotPlan
 from tests.integration.streaming.application import Application, WorkerProcess, active, standby, the_only
 from tests.integration.streaming.committed import accumulators, newest_by_key, records_of

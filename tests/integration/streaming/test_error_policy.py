@@ -15,8 +15,8 @@ from airflow_provider.common.clock import now_ms
 from airflow_provider.control.records.status import TaskState
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
-from airflow_provider.streaming.error_policy import ErrorPolicy, OnError
 from airflow_provider.streaming.operations.process import Process, ValueState
+from airflow_provider.streaming.terms.error_policy import ErrorPolicy, OnError
 from airflow_provider.streaming.worker.slot import Slot
 from tests.integration.streaming.application import Application, WorkerDiedError, WorkerProcess, active
 from tests.integration.streaming.committed import commits, records_of

@@ -14,8 +14,8 @@ import psutil
 from airflow_provider.control.records.status import TaskState, TaskStatus
 from airflow_provider.error_decision import is_permanent
 from airflow_provider.state.options import RocksDBOptions
-from airflow_provider.streaming.error_policy import ErrorPolicy, OnError
 from airflow_provider.streaming.operations.process import Process, ValueState
+from airflow_provider.streaming.terms.error_policy import ErrorPolicy, OnError
 from airflow_provider.streaming.worker.slot import Slot
 from tests.integration.streaming.application import (
     Application,

@@ -25,8 +25,8 @@ from pyspark.sql import SparkSession
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.streaming import StatefulJob, functions as F, stream
-from airflow_provider.streaming.driver.input_wait import InputWait
-from airflow_provider.streaming.driver.source_query import SourceQuery
+from airflow_provider.streaming.driver.slots.input_wait import InputWait
+from airflow_provider.streaming.driver.spark.source_query import SourceQuery
 from airflow_provider.streaming.planner.compile import TopicFacts, compile_job
 from airflow_provider.testing.source_rows import types_of_source
 

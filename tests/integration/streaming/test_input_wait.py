@@ -24,7 +24,7 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
 from airflow_provider.kit.broker import EmbeddedBroker
-from airflow_provider.streaming.driver.input_wait import InputWait
+from airflow_provider.streaming.driver.slots.input_wait import InputWait
 from tests.brokers import settings_of_broker
 
 PARTITIONS = 3

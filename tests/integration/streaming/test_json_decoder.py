@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from airflow_provider.streaming.operations.json_decoder import JsonDecoder
+from airflow_provider.streaming.json.json_decoder import JsonDecoder
 
 SCHEMA = "name STRING, amount DOUBLE, quantity INT, at BIGINT, paid BOOLEAN"
 # In a process of its own: a Spark context in the tests' process would be everybody's.

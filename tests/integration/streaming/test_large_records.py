@@ -13,9 +13,9 @@ import pytest
 from airflow_provider.control.records.status import TaskState
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
-from airflow_provider.streaming.error_policy import ErrorPolicy, OnError
+from airflow_provider.streaming.json.state_codec import decode_state
 from airflow_provider.streaming.operations.process import Process, ValueState
-from airflow_provider.streaming.operations.state_codec import decode_state
+from airflow_provider.streaming.terms.error_policy import ErrorPolicy, OnError
 from airflow_provider.streaming.worker.slot import Slot
 from tests.integration.streaming.application import Application, active
 from tests.integration.streaming.committed import newest_by_key, records_of

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.status import TaskState, TaskStatus
 from airflow_provider.streaming import functions as F
-from airflow_provider.streaming.operations.aggregate import Aggregation
+from airflow_provider.streaming.aggregates.aggregate import Aggregation
 from airflow_provider.streaming.worker.slot import Slot
 from tests.integration.streaming.application import (
     Application,

@@ -20,7 +20,7 @@ from airflow_provider.errors import AccessError
 from airflow_provider.kafka.names import assignment_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
-from airflow_provider.streaming.driver.topic_verification import TopicWatch
+from airflow_provider.streaming.driver.watches.topic_verification import TopicWatch
 from airflow_provider.streaming.worker.slot import Slot
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 from tests.integration.guarded_broker import GuardedBroker

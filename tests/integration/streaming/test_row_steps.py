@@ -17,7 +17,7 @@ import json, sys
 from pyspark.sql import SparkSession
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming import stream
-from airflow_provider.streaming.driver.source_query import rows_of_source
+from airflow_provider.streaming.driver.spark.source_query import rows_of_source
 from airflow_provider.streaming.planner.compiled_job import SourceSpec
 
 spark = (

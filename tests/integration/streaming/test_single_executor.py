@@ -21,7 +21,7 @@ ONE_CORE = ("--conf", "spark.executor.cores=1")
 TWO = """
 from pyspark.sql import SparkSession
 from airflow_provider.errors import InstanceError
-from airflow_provider.streaming.driver.single_executor import ExecutorWatch
+from airflow_provider.streaming.driver.spark.single_executor import ExecutorWatch
 from tests.waiting import wait_until
 
 spark = SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false").getOrCreate()

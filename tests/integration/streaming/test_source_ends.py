@@ -14,7 +14,7 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
 from airflow_provider.kit.broker import EmbeddedBroker
-from airflow_provider.streaming.driver.source_ends import SourceEnd, SourceEnds
+from airflow_provider.streaming.driver.watches.source_ends import SourceEnd, SourceEnds
 from tests.brokers import settings_of_broker
 from tests.waiting import wait_until
 

@@ -14,7 +14,7 @@ PLAN = """
 import datetime, json, sys
 from pyspark.sql import SparkSession
 from airflow_provider.streaming import StatefulJob, functions as F, stream
-from airflow_provider.streaming.driver.source_query import rows_of_source
+from airflow_provider.streaming.driver.spark.source_query import rows_of_source
 from airflow_provider.streaming.planner.compile import TopicFacts, compile_job
 from airflow_provider.testing.source_rows import types_of_source
 

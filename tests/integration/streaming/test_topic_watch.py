@@ -21,7 +21,7 @@ from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import MAX_MESSAGE_BYTES, TopicSpec, changelog_spec, control_specs
 from airflow_provider.streaming import StatefulJob, stream
 from airflow_provider.streaming import functions as F
-from airflow_provider.streaming.driver.topic_verification import TopicWatch, verify_topics
+from airflow_provider.streaming.driver.watches.topic_verification import TopicWatch, verify_topics
 from airflow_provider.streaming.planner.compile import compile_job
 from airflow_provider.testing.source_rows import types_of_source
 from tests.waiting import wait_until

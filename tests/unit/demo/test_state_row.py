@@ -15,7 +15,7 @@ from airflow_provider.demo.state_row import (
 )
 from airflow_provider.demo.truth import Aircraft, AirportHour
 from airflow_provider.state.time_segments import time_prefix
-from airflow_provider.streaming.operations.row_codec import Column, RowCodec
+from airflow_provider.streaming.json.row_codec import Column, RowCodec
 
 
 def encoded(*aircraft: Aircraft) -> list[bytes]:

@@ -18,7 +18,7 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kit.ports import free_ports
-from airflow_provider.streaming.driver.source_ends import SourceEnds
+from airflow_provider.streaming.driver.watches.source_ends import SourceEnds
 
 REFUSED = "Connect to ipv4#127.0.0.1:{port} failed: Connection refused"
 

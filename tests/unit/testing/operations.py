@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from airflow_provider.streaming import StatefulJob, session_window, stream, table, window
 from airflow_provider.streaming import functions as F
+from airflow_provider.streaming.joins.join_rows import How
 from airflow_provider.streaming.language.grouped import GroupedStream
 from airflow_provider.streaming.language.stream import Stream
-from airflow_provider.streaming.operations.join_rows import How
 from airflow_provider.testing import InputRecord
 
 FIRST_MS: Final = 1_700_000_000_000

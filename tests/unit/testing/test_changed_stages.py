@@ -14,8 +14,8 @@ from airflow_provider.control.records.status import TaskState
 from airflow_provider.errors import ConfigurationError, RecordError
 from airflow_provider.streaming import StatefulJob, session_window, stream, table, window
 from airflow_provider.streaming import functions as F
-from airflow_provider.streaming.operations.aggregate import Aggregate
-from airflow_provider.streaming.windows import SessionWindow, Window
+from airflow_provider.streaming.aggregates.aggregate import Aggregate
+from airflow_provider.streaming.terms.windows import SessionWindow, Window
 from airflow_provider.testing import InputRecord, JobTester
 
 MINUTE = 60_000

@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider.errors import ConfigurationError, RecordTooLargeError
 from airflow_provider.streaming import StatefulJob, stream, window
-from airflow_provider.streaming.operations.drop_duplicates import decode_times, encode_times
+from airflow_provider.streaming.aggregates.drop_duplicates import decode_times, encode_times
 from airflow_provider.testing import InputRecord, JobTester, check_batching
 from tests.builders import job_of_result
 

@@ -10,7 +10,7 @@ import pytest
 from airflow_provider.errors import ConfigurationError, RecordError
 from airflow_provider.streaming import StatefulJob, stream, table
 from airflow_provider.streaming import functions as F
-from airflow_provider.streaming.operations.join_rows import How
+from airflow_provider.streaming.joins.join_rows import How
 from airflow_provider.testing import InputRecord, JobTester, OutputRecord, check_batching
 
 ORDERS = stream("orders", schema="id STRING, customer STRING, amount BIGINT")

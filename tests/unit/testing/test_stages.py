@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from airflow_provider.errors import ConfigurationError, DecodeError
-from airflow_provider.streaming.job import StatefulJob
 from airflow_provider.streaming.planner.compiled_job import SourceSpec
+from airflow_provider.streaming.planner.job import StatefulJob
 from airflow_provider.testing import InputRecord, JobTester, check_batching, job_tester
 from airflow_provider.testing.source_rows import SourceRows
 from tests.unit.testing.word_count import LINES, LineRows, job_of

@@ -13,7 +13,7 @@ import pytest
 from airflow_provider.errors import ConfigurationError, ProcessError, RecordError
 from airflow_provider.streaming import StatefulJob, session_window, stream, window
 from airflow_provider.streaming import functions as F
-from airflow_provider.streaming.windows import SessionWindow, Window
+from airflow_provider.streaming.terms.windows import SessionWindow, Window
 from airflow_provider.testing import JobTester, check_batching
 from tests.builders import job_of_result
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from airflow_provider.kafka.names import repartition_topic
 from airflow_provider.streaming import StatefulJob, stream
 from airflow_provider.streaming import functions as F
-from airflow_provider.streaming.operations.aggregate import Aggregate
+from airflow_provider.streaming.aggregates.aggregate import Aggregate
 from airflow_provider.testing.in_memory_log import Record
 from airflow_provider.testing.source_rows import SourceRecord, SourceRows
 

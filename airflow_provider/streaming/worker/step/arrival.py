@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider.streaming.event_time import EVENT_MS
-from airflow_provider.streaming.operations.join_side import DELETED
-from airflow_provider.streaming.operations.json_text import not_json, not_text
+from airflow_provider.streaming.joins.join_side import DELETED
+from airflow_provider.streaming.json.json_text import not_json, not_text
 from airflow_provider.streaming.planner.stage_spec import Decoder, InputSpec, StageSpec
+from airflow_provider.streaming.terms.event_time import EVENT_MS
 
 __all__ = [
     "ROUND_COLUMN",

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from airflow_provider.errors import DecodeError, RecordError
 from airflow_provider.state.position import RESERVED_PREFIX
-from airflow_provider.streaming.event_time import EVENT_MS
+from airflow_provider.streaming.terms.event_time import EVENT_MS
 
 __all__ = ["Failure", "count_records", "filtered_records", "validate_rows", "without_records", "without_strays"]
 

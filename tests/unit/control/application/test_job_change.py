@@ -12,9 +12,9 @@ from airflow_provider.control.records.job_description import JobDescription
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming import StatefulJob, stream, table, window
 from airflow_provider.streaming import functions as F
+from airflow_provider.streaming.aggregates.aggregate import Aggregate
+from airflow_provider.streaming.aggregates.windowed_aggregate import Emit
 from airflow_provider.streaming.language.sink import Sink
-from airflow_provider.streaming.operations.aggregate import Aggregate
-from airflow_provider.streaming.operations.windowed_aggregate import Emit
 
 COUNT = F.count().alias("n")
 ORDERS = stream("orders", schema="customer STRING, country STRING, amount DOUBLE", key="customer")

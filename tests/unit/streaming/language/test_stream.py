@@ -9,7 +9,7 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming import StatefulJob, stream, table, window
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.language.stream import Stream
-from airflow_provider.streaming.steps import Filter, Select, Selected, WithColumn
+from airflow_provider.streaming.terms.steps import Filter, Select, Selected, WithColumn
 
 ORDERS = stream("orders", schema="customer STRING, amount DOUBLE, tags ARRAY<STRING>, who STRUCT<name: STRING>")
 KEYED = stream("orders", schema="customer STRING, amount DOUBLE", key="customer")

@@ -10,16 +10,16 @@ import pytest
 
 from airflow_provider.changelog.replica import Replica
 from airflow_provider.state.digest import digest_of
-from airflow_provider.streaming.error_policy import ErrorPolicy, OnError
+from airflow_provider.streaming.joins.join_interval import IntervalJoin
+from airflow_provider.streaming.joins.join_rows import JoinedColumns, JoinRows, rows_of_columns
+from airflow_provider.streaming.joins.join_stream_table import StreamTableJoin
+from airflow_provider.streaming.json.state_codec import encode_state
 from airflow_provider.streaming.operations.changes import Changes
-from airflow_provider.streaming.operations.join_interval import IntervalJoin
-from airflow_provider.streaming.operations.join_rows import JoinedColumns, JoinRows, rows_of_columns
-from airflow_provider.streaming.operations.join_stream_table import StreamTableJoin
 from airflow_provider.streaming.operations.limits import TooLargeError
 from airflow_provider.streaming.operations.process import Process, Row, ValueState
-from airflow_provider.streaming.operations.state_codec import encode_state
 from airflow_provider.streaming.operations.state_reader import StoreReader
 from airflow_provider.streaming.planner.stage_spec import StageSpec
+from airflow_provider.streaming.terms.error_policy import ErrorPolicy, OnError
 from tests.unit.streaming.operations.merging import batch_of
 from tests.unit.streaming.worker.bench import CHANGELOG, job_spec
 

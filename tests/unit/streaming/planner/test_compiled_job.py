@@ -9,7 +9,7 @@ from airflow_provider.changelog.restore_settings import RestoreSettings
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming import StatefulJob, Stream, stream
 from airflow_provider.streaming import functions as F
-from airflow_provider.streaming.operations.aggregate import Aggregate
+from airflow_provider.streaming.aggregates.aggregate import Aggregate
 from airflow_provider.streaming.planner.compile import TypesOf, compile_job
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, SourceSpec
 from tests.builders import job_of_result, spark_types, topic_facts

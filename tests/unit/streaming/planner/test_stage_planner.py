@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming import StatefulJob, stream
 from airflow_provider.streaming import functions as F
+from airflow_provider.streaming.aggregates.merge_aggregation import MergeAggregation
+from airflow_provider.streaming.aggregates.partial_aggregation import PartialAggregation
 from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.language.stream import Stream
-from airflow_provider.streaming.operations.merge_aggregation import MergeAggregation
-from airflow_provider.streaming.operations.partial_aggregation import PartialAggregation
 from airflow_provider.streaming.operations.process import Process, Row, ValueState
 from airflow_provider.streaming.operations.repartition import Repartition
 from airflow_provider.streaming.planner.stage_plan import StagePlan
 from airflow_provider.streaming.planner.stage_planner import plan_stages
-from airflow_provider.streaming.steps import CompositeKey
+from airflow_provider.streaming.terms.steps import CompositeKey
 
 SCHEMA = "customer STRING, country STRING, amount DOUBLE"
 ORDERS = stream("orders", schema=SCHEMA)

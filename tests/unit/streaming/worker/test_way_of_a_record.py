@@ -12,8 +12,8 @@ import pytest
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.status import TaskState
-from airflow_provider.streaming.operations.aggregate import Aggregate, Aggregation
-from airflow_provider.streaming.operations.aggregate_function import Function
+from airflow_provider.streaming.aggregates.aggregate import Aggregate, Aggregation
+from airflow_provider.streaming.aggregates.aggregate_function import Function
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.slot import Slot

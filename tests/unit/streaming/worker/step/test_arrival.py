@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider.state.options import RocksDBOptions
-from airflow_provider.streaming.error_policy import ErrorPolicy, OnError
+from airflow_provider.streaming.aggregates.aggregate import Aggregation
 from airflow_provider.streaming.functions import count
-from airflow_provider.streaming.operations.aggregate import Aggregation
-from airflow_provider.streaming.operations.json_decoder import JsonDecoder
-from airflow_provider.streaming.operations.misread_values import MisreadValues
+from airflow_provider.streaming.json.json_decoder import JsonDecoder
+from airflow_provider.streaming.json.misread_values import MisreadValues
 from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec
+from airflow_provider.streaming.terms.error_policy import ErrorPolicy, OnError
 from airflow_provider.streaming.worker.step import arrival
 from airflow_provider.streaming.worker.step.arrival import ROUND_COLUMN, RowMeter, drained, prefetch, rows_by_partition
 from tests.waiting import wait_until

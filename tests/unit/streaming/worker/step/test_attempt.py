@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider.errors import ProcessError
-from airflow_provider.streaming.event_time import EVENT_MS
 from airflow_provider.streaming.operations.stream_time import StreamTime
+from airflow_provider.streaming.terms.event_time import EVENT_MS
 from airflow_provider.streaming.worker.step.attempt import certain_failures
 from airflow_provider.streaming.worker.step.row_validation import Failure
 

@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from airflow_provider.streaming.event_time import EVENT_MS, EventTime
-from airflow_provider.streaming.operations.join_rows import JoinRows
-from airflow_provider.streaming.operations.join_side import DELETED
-from airflow_provider.streaming.operations.json_decoder import JsonDecoder
+from airflow_provider.streaming.joins.join_rows import JoinRows
+from airflow_provider.streaming.joins.join_side import DELETED
+from airflow_provider.streaming.json.json_decoder import JsonDecoder
 from airflow_provider.streaming.planner.stage_plan import NullKeys
 from airflow_provider.streaming.planner.stage_spec import InputSpec
+from airflow_provider.streaming.terms.event_time import EVENT_MS, EventTime
 from airflow_provider.streaming.worker.step.arrival import for_join, rows_by_partition
 from airflow_provider.streaming.worker.step.row_validation import validate_rows
 from tests.unit.streaming.worker.step.test_arrival import piece, spec

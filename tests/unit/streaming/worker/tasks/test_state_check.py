@@ -15,7 +15,7 @@ from airflow_provider.control.records.status import Role, TaskState
 from airflow_provider.errors import ConfigurationError, TopicMismatchError
 from airflow_provider.streaming import StatefulJob, stream
 from airflow_provider.streaming import functions as F
-from airflow_provider.streaming.operations.aggregate import Aggregate
+from airflow_provider.streaming.aggregates.aggregate import Aggregate
 from airflow_provider.streaming.planner.compile import compile_job
 from airflow_provider.streaming.planner.compiled_job import CompiledJob
 from airflow_provider.streaming.worker.tasks.replica_opening import continued_signature, refuse_state_of

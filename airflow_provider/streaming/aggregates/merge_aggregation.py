@@ -1,0 +1,118 @@
+"""Aggregations by key, of parts that an earlier stage has aggregated."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from airflow_provider.common.store_signature import StoreSignature
+from airflow_provider.streaming.aggregates.accumulator import Accumulator, Kind
+from airflow_provider.streaming.aggregates.aggregate import Aggregate, Aggregation, aggregates_text
+from airflow_provider.streaming.aggregates.aggregate_function import Function
+from airflow_provider.streaming.aggregates.partial_rows import PartialRows
+from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.operations.operation import Batch, Operation
+from airflow_provider.streaming.operations.state_reader import StateReader
+
+__all__ = ["MergeAggregation"]
+
+
+@dataclass(frozen=True)
+class MergeAggregation(Operation):
+    """An operation that keeps the same as `Aggregation`, in the same bytes, of what `PartialAggregation` emits.
+
+    Args:
+        aggregates: of the job, in its order.
+        schema: of the rows that were aggregated in parts; None while their types are not known.
+        stored: the signature of a store that holds what was written before; None for a store that begins empty.
+        by: as of `Aggregation`.
+    """
+
+    aggregates: tuple[Aggregate, ...]
+    schema: pa.Schema | None = None
+    stored: StoreSignature | None = None
+    by: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse an operation without results, or with two of one name."""
+        Aggregation(self.aggregates)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """None: the values are read as they are."""
+        return ()
+
+    def of_rows(self, schema: pa.Schema) -> MergeAggregation:
+        """The same, once the types are known.
+
+        Args:
+            schema: of the rows that `PartialAggregation` gets.
+        """
+        columns = Aggregation(self.aggregates).columns
+        return dataclasses.replace(self, schema=pa.schema([schema.field(name) for name in columns]))
+
+    @property
+    def decoder(self) -> PartialRows:
+        """See `Operation.decoder`."""
+        return self._aggregation.partial_rows(self._known)
+
+    def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
+        """See `Operation.signature`: the same as without combining, so that a job can begin to, or cease.
+
+        Args:
+            key_name: the key column's name.
+            key_type: its type before it became text.
+            schema: of the rows that were aggregated in parts.
+
+        Raises:
+            ConfigurationError: a column has a type that the operation cannot keep.
+        """
+        return self._aggregation.signature(key_name, key_type, schema)
+
+    def going_on(self, signature: StoreSignature) -> MergeAggregation:
+        """See `Operation.going_on`: aggregates are found again by their names."""
+        return dataclasses.replace(self, stored=signature)
+
+    def reading(
+        self, signature: StoreSignature, schema: pa.Schema | None, before: Mapping[str, Operation]
+    ) -> StoreSignature:
+        """See `Operation.reading`: a record says itself which aggregates it holds."""
+        return dataclasses.replace(signature, combined=True)
+
+    def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
+        """See `Operation.merge`; the rows have those columns."""
+        partial = self.decoder
+        parts = tuple(
+            _merging(accumulator, name) for accumulator, name in zip(partial.accumulators, partial.names, strict=True)
+        )
+        grouped = self._aggregation.grouped_parts(batch, self._known, parts)
+        return grouped.apply(state.get_many(grouped.keys), tolerant)
+
+    @property
+    def text(self) -> str:
+        """See `Operation.text`."""
+        return f"aggregate {aggregates_text(self.aggregates)}, from parts"
+
+    def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
+        """See `Operation.decode_states`; the types are those of the rows that were aggregated in parts."""
+        return self._aggregation.decode_states(states, self._known)
+
+    @property
+    def _aggregation(self) -> Aggregation:
+        return Aggregation(self.aggregates, self.stored, self.by)
+
+    @property
+    def _known(self) -> pa.Schema:
+        assert self.schema is not None, "of_rows() comes before any row"
+        return self.schema
+
+
+def _merging(accumulator: Accumulator, column: str) -> Accumulator:
+    """How parts of an accumulator are put together: numbers that were counted are added."""
+    function = Function.SUM if accumulator.function is Function.COUNT else accumulator.function
+    kind = Kind.INTEGER if accumulator.function is Function.COUNT else accumulator.kind
+    return dataclasses.replace(accumulator, function=function, column=column, kind=kind)

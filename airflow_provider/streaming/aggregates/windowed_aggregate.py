@@ -1,0 +1,165 @@
+"""Aggregations by key and window of one size."""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any, ClassVar, Final, Literal
+
+import pyarrow as pa
+
+from airflow_provider.common.store_signature import StoreSignature
+from airflow_provider.state.time_segments import TimeSegments, time_of, time_prefix
+from airflow_provider.streaming.aggregates.aggregate import Aggregation
+from airflow_provider.streaming.aggregates.window_rows import (
+    groups_of,
+    output_keys,
+    starts_of_rows,
+    window_column,
+    windows_of_keys,
+    with_time,
+)
+from airflow_provider.streaming.json.json_rows import json_rows
+from airflow_provider.streaming.json.key_columns import key_columns
+from airflow_provider.streaming.json.python_values import python_values
+from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.operations.operation import Batch
+from airflow_provider.streaming.operations.state_reader import StateReader
+from airflow_provider.streaming.operations.stream_time import StreamTime, watermarks
+from airflow_provider.streaming.terms.event_time import EVENT_MS
+from airflow_provider.streaming.terms.windows import Window
+
+__all__ = ["WHEN", "WINDOW", "Emit", "WindowedAggregation"]
+
+WINDOW: Final = "window"
+"""The output's field that holds the window, as in Spark."""
+
+Emit = Literal["update", "close"]
+
+WHEN: Final = {"update": "when it changes", "close": "when it is over"}
+"""When a window comes out, in words."""
+
+_SEGMENTS: Final = 16
+"""About how many segments a store of windows has."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowedAggregation(Aggregation):
+    """An aggregation by key and window; the key of a state is the window's start and the group.
+
+    Args:
+        delay_ms: of the watermark.
+        emit: ``update`` emits each changed window once per micro-batch, ``close`` each window once, when it is over.
+    """
+
+    timed: ClassVar[bool] = True
+
+    windows: Window
+    delay_ms: int
+    emit: Emit = "update"
+
+    def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
+        """See `Operation.signature`."""
+        plain = super().signature(key_name, key_type, schema)
+        return dataclasses.replace(plain, window=self.windows.text, segment_ms=self.segments.length_ms, emit=self.emit)
+
+    @property
+    def segments(self) -> TimeSegments:
+        """See `Operation.segments`."""
+        slide = self.windows.slide_ms
+        if self.stored is not None and self.stored.segment_ms is not None:
+            return TimeSegments(self.stored.segment_ms, self.windows.offset_ms)
+        slides = -(-(self.windows.size_ms + self.delay_ms) // (_SEGMENTS * slide))
+        return TimeSegments(slides * slide, self.windows.offset_ms)
+
+    def place(self, batch: Batch, delay_ms: int) -> Batch:
+        """See `Operation.place`."""
+        rows = batch.rows
+        event_ms = rows.column(EVENT_MS).to_numpy()
+        marks, after = watermarks(event_ms, self.delay_ms, batch.before)
+        at, starts = starts_of_rows(self.windows, event_ms)
+        open_ = starts + self.windows.size_ms > marks[at]
+        all_in_time = open_.all()
+        if not all_in_time:
+            at, starts = at[open_], starts[open_]
+        in_time = rows if all_in_time and len(at) == rows.num_rows else rows.take(pa.array(at))
+        keys = with_time(starts, in_time.column("__key").combine_chunks())
+        in_time = in_time.set_column(rows.schema.get_field_index("__key"), "__key", keys)
+        return batch.placed(in_time, after) if all_in_time else batch.placed(rows, after, in_time)
+
+    def groups(self, keys: Sequence[bytes]) -> list[bytes]:
+        """See `Operation.groups`."""
+        return groups_of(keys)
+
+    def output(
+        self, key_name: str, keys: Sequence[bytes], column: pa.Array, results: list[tuple[str, pa.Array]]
+    ) -> list[tuple[bytes, bytes]]:
+        """See `Aggregation.output`; under the store's keys, which `close` replaces."""
+        if self.emit == "close":
+            return []
+        return list(zip(keys, self._rows(key_name, keys, results), strict=True))
+
+    def _rows(self, key_name: str, keys: Sequence[bytes], results: list[tuple[str, pa.Array]]) -> list[bytes]:
+        groups = pa.array(groups_of(keys), pa.binary())
+        window = (WINDOW, windows_of_keys(keys, self.windows.size_ms))
+        return json_rows([*key_columns(key_name, self.by, groups), window, *results])
+
+    def close(self, batch: Batch, changes: Changes, state: StateReader) -> Changes:
+        """See `Operation.close`."""
+        watermark_ms, before_ms = batch.after.watermark_ms, batch.before.watermark_ms
+        if watermark_ms is None:
+            return changes
+        end = self._first_open(watermark_ms)
+        new = sorted(changes.state, key=itemgetter(0))
+        number = bisect.bisect_left(new, end, key=itemgetter(0))
+        output = changes.output
+        if self.emit == "close":
+            begin = b"" if before_ms is None else self._first_open(before_ms)
+            closed = dict(state.range(begin, end)) if begin < end else {}
+            closed.update((key, value) for key, value in new[:number] if value is not None)
+            keys = sorted(closed)
+            results = self.results([closed[key] for key in keys], batch.rows.schema)
+            output = list(zip(keys, self._rows(batch.key_name, keys, results), strict=True)) if keys else []
+        return Changes(new[number:], self._for_sink(output), changes.failed)
+
+    def _first_open(self, watermark_ms: int) -> bytes:
+        """Before which all keys are of windows that are closed."""
+        return time_prefix(watermark_ms - self.windows.size_ms + 1)
+
+    def _for_sink(self, output: Sequence[tuple[bytes, bytes | None]]) -> list[tuple[bytes, bytes | None]]:
+        if not output:
+            return []
+        keys = [key for key, _ in output]
+        names = output_keys(groups_of(keys), windows_of_keys(keys, self.windows.size_ms))
+        return [(name, value) for name, (_, value) in zip(names, output, strict=True)]
+
+    def expired_before_ms(self, watermark_ms: int) -> int:
+        """See `Operation.expired_before_ms`."""
+        return self.segments.start_of(watermark_ms - self.windows.size_ms + self.windows.slide_ms)
+
+    @property
+    def text(self) -> str:
+        """See `Operation.text`."""
+        return f"{super().text} by {self.windows.text}, each {WHEN[self.emit]}"
+
+    def read_states(
+        self,
+        items: Sequence[tuple[bytes, bytes]],
+        schema: pa.Schema,
+        time: StreamTime,
+        read: Callable[[Sequence[bytes]], Sequence[bytes | None]],
+    ) -> Iterator[tuple[str, str, Any]]:
+        """See `Operation.read_states`: the windows that are open, each with its ``window``."""
+        mark = time.watermark_ms
+        live = [(k, v) for k, v in items if mark is None or time_of(k) + self.windows.size_ms > mark]
+        if not live:
+            return
+        keys, windows = [key for key, _ in live], window_column([key for key, _ in live], self.windows.size_ms)
+        names, groups = output_keys(groups_of(keys), windows), groups_of(keys)
+        states = self.decode_states([value for _, value in live], schema)
+        rows = zip(groups, names, python_values(windows), states, strict=True)
+        for group, name, window, state in rows:
+            yield group.decode(), name.decode(), {WINDOW: window, **state}

@@ -1,0 +1,1 @@
+"""A slot: what its worker is asked to do, and the queries that bring it rows."""

@@ -1,0 +1,261 @@
+"""The queries that bring a slot its rows."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.errors import StatefulStreamsError, StepError
+from airflow_provider.streaming.driver.slots.lost_input import LostInput
+from airflow_provider.streaming.driver.slots.slot_decisions import SlotGoal, query_must_end, tasks_to_query
+from airflow_provider.streaming.driver.slots.slot_report import QueryFailure, SlotReport
+from airflow_provider.streaming.driver.spark.spark_error import Cause, cause_in, cause_of
+from airflow_provider.streaming.worker.tasks.plan import TaskPlan
+
+__all__ = ["Query", "SlotQueries"]
+
+log = logging.getLogger(__name__)
+
+_SURPLUS_S: Final = 300.0
+_WELL_S: Final = 5.0
+"""A query that lives so long has got past what ended the one before."""
+
+
+class Query(Protocol):
+    """What is needed here of a `SourceQuery`."""
+
+    @property
+    def tasks(self) -> frozenset[TaskId]:
+        """The tasks whose rows it may bring."""
+
+    @property
+    def active(self) -> bool:
+        """Whether it runs."""
+
+    @property
+    def active_for_s(self) -> float:
+        """Seconds since it was started; 0 when it does not run."""
+
+    @property
+    def error(self) -> str | None:
+        """Why it ended by itself; None otherwise."""
+
+    def end(self) -> None:
+        """End it after the micro-batch under way, and remove what it left on the disk; also of one that ended."""
+
+
+@dataclass
+class _Running:
+    """A query, and what it was begun for.
+
+    Args:
+        query: see above.
+        began: by task, the generation in which it began.
+        surplus_since: since when it reads a partition for nobody, monotonic seconds; None while it does not.
+    """
+
+    query: Query
+    began: Mapping[TaskId, int]
+    surplus_since: float | None = None
+
+
+class SlotQueries:
+    """Starts a query for tasks that run, ends one that has no task left, forgets one that ended.
+
+    One that reads for a task that was given away goes on for the others, and is replaced later: the next has to get
+    ready first, which takes long on a busy host, and moves often follow each other.
+
+    The tasks of a query that ended with an error get one each, so that the one that ends it stops no other; a task
+    whose own queries end again and again is given up, until a newer generation names it, or its cause may be gone
+    (`retry_pause_s`).
+
+    Belongs to the slot's thread; `failures` and `lost` may be read from any.
+
+    Args:
+        slot: its number, for the log.
+        topic_of: gives the source of a task.
+        start: starts a query; gets its number, from 1, and by task the offset to begin at.
+        find_lost: by task, the input that was deleted before it was read, or that it would skip; gets by task the
+            offset to begin at. Asked only for tasks whose last query ended with an error: when it ends, so that this is
+            the first that is said of it, and before the next one begins.
+        goes_on: whether the job goes on without input that is lost.
+        overlap: by task, where to begin instead, so that a micro-batch comes at once (`with_overlap`); not asked for
+            tasks whose last query ended with an error.
+        clock: monotonic seconds, by which a task that was given up is tried again.
+    """
+
+    def __init__(
+        self,
+        slot: int,
+        topic_of: Callable[[TaskId], str],
+        start: Callable[[int, Mapping[TaskId, int | None]], Query],
+        find_lost: Callable[[Mapping[TaskId, int | None]], Mapping[TaskId, LostInput]],
+        goes_on: bool = False,
+        overlap: Callable[[Mapping[TaskId, int | None]], Mapping[TaskId, int | None]] = dict,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._slot = slot
+        self._topic_of = topic_of
+        self._start = start
+        self._find_lost = find_lost
+        self._goes_on = goes_on
+        self._overlap = overlap
+        self._clock = clock
+        self._started = 0
+        self._queries: list[_Running] = []
+        self._failures: Mapping[TaskId, QueryFailure] = {}
+        self._lost: Mapping[TaskId, Mapping[int, LostInput]] = {}
+
+    @property
+    def failures(self) -> Mapping[TaskId, QueryFailure]:
+        """By task, why its query ended by itself; until one has run for a while. Replaced, never changed."""
+        return self._failures
+
+    @property
+    def lost_records(self) -> Mapping[TaskId, int]:
+        """By task, how many input records it went on without since it is here. Replaced, never changed."""
+        return {task: sum(lost.records for lost in ranges.values()) for task, ranges in self._lost.items()}
+
+    def tick(self, goal: SlotGoal, report: SlotReport) -> bool:
+        """End the queries that have no task left, or long one too many; forget those that ended.
+
+        Args:
+            goal: what the slot is to do.
+            report: what its worker said last.
+
+        Returns:
+            Whether one ended by itself with an error, so that the next one has to wait a moment.
+        """
+        failed = False
+        plans = {plan.task: plan for plan in goal.tasks if plan.task in goal.active}
+        self._failures = {
+            task: failure
+            for task, failure in self._failures.items()
+            if task in plans and (plans[task].generation, plans[task].replay) == (failure.generation, failure.replay)
+        }
+        for running in list(self._queries):
+            query = running.query
+            if not query.active:
+                self._queries.remove(running)
+                if (error := query.error) is not None:
+                    failed = True
+                    self._note_end(query.tasks, cause_in(error), plans, report)
+                query.end()
+            elif query_must_end(query.tasks, goal, running.began) or self._has_long_read_for_nobody(running, goal):
+                query.end()
+                self._queries.remove(running)
+            elif self._failures and query.active_for_s > _WELL_S:  # asking costs a call into the JVM
+                self._failures = {t: failure for t, failure in self._failures.items() if t not in query.tasks}
+        return failed
+
+    def start_missing(self, goal: SlotGoal, report: SlotReport) -> bool:
+        """One further query per stage, for the tasks that run and that no query reads yet.
+
+        Returns:
+            Whether one could not be started, so that the next try has to wait a moment.
+        """
+        plans = {plan.task: plan for plan in goal.tasks}
+        queried = {task for running in self._queries for task in running.query.tasks}
+        now = self._clock()
+        waiting = {task for task, failure in self._failures.items() if failure.waits(now)}
+        failed = False
+        for tasks in tasks_to_query(goal, report, queried | waiting, alone=self._failures.keys()):
+            try:
+                begin = self._without_lost(tasks, plans)
+                if begin:
+                    self._started += 1
+                    began = {task: plans[task].generation for task in begin}
+                    self._queries.append(_Running(self._start(self._started, begin), began))
+            except Exception as error:
+                self._note(tasks.keys(), cause_of(error), plans)
+                failed = True
+        return failed
+
+    def _has_long_read_for_nobody(self, running: _Running, goal: SlotGoal) -> bool:
+        if running.began.keys() <= running.query.tasks & goal.active:
+            running.surplus_since = None
+            return False
+        now = self._clock()
+        if running.surplus_since is None:
+            running.surplus_since = now
+        return now - running.surplus_since > _SURPLUS_S
+
+    def _without_lost(
+        self, tasks: Mapping[TaskId, int | None], plans: Mapping[TaskId, TaskPlan]
+    ) -> Mapping[TaskId, int | None]:
+        """The offsets to begin at; where the policy is to fail, less the tasks whose input is lost."""
+        if self._failures.keys().isdisjoint(tasks):
+            return self._overlap(tasks)
+        begin = dict(tasks)
+        for task, lost in self._find_lost(tasks).items():
+            if self._goes_on:
+                log.warning(
+                    "task %s goes on at offset %d of %s[%d]: %d records at the most, from offset %d on, %s",
+                    task, lost.end, self._topic_of(task), task.partition, lost.records, lost.begin,
+                    "are skipped, because the log's end fell back" if lost.fell_back
+                    else "were deleted before they were read",
+                )  # fmt: skip
+                begin[task] = lost.goes_on_at
+                self._count(task, tasks[task], lost)
+            else:
+                error = lost.error(self._topic_of(task), task.partition)
+                self._note([task], Cause(type(error).__name__, str(error)), plans)
+                del begin[task]
+        return begin
+
+    def _count(self, task: TaskId, offset: int | None, lost: LostInput) -> None:
+        """Once for each offset at which the task stopped: the same is found again until a commit is past it."""
+        of_task = self._lost.get(task, {})
+        known = of_task.get(offset or 0, lost)
+        self._lost = {**self._lost, task: {**of_task, offset or 0: max(known, lost, key=lambda one: one.records)}}
+
+    def _note_end(
+        self, tasks: Collection[TaskId], cause: Cause, plans: Mapping[TaskId, TaskPlan], report: SlotReport
+    ) -> None:
+        """Where it ended for want of input that is lost, of whose tasks; what Spark says of that names no way out."""
+        lost = {} if self._goes_on else self._look_for_lost(tasks, report)
+        for task, of_task in lost.items():
+            error = of_task.error(self._topic_of(task), task.partition)
+            self._note([task], Cause(type(error).__name__, str(error)), plans)
+        if not lost:
+            self._note(tasks, cause, plans)
+
+    def _look_for_lost(self, tasks: Collection[TaskId], report: SlotReport) -> Mapping[TaskId, LostInput]:
+        known = {task: report.statuses[task].source_offset for task in tasks if task in report.statuses}
+        try:
+            return self._find_lost(known) if known else {}
+        except StatefulStreamsError as error:
+            log.info("slot %d: whether input is lost is not known: %s", self._slot, error)
+            return {}
+
+    def _note(self, tasks: Collection[TaskId], cause: Cause, plans: Mapping[TaskId, TaskPlan]) -> None:
+        log.warning("slot %d: the query of %s ended: %s: %s", self._slot, _listed(tasks), cause.kind, cause.message)
+        failures = dict(self._failures)
+        for task in tasks:
+            if task in plans:
+                before = failures.get(task)
+                tries = 1 if before is None else before.tries + 1
+                failures[task] = QueryFailure(
+                    cause=self._of_task(cause, task),
+                    generation=plans[task].generation,
+                    replay=plans[task].replay,
+                    tries=tries,
+                    alone=len(tasks) == 1,
+                    at=self._clock(),
+                )
+        self._failures = failures
+
+    def _of_task(self, cause: Cause, task: TaskId) -> Cause:
+        """With the partition whose record it was, which Spark does not say."""
+        if cause.kind != StepError.__name__:
+            return cause
+        return Cause(cause.kind, f"{self._topic_of(task)}[{task.partition}]: {cause.message}")
+
+
+def _listed(tasks: Collection[TaskId]) -> str:
+    """The tasks, in order, for a line of the log."""
+    return ", ".join(str(task) for task in sorted(tasks)) or "no task"

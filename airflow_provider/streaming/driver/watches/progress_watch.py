@@ -1,0 +1,240 @@
+"""Whether active tasks get on: their source's ends, and for how long each has stood still."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.records.status import RestorePhase, Role, SourceStatus, TableWaitStatus, TaskStatus
+from airflow_provider.streaming.driver.watches.source_ends import SourceEnd
+
+__all__ = ["Ends", "ProgressWatch", "StallClock"]
+
+log = logging.getLogger(__name__)
+
+_EVERY_S: Final = 5.0
+_IDLE_FOR_S: Final = 20.0
+"""How long it holds that a source has nothing new: some looks."""
+_ENGINE_SILENT_S: Final = 30.0
+"""A JVM that does not answer for so long is not collecting garbage: what waits for it is not under way."""
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """How far a task was, and since when.
+
+    Args:
+        generation: in which it got the task.
+        source_offset: of the next input record.
+        restored: the most records that a restore of this generation has applied.
+        since: monotonic seconds.
+    """
+
+    generation: int
+    source_offset: int | None
+    restored: int
+    since: float
+
+
+class StallClock:
+    """Counts from a task's last commit, a restore's last record, or its query's first call, whichever was latest.
+
+    What cannot run yet does not stand still.
+    What does not count as getting on: owning the task again, or restoring again what was restored before. A task that
+    does so after each of its batches stands still.
+
+    The caller passes the time in, so that nothing here knows a clock.
+    """
+
+    def __init__(self) -> None:
+        self._marks: dict[TaskId, _Mark] = {}
+
+    def stalled_s(
+        self,
+        task: TaskStatus,
+        has_work: bool,
+        now: float,
+        until: float | None = None,
+        ready_at: float | None = None,
+        ready_within_s: float = 0.0,
+    ) -> float:
+        """Seconds for which a task has got no further.
+
+        Args:
+            task: an active one, as last reported.
+            has_work: whether its source has something for it, and it is to process that.
+            now: monotonic seconds.
+            until: when a call into its worker began that may still take its time; what comes after does not count.
+            ready_at: when its query first called in this generation, monotonic seconds; None before.
+            ready_within_s: how long it may take until then.
+        """
+        before = self._marks.get(task.task)
+        if (
+            before is None
+            or not has_work
+            or before.generation != task.generation
+            or before.source_offset != task.source_offset
+            or task.restore.phase is RestorePhase.SNAPSHOT
+        ):
+            self._marks[task.task] = _Mark(task.generation, task.source_offset, task.restore.records, now)
+            return 0.0
+        if task.restore.records > before.restored:
+            self._marks[task.task] = _Mark(task.generation, task.source_offset, task.restore.records, now)
+            return 0.0
+        if ready_at is None and now - before.since <= ready_within_s:
+            return 0.0
+        return max(0.0, (now if until is None else until) - max(before.since, ready_at or before.since))
+
+    def forget(self, task: TaskId) -> None:
+        """A task that is not active here any more begins again when it is active again."""
+        self._marks.pop(task, None)
+
+
+class Ends(Protocol):
+    """What is needed here of a `SourceEnds`."""
+
+    def look(self, offsets: Mapping[int, int | None]) -> Mapping[int, SourceEnd]:
+        """The ends of some partitions now."""
+
+    def close(self) -> None:
+        """Leave the cluster."""
+
+
+class ProgressWatch:
+    """Looks at the source by itself, so that it notices too when the JVM or a worker does nothing any more.
+
+    Two threads of its own: one asks the brokers, one asks the JVM for a sign of life. `status` may be called from any
+    other, by one at a time.
+
+    Args:
+        ends: by stage, of its source; closed by the thread that asks.
+        ping: returns once the JVM has answered.
+        batch_since: of a slot, when the call with a micro-batch's rows that is under way began, in monotonic seconds;
+            None where none is.
+        first_call: when the query that brings an active task's rows first called in the task's generation, in
+            monotonic seconds; None before. Spark loads, compiles and starts what it needs until then.
+        call_timeout_s: how long such a call may take; and how long it may take until the first, as long as the JVM
+            answers and the task has no error.
+        waits_for: the table that a task waits for; None for none.
+    """
+
+    def __init__(
+        self,
+        ends: Mapping[int, Ends],
+        ping: Callable[[], object],
+        batch_since: Callable[[int], float | None],
+        first_call: Callable[[int, TaskStatus], float | None],
+        call_timeout_s: float,
+        waits_for: Callable[[TaskId], TableWaitStatus | None] = lambda _: None,
+    ) -> None:
+        self._ends, self._ping = ends, ping
+        self._batch_since, self._first_call, self._call_timeout_s = batch_since, first_call, call_timeout_s
+        self._waits_for = waits_for
+        self._clock = StallClock()
+        self._seen: Mapping[TaskId, SourceEnd] = {}
+        self._offsets: dict[TaskId, int | None] = {}
+        self._without_input: tuple[float, frozenset[TaskId]] = (0.0, frozenset())
+        self._answered_at = time.monotonic()
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=target, name=name, daemon=True)
+            for target, name in ((self._look_on, "source-ends"), (self._ping_on, "jvm-ping"))
+        ]
+
+    def start(self) -> None:
+        """Begin to look."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """End; does not wait for an answer that is under way."""
+        self._stop.set()
+
+    @property
+    def idle(self) -> frozenset[TaskId]:
+        """The active tasks whose sources held nothing new when they were looked at last, a moment ago.
+
+        Not those whose source has a transaction that has not ended: it may bring records of any time.
+        """
+        looked_at, tasks = self._without_input
+        return tasks if time.monotonic() - looked_at <= _IDLE_FOR_S else frozenset()
+
+    def status(self, slot: int, task: TaskStatus, paused: bool) -> SourceStatus:
+        """What the source holds for a task, and for how long it has stood still.
+
+        Args:
+            slot: whose task it is.
+            task: as the slot reported it last.
+            paused: whether nothing is to be processed for now.
+        """
+        if task.role is not Role.ACTIVE:
+            self._offsets.pop(task.task, None)
+            self._clock.forget(task.task)
+            return SourceStatus()
+        self._offsets[task.task] = task.source_offset
+        end = self._seen.get(task.task)
+        now, waits_for = time.monotonic(), self._waits_for(task.task)
+        if end is None:
+            return SourceStatus(waits_for=waits_for)
+        lag = end.lag_records(task.source_offset)
+        # Who is behind while it waits for a table is the table's task, whose own clock runs.
+        has_work = not paused and waits_for is None and (lag > 0 or end.uncommitted_records > 0)
+        gets_ready = task.error is None and now - self._answered_at <= _ENGINE_SILENT_S
+        stalled_s = self._clock.stalled_s(
+            task,
+            has_work,
+            now,
+            self._under_way_since(slot, now),
+            self._first_call(slot, task),
+            self._call_timeout_s if gets_ready else 0.0,
+        )
+        return SourceStatus(
+            end=end.end,
+            lag_records=lag,
+            uncommitted_records=end.uncommitted_records,
+            stalled_s=round(stalled_s, 1),
+            waits_for=waits_for,
+        )
+
+    def _under_way_since(self, slot: int, now: float) -> float | None:
+        since = self._batch_since(slot)
+        if since is None or now - since > self._call_timeout_s or now - self._answered_at > _ENGINE_SILENT_S:
+            return None
+        return since
+
+    def _look_on(self) -> None:
+        logged = dict.fromkeys(self._ends, "")
+        while not self._stop.wait(_EVERY_S):
+            offsets, seen, looked_at = self._offsets.copy(), dict[TaskId, SourceEnd](), time.monotonic()
+            for stage, ends in self._ends.items():
+                of_stage = {task.partition: offset for task, offset in offsets.items() if task.stage == stage}
+                try:
+                    found = ends.look(of_stage)
+                    logged[stage] = ""
+                except Exception as error:
+                    # What is not known stalls no task; the brokers' absence is reported by the tasks. Whatever it is,
+                    # the next look may get past it: without this thread no task would ever be found to stand still.
+                    found = {}
+                    if repr(error) != logged[stage]:
+                        logged[stage] = repr(error)
+                        log.warning("the ends of the source of stage %d are not known for now: %r", stage, error)
+                seen |= {TaskId(stage, partition): end for partition, end in found.items()}
+            self._seen = seen
+            idle = frozenset(task for task, end in seen.items() if end.holds_nothing_from(offsets[task]))
+            self._without_input = (looked_at, idle)
+        for ends in self._ends.values():
+            ends.close()
+
+    def _ping_on(self) -> None:
+        while not self._stop.wait(_EVERY_S):
+            try:
+                self._ping()
+            except Exception as error:
+                log.warning("the JVM does not answer: %s", error)
+            else:
+                self._answered_at = time.monotonic()

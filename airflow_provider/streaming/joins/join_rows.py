@@ -1,0 +1,184 @@
+"""Rows on their way to a join, and what becomes of two of them.
+
+Both sides of a join write into one topic, so that it has one order. The value of such a record, little-endian::
+
+    u8    1, the format
+    u8    bit 0: the side, 0 left and 1 right; bit 1: a deletion; bit 2: the key is null
+    i64   the row's time, epoch ms
+    u32   the length of the first member
+    ...   the members of the row's JSON object, that of the key first; none in a deletion
+
+What follows the time is called a *row*: a join keeps it and puts two of them together without decoding it. So types
+cost nothing, and a row says by itself which columns it has: one that was written before a column was added lacks it.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_provider.streaming.json.json_decoder import Decoded
+from airflow_provider.streaming.json.json_rows import json_members
+from airflow_provider.streaming.terms.event_time import EVENT_MS
+
+__all__ = ["FLAGS", "GONE", "LEFT", "RIGHT", "ROW", "UNKEYED", "How", "JoinRows", "JoinedColumns", "rows_of_columns"]
+
+How = Literal["inner", "left", "outer"]
+
+FLAGS: Final = "__flags"
+"""The column of the rows in a worker that holds the second byte of the value."""
+ROW: Final = "__row"
+"""The column that holds a row."""
+
+LEFT: Final = 0
+RIGHT: Final = 1
+"""The side, in the flags."""
+GONE: Final = 2
+UNKEYED: Final = 4
+
+_FORMAT: Final = 1
+_HEAD: Final = np.dtype([("format", "u1"), ("flags", "u1"), ("time", "<i8")])
+_LENGTH: Final = struct.Struct("<I")
+_NO_ROW: Final = _LENGTH.pack(0)
+_LONGEST: Final = 2**31 - 1
+"""Of any value; Arrow does not take the end of a slice to be open."""
+_NO_HEAD: Final = bytes(_HEAD.itemsize)
+
+_STRANGE: Final = "it is no row of an earlier stage: another program writes into this topic, or it was damaged"
+
+
+@dataclass(frozen=True)
+class JoinRows:
+    """Reads and writes the values of the topic in front of a join."""
+
+    def encode(self, flags: npt.NDArray[np.uint8], times: npt.NDArray[np.int64], rows: pa.Array) -> list[bytes]:
+        """Values, one per row.
+
+        Args:
+            flags: as above.
+            times: epoch ms.
+            rows: as `rows_of_columns` makes them; of a deletion it does not matter.
+        """
+        heads = np.empty(len(rows), _HEAD)
+        heads["format"], heads["flags"], heads["time"] = _FORMAT, flags, times
+        gone = (flags & GONE) != 0
+        if gone.any():
+            rows = pc.if_else(pa.array(gone), pa.scalar(_NO_ROW), rows)
+        values: list[bytes] = _joined(_binary(heads), rows).to_pylist()
+        return values
+
+    def decode(self, values: pa.ChunkedArray) -> Decoded:
+        """Columns `FLAGS`, ``__event_ms`` and `ROW`.
+
+        Args:
+            values: binary.
+        """
+        given = pa.concat_arrays([chunk.cast(pa.binary()) for chunk in values.chunks] or [pa.array([], pa.binary())])
+        size = _HEAD.itemsize
+        good = pc.and_(
+            pc.greater_equal(pc.binary_length(given), size + _LENGTH.size),
+            pc.starts_with(given, bytes([_FORMAT])),
+        )
+        bad = dict.fromkeys(np.flatnonzero(~pc.fill_null(good, False).to_numpy(False)).tolist(), _STRANGE)
+        if bad:
+            given = pc.if_else(good, given, pa.scalar(None, pa.binary()))
+        heads = pc.fill_null(pc.binary_slice(given, 0, size), _NO_HEAD)
+        parts = np.frombuffer(heads.cast(pa.binary(size)).buffers()[1] or b"", _HEAD, len(heads))
+        columns = {
+            FLAGS: pa.array(parts["flags"]),
+            EVENT_MS: pa.array(parts["time"].astype(np.int64)),
+            ROW: pc.binary_slice(given, size, _LONGEST),
+        }
+        return Decoded(columns, bad)
+
+
+def rows_of_columns(key: tuple[str, pa.Array], others: Sequence[tuple[str, pa.Array]]) -> pa.Array:
+    """Rows of columns, as they are described above, binary.
+
+    Args:
+        key: name and values of the column that is joined on, with its own type.
+        others: the other columns.
+    """
+    members = json_members([key]).cast(pa.binary())
+    lengths = _binary(np.asarray(pc.binary_length(members), "<u4"))
+    if not others:
+        return _joined(lengths, members)
+    return _joined(lengths, members, pa.scalar(b","), json_members(others).cast(pa.binary()))
+
+
+def _joined(*pieces: pa.Array | pa.Scalar) -> pa.Array:
+    return pc.binary_join_element_wise(*pieces, pa.scalar(b""))
+
+
+def _binary(items: npt.NDArray[Any]) -> pa.Array:
+    """The bytes of each item."""
+    kind = pa.binary(items.dtype.itemsize)
+    return pa.FixedSizeBinaryArray.from_buffers(kind, len(items), [None, pa.py_buffer(items.tobytes())]).cast(
+        pa.binary()
+    )
+
+
+@dataclass(frozen=True)
+class JoinedColumns:
+    """What a join makes of two rows, or of one that has no partner: a JSON object.
+
+    Args:
+        on: the key's column, which both sides have.
+        left: the other columns of the left side.
+        right: those of the right side, all of other names.
+    """
+
+    on: str
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all columns, in the order in which they are written."""
+        return (self.on, *self.left, *self.right)
+
+    def both(self, left: bytes, right: bytes) -> bytes:
+        """Of two rows with the same key, which is written as the left one has it."""
+        return b"{%b%b}" % (left[4:], self.beside(right))
+
+    def one(self, side: int, row: bytes) -> bytes:
+        """Of a row without a partner: null in the columns of the other side."""
+        if side == LEFT:
+            return b"{%b%b}" % (row[4:], self._nulls[RIGHT])
+        end = 4 + _LENGTH.unpack_from(row)[0]
+        return b"{%b%b%b}" % (row[4:end], self._nulls[LEFT], row[end:])
+
+    def of_left(self, lefts: pa.Array, rights: pa.Array) -> pa.Array:
+        """Of many rows of the left side, as `both` and `one` make them, binary.
+
+        Args:
+            lefts: rows, binary.
+            rights: as many, binary: what `beside` takes of a right row, null where there is no partner.
+        """
+        members = pc.fill_null(rights, self._nulls[RIGHT])
+        return _joined(pa.scalar(b"{"), pc.binary_slice(lefts, _LENGTH.size, _LONGEST), members, pa.scalar(b"}"))
+
+    @staticmethod
+    def beside(right: bytes) -> bytes:
+        """What a right row adds to a left one."""
+        return right[_LENGTH.size + _LENGTH.unpack_from(right)[0] :]
+
+    @cached_property
+    def _nulls(self) -> tuple[bytes, bytes]:
+        left, right = (
+            b"".join(b",%b:null" % json.dumps(n).encode() for n in names) for names in (self.left, self.right)
+        )
+        return left, right
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is computed on demand."""
+        return {"on": self.on, "left": self.left, "right": self.right}

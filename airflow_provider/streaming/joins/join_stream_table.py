@@ -1,0 +1,293 @@
+"""Rows of a stream, each with the row of a table that has its key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_provider.common.store_signature import StoreSignature
+from airflow_provider.control.records.status import TimeStatus
+from airflow_provider.streaming.joins.deleted_keys import (
+    deleted_key,
+    group_of_deleted,
+    listed,
+    over_keys,
+    over_until,
+    place_by_side,
+    times_before,
+)
+from airflow_provider.streaming.joins.join_operation import JoinOperation
+from airflow_provider.streaming.joins.join_rows import (
+    FLAGS,
+    GONE,
+    LEFT,
+    RIGHT,
+    ROW,
+    UNKEYED,
+    JoinedColumns,
+)
+from airflow_provider.streaming.joins.join_state import KeptRow, decode_rows, encode_rows, newest_row, python_row
+from airflow_provider.streaming.joins.join_table_in_time import MARK_MS, TABLE_MS, TableRowsInTime, group_of
+from airflow_provider.streaming.joins.version_chunks import chunk_keys, versions_of, whole_state
+from airflow_provider.streaming.json.type_name import type_name, type_names
+from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.operations.limits import Limits
+from airflow_provider.streaming.operations.operation import BESIDE_GROUPS, Batch
+from airflow_provider.streaming.operations.state_reader import StateReader, StoreReader
+from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime, joined_time, side_watermarks
+from airflow_provider.streaming.terms.duration import duration_text
+from airflow_provider.streaming.terms.event_time import EVENT_MS
+
+__all__ = ["StreamTableJoin"]
+
+Change = tuple[bytes, bytes | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamTableJoin(JoinOperation):
+    """An operation that keeps a table's rows by key, and emits the stream's rows with those of the table.
+
+    A row of the table that is older than the newest of its key by more than `history_ms` says nothing any more: so
+    without a history an older row never replaces a newer one, and a row of the stream meets the newest. With a history
+    it meets the last one that is not later than itself.
+
+    With a grace a row of the stream waits until the stream's time has passed its own by that. One that is further
+    behind than that is joined at once. What the watermark, which is the stream's time less the grace, has passed is
+    needed no more, so without a history of their own a key's earlier rows are kept until then.
+
+    Args:
+        how: ``inner`` emits only rows of the stream for which the table has one, ``left`` all.
+        history_ms: for how long a key's earlier rows are kept, counted back from its newest; None for as long as a row
+            of the stream may have to meet them, which needs a grace.
+        grace_ms: how long rows of the stream wait; None for not at all.
+        broadcast: whether each task has the whole table.
+    """
+
+    joined: JoinedColumns
+    how: Literal["inner", "left"]
+    history_ms: int | None = 0
+    grace_ms: int | None = None
+    broadcast: bool = False
+
+    @property
+    def delay_ms(self) -> int:
+        """See `JoinOperation.delay_ms`."""
+        return self.grace_ms or 0
+
+    @property
+    def in_time(self) -> bool:
+        """Whether a row of the stream meets the table's row of its time."""
+        return self.grace_ms is not None or bool(self.history_ms)
+
+    def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
+        """See `Operation.signature`; `how` and the stream's columns may change, because nothing is kept of them.
+
+        Args:
+            key_name: the key column's name.
+            key_type: its type before it became text.
+            schema: of the rows that it emits.
+        """
+        kept = (self.joined.on, *self.joined.right)
+        return StoreSignature(
+            key=key_name,
+            key_type=type_name(key_type),
+            operation="join",
+            # What waits, and what is to be forgotten, lies beside the table's rows.
+            join=f"{'all of ' if self.broadcast else ''}a table's rows for a stream"
+            + (", each until its history is over, in chunks" if self.in_time else ""),
+            columns=type_names(schema, kept),
+        )
+
+    def place(self, batch: Batch, delay_ms: int) -> Batch:
+        """See `Operation.place`: the stream alone moves the watermark, and the table has a time of its own."""
+        if not self.in_time:
+            return place_by_side(batch)
+        rows, before = batch.rows, batch.before
+        event_ms = rows.column(EVENT_MS).to_numpy()
+        sides = (rows.column(FLAGS).to_numpy() & RIGHT).astype(np.int64)
+        of_sides = side_watermarks(event_ms, sides, (self.grace_ms or 0, 0), before)
+        rows = rows.append_column(MARK_MS, pa.array(of_sides[LEFT])).append_column(TABLE_MS, pa.array(of_sides[RIGHT]))
+        marks = of_sides[LEFT]
+        if self.grace_ms is None:
+            marks = np.full_like(marks, NO_WATERMARK)
+        if before.watermark_ms is not None:
+            marks = np.maximum(marks, before.watermark_ms)
+        after = joined_time(event_ms, marks, of_sides, before)
+        return batch.placed(rows, after)
+
+    def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
+        """See `Operation.merge`; the output is in the order of the topic."""
+        if self.in_time:
+            return TableRowsInTime(self, batch.rows).merge(state)
+        return StreamTableRows(self, batch.rows).merge(state)
+
+    def fitted(self, batch: Batch, changes: Changes, state: StoreReader, limits: Limits, tolerant: bool) -> Changes:
+        """See `Operation.fitted`: what comes out with the rows of its time may be made of many."""
+        if not self.in_time:
+            return super().fitted(batch, changes, state, limits, tolerant)
+        return self._fitted_rows(batch, changes, limits, tolerant)
+
+    def groups(self, keys: Sequence[bytes]) -> list[bytes]:
+        """See `Operation.groups`."""
+        return [group_of(key) for key in keys]
+
+    def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
+        """See `Operation.decode_states`: the table's newest row; with a history all that are kept, and from when on.
+
+        None where there is none: the key was deleted.
+        """
+        if not self.in_time:
+            kept = [decode_rows(state) for state in states]
+            return [None if versions[-1].gone else python_row(versions[-1].row) for versions in kept]
+        return [
+            [{"from_ms": v.time, "row": None if v.gone else python_row(v.row)} for v in versions_of(state)]
+            for state in states
+        ]
+
+    def read_states(
+        self,
+        items: Sequence[tuple[bytes, bytes]],
+        schema: pa.Schema,
+        time: StreamTime,
+        read: Callable[[Sequence[bytes]], Sequence[bytes | None]],
+    ) -> Iterator[tuple[str, str, Any]]:
+        """See `Operation.read_states`: with a history or a grace, all versions."""
+        if self.in_time:
+            items = [(key, self._whole(key, state, read)) for key, state in items if not key.startswith(BESIDE_GROUPS)]
+        return super().read_states(items, schema, time, read)
+
+    @staticmethod
+    def _whole(key: bytes, state: bytes, read: Callable[[Sequence[bytes]], Sequence[bytes | None]]) -> bytes:
+        keys = chunk_keys(key, state)
+        return whole_state(key, {key: state, **dict(zip(keys, read(keys), strict=True))})
+
+    @property
+    def text(self) -> str:
+        """See `Operation.text`."""
+        history = f", history {duration_text(self.history_ms)}" if self.history_ms else ""
+        grace = f", grace {duration_text(self.grace_ms)}" if self.grace_ms else ""
+        table = "all of a table" if self.broadcast else "a table"
+        return f"{self.how} join of a stream with {table}{history}{grace}"
+
+    def time_status(self, time: StreamTime, sides: Sequence[str]) -> TimeStatus:
+        """See `Operation.time_status`: rows of the stream that wait for the table's go on at their own pace."""
+        if self.grace_ms is None or not time.side_watermarks_ms:
+            return super().time_status(time, sides)
+        left, right = time.side_watermarks_ms
+        # Up to where the stream would have to get, for all to be let out that the table has rows for.
+        right = None if right is None else right - self.grace_ms
+        behind = None if right is None or (left is not None and left >= right) else LEFT
+        return self._held_back(time, sides, (left, right), behind)
+
+
+class StreamTableRows:
+    """A batch's rows of both sides, where a row of the stream meets the table's newest."""
+
+    def __init__(self, operation: StreamTableJoin, rows: pa.Table) -> None:
+        self._operation = operation
+        self._rows = rows.select(["__key", FLAGS, EVENT_MS, ROW]).combine_chunks()
+        coded = self._rows.column("__key").combine_chunks().dictionary_encode()
+        self._distinct: list[bytes] = coded.dictionary.to_pylist()
+        self._places = coded.indices.to_numpy()
+        flags = self._rows.column(FLAGS).to_numpy()
+        self._of_table = (flags & RIGHT) != 0
+        self._table_ms = times_before(rows, RIGHT) if self._of_table.any() else []
+        gone = self._rows.take(np.flatnonzero(flags & GONE))
+        pairs = zip(gone.column(EVENT_MS).to_pylist(), gone.column("__key").to_pylist(), strict=True)
+        self._deleted = {deleted_key(RIGHT, time, key) for time, key in pairs}
+
+    def _read(self, state: StateReader) -> dict[bytes, bytes | None]:
+        """What is kept of the rows' keys, and of those whose deletions are over after the batch."""
+        # In the order of the store's keys: its reads and its memtable's inserts go through the blocks once.
+        keys = sorted([*self._distinct, *self._deleted])
+        if self._table_ms:
+            self._deleted |= over_keys(state, RIGHT, over_until(self._table_ms[-1]))
+        if self._deleted:
+            keys += sorted((self._deleted | set(map(group_of_deleted, self._deleted))).difference(keys))
+        return dict(zip(keys, state.get_many(keys), strict=True))
+
+    def merge(self, state: StateReader) -> Changes:
+        """See `Operation.merge`."""
+        before = self._read(state)
+        changing = np.zeros(len(self._distinct), dtype=bool)
+        changing[self._places[self._of_table]] = True
+        # Where no row of the table comes among them, all rows of a key meet the same one.
+        in_turn = changing[self._places]
+        places, pairs = self._together(np.flatnonzero(~in_turn), before)
+        if not in_turn.any():
+            return Changes([], pairs)
+        changes, more = self._one_by_one(np.flatnonzero(in_turn), before)
+        output = dict(zip(places, pairs, strict=True)) | more
+        return Changes(changes, [output[at] for at in sorted(output)])
+
+    def _together(
+        self, at: npt.NDArray[np.int64], before: Mapping[bytes, bytes | None]
+    ) -> tuple[list[int], list[Change]]:
+        """The places and the output, in their order, of rows of the stream whose keys do not change.
+
+        Args:
+            at: their places.
+            before: the keys' state.
+        """
+        joined, codes, rows = self._operation.joined, self._places[at], self._rows.take(at)
+        beside: list[bytes | None] = [None] * len(self._distinct)
+        for code in np.flatnonzero(np.bincount(codes)).tolist():
+            row = newest_row(before[self._distinct[code]])
+            if row is not None:
+                beside[code] = joined.beside(row)
+        rights = pa.array(beside, pa.binary()).take(pa.array(codes))
+        unkeyed = (rows.column(FLAGS).to_numpy() & UNKEYED) != 0
+        if unkeyed.any():
+            rights = pc.if_else(pa.array(unkeyed), pa.scalar(None, pa.binary()), rights)
+        if self._operation.how == "inner":
+            met = pc.is_valid(rights)
+            at, rows, rights = at[met.to_numpy(False)], rows.filter(met), rights.filter(met)
+        values = joined.of_left(rows.column(ROW).combine_chunks(), rights).to_pylist()
+        return at.tolist(), list(zip(rows.column("__key").to_pylist(), values, strict=True))
+
+    def _one_by_one(
+        self, at: npt.NDArray[np.int64], before: Mapping[bytes, bytes | None]
+    ) -> tuple[list[Change], dict[int, Change]]:
+        """New state, and the output by place, of rows of both sides, in their order.
+
+        Args:
+            at: their places.
+            before: the keys' state.
+        """
+        operation, rows = self._operation, self._rows.take(at)
+        both, one = operation.joined.both, operation.joined.one
+        is_left = operation.how == "left"
+        columns = [rows.column(name).to_pylist() for name in ("__key", FLAGS, EVENT_MS, ROW)]
+        changed = set(map(group_of_deleted, self._deleted))
+        kept = {key: decode_rows(before[key]) for key in changed.union(columns[0])}
+        output = dict[int, Change]()
+        for place, key, flags, time, row in zip(at.tolist(), *columns, strict=True):
+            versions = kept[key]
+            if flags & RIGHT:
+                versions = self._known(versions, place)
+                if not versions or time >= versions[-1].time:
+                    # A deletion is known like a row: an older one may come.
+                    kept[key] = [KeptRow(time, flags, row)]
+                    changed.add(key)
+                continue
+            if versions and not versions[-1].gone and not flags & UNKEYED:
+                output[place] = (key, both(row, versions[-1].row))
+                continue
+            if is_left:
+                output[place] = (key, one(LEFT, row))
+        kept |= {key: self._known(kept[key], -1) for key in changed}
+        new = {key: encode_rows(kept[key]) for key in changed} | listed(self._deleted, kept)
+        # In the order of the keys, as the digest needs them.
+        return [(key, new[key]) for key in before if key in new and new[key] != before[key]], output
+
+    def _known(self, versions: list[KeptRow], at: int) -> list[KeptRow]:
+        """What is known of a key before a row of the batch, or with -1 after the last."""
+        if versions and versions[-1].gone and versions[-1].time <= over_until(self._table_ms[at]):
+            return []
+        return versions

@@ -1,0 +1,215 @@
+"""Whether the columns that a job names exist, and have types that it can use: before Spark starts."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming.aggregates.aggregate import Aggregate, Aggregation
+from airflow_provider.streaming.aggregates.aggregate_function import Function
+from airflow_provider.streaming.aggregates.drop_duplicates import DropDuplicates
+from airflow_provider.streaming.operations.operation import Operation
+from airflow_provider.streaming.terms.event_time import MAKE_TIME
+from airflow_provider.streaming.terms.sql_type import SqlType, parse_schema
+from airflow_provider.streaming.terms.steps import CompositeKey, Filter, Select, Step
+
+__all__ = [
+    "RECORD",
+    "STRING",
+    "Columns",
+    "check_event_time",
+    "check_grouping",
+    "check_operation",
+    "columns_after",
+    "find_column",
+    "written_columns",
+]
+
+RECORD: Final = "_source"
+"""The column with the record's own topic, partition, offset, timestamp and key."""
+
+STRING: Final = SqlType("STRING", "STRING")
+
+_SOURCE: Final = f"{RECORD} STRUCT<topic: STRING, partition: INT, offset: BIGINT, timestamp: TIMESTAMP, key: BINARY>"
+_WITHOUT_SCHEMA: Final = "key BINARY, value BINARY"
+
+Columns = Mapping[str, SqlType | None]
+"""By name, its type; None for one that Spark finds out."""
+
+
+def columns_after(schema: str | Columns | None, steps: Sequence[Step]) -> Columns | None:
+    """The columns that the rows of a source have after some steps, ``_source`` among them.
+
+    Args:
+        schema: of the source, in Spark DDL; None for the columns ``key`` and ``value``. Or its columns themselves.
+        steps: narrow steps, in order.
+
+    Returns:
+        By name the types, in the order of the columns; None where the schema is left to Spark.
+    """
+    parsed = schema if isinstance(schema, Mapping) else parse_schema(f"{schema or _WITHOUT_SCHEMA}, {_SOURCE}")
+    if parsed is None:
+        return None
+    columns: Columns = dict(parsed)
+    for step in steps:
+        if isinstance(step, Select):
+            columns = _selected(step, columns)
+        elif not isinstance(step, Filter):
+            columns = {name: kind for name, kind in columns.items() if name.lower() != step.name.lower()}
+            columns = {**columns, step.name: STRING if isinstance(step, CompositeKey) else None}
+    return columns
+
+
+def written_columns(where: str, schema: str | Columns | None, steps: Sequence[Step]) -> tuple[str, ...]:
+    """All columns that the rows have after some steps, for what writes them as they are.
+
+    Args:
+        where: which method writes them, for the error.
+        schema: as of `columns_after`.
+        steps: as of `columns_after`.
+
+    Raises:
+        ConfigurationError: they are known to Spark alone.
+    """
+    columns = columns_after(schema, steps)
+    if columns is None:
+        raise ConfigurationError(
+            f"{where} writes all columns, and their schema {schema!r} is not understood here: name them with select() "
+            "first."
+        )
+    return tuple(name for name in columns if name != RECORD)
+
+
+def check_event_time(columns: Columns, column: str, where: str) -> None:
+    """Refuse a column of event times that there is not, or that holds no time.
+
+    Args:
+        columns: of the rows, as `columns_after` has them.
+        where: the argument that names it, for the error.
+
+    Raises:
+        ConfigurationError: it holds no time.
+    """
+    kind = find_column(where, column, columns)
+    if kind is not None and kind.name not in ("TIMESTAMP", "BIGINT"):
+        raise ConfigurationError(
+            f"{where} names the column {column!r} of type {kind.text}: an event time is a TIMESTAMP, or milliseconds "
+            f"since 1970 as a BIGINT. {MAKE_TIME}"
+        )
+
+
+def check_grouping(columns: Columns, key: str, method: str = "group_by()") -> None:
+    """Refuse a column of `group_by()` that there is not, or that has no text of its own.
+
+    Args:
+        columns: of the rows, as `columns_after` has them.
+        key: the column's name.
+        method: that names it, for the error.
+
+    Raises:
+        ConfigurationError: it cannot be grouped by.
+    """
+    kind = find_column(method, key, columns)
+    if kind is not None and not kind.is_ordered and kind.name != "BINARY":
+        raise ConfigurationError(
+            f"{method} names the column {key!r} of type {kind.text}, which has no text of its own: name one of its "
+            "fields, or a column that with_column() makes of it, such as to_json(...)."
+        )
+
+
+def check_operation(columns: Columns, key: str, operation: Operation) -> None:
+    """Refuse an operation that names a column that there is not, or that has a type that it cannot take.
+
+    Args:
+        columns: of the rows, as `columns_after` has them.
+        key: the column of `group_by()`.
+        operation: what is to be done with them.
+
+    Raises:
+        ConfigurationError: it cannot be done, or a result would have the key's name.
+    """
+    if isinstance(operation, Aggregation):
+        for aggregate in operation.aggregates:
+            _check_aggregate(aggregate, operation.by or (key,), columns)
+        return
+    if isinstance(operation, DropDuplicates):
+        return  # it takes what there is
+    for name in operation.columns:
+        kind = find_column("process()", name, columns)
+        if kind is not None and not kind.is_readable:
+            raise ConfigurationError(
+                f"process() names the column {name!r} of type {kind.text}, which Python cannot hold: cast it to STRING "
+                "with with_column()."
+            )
+
+
+def _selected(step: Select, columns: Columns) -> Columns:
+    """Those that a `select()` gives; the record's own column stays."""
+    given: dict[str, SqlType | None] = {}
+    by_name = {name.lower(): kind for name, kind in columns.items()}
+    for column in step.columns:
+        if not column.names:
+            given |= {name: kind for name, kind in columns.items() if name != RECORD}
+        for name in column.names:
+            given[name] = None if column.generator else by_name.get(column.expression.strip("`").lower())
+    return {**given, RECORD: columns[RECORD]}
+
+
+def _check_aggregate(aggregate: Aggregate, key: Sequence[str], columns: Columns) -> None:
+    if aggregate.name in key:
+        raise ConfigurationError(
+            f"aggregate() names a result {aggregate.name!r}, as the key column of group_by(): the output would have "
+            "two fields of one name. Name it otherwise with alias()."
+        )
+    if aggregate.column is None:
+        return
+    function = aggregate.function
+    kind = find_column(f"aggregate(), in {aggregate.name!r},", aggregate.column, columns)
+    if kind is None or function is Function.COUNT:
+        return
+    if not (kind.is_number if function in (Function.SUM, Function.MEAN) else kind.is_ordered):
+        raise ConfigurationError(
+            f"{aggregate.name!r} cannot be kept: {function.value} of column {aggregate.column!r} of type {kind.text}. "
+            "Cast the column with with_column() to a number, or to STRING for count, min, max, first and last."
+        )
+
+
+def find_column(where: str, name: str, columns: Columns) -> SqlType | None:
+    """The type of a column as Spark finds it: without regard to case, and by its path in a struct.
+
+    Args:
+        where: which method names it, for the error.
+        name: of the column, or a path.
+        columns: of the rows.
+
+    Returns:
+        None for a type that only Spark knows.
+
+    Raises:
+        ConfigurationError: there is no such column.
+    """
+    path = [name.strip("`")] if name.strip("`").lower() in map(str.lower, columns) else name.split(".")
+    level: Columns = columns
+    kind: SqlType | None = None
+    for at, step in enumerate(path):
+        by_name = {column.lower(): known for column, known in level.items()}
+        step_name = step.strip("`").lower()
+        if step_name not in by_name:
+            raise ConfigurationError(_missing(where, name, path[:at], step.strip("`"), level))
+        kind = by_name[step_name]
+        if kind is None:
+            return None
+        if kind.name != "STRUCT" and at + 1 < len(path):
+            return None  # Spark may know more, such as a field of every element of an array
+        level = kind.fields
+    return kind
+
+
+def _missing(where: str, name: str, outer: Sequence[str], step: str, level: Columns) -> str:
+    known = {column.lower(): column for column in level}
+    close = difflib.get_close_matches(step.lower(), known, n=1)
+    hint = f": did you mean {'.'.join([*outer, known[close[0]]])!r}?" if close else "."
+    there = ", ".join(repr(column) for column in level if column != RECORD)
+    return f"{where} names the column {name!r}, which does not exist{hint} There are {there}."

@@ -1,0 +1,97 @@
+"""Whether what a job says of time fits together: before Spark starts."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming.aggregates.aggregate import Aggregation
+from airflow_provider.streaming.aggregates.aggregate_function import Function
+from airflow_provider.streaming.aggregates.drop_duplicates import DropDuplicates
+from airflow_provider.streaming.aggregates.windowed_aggregate import WINDOW, Emit
+from airflow_provider.streaming.operations.operation import Operation
+from airflow_provider.streaming.terms.event_time import EventTime
+from airflow_provider.streaming.terms.windows import SessionWindow, Window
+
+__all__ = ["check_emit", "check_time", "check_window"]
+
+
+def check_emit(emit: object) -> None:
+    """Refuse what `aggregate(emit=...)` does not know.
+
+    Raises:
+        ConfigurationError: it is neither ``"update"`` nor ``"close"``.
+    """
+    if emit not in get_args(Emit):
+        raise ConfigurationError(f"aggregate() got emit={emit!r}: give {' or '.join(map(repr, get_args(Emit)))}.")
+
+
+def check_window(window: Window | SessionWindow, event_time: EventTime | None) -> None:
+    """Refuse windows without event time, or of another one.
+
+    Args:
+        window: of ``group_by()``.
+        event_time: of the source; None where none is read.
+
+    Raises:
+        ConfigurationError: they do not fit together.
+    """
+    if event_time is None:
+        raise ConfigurationError(
+            f"group_by() got {window.text}, and the source has no event time: name it, and say for how long late "
+            f"records are waited for, with event_time={window.column!r}, watermark='10 minutes' where the source is "
+            "named."
+        )
+    if window.column.lower() != event_time.column.lower():
+        raise ConfigurationError(
+            f"group_by() got {window.text}, and the source's event time is {event_time.column!r}: a task has one time, "
+            "by which its windows close. Name the same column in both."
+        )
+
+
+def check_time(
+    event_time: EventTime | None, key: str, window: Window | SessionWindow | None, operation: Operation, emit: Emit
+) -> None:
+    """Refuse windows without event time, or of another one, and what windows cannot be had with.
+
+    Args:
+        event_time: of the source; None where none is read.
+        key: the column of ``group_by()``.
+        window: of ``group_by()``; None for none.
+        emit: when it emits.
+
+    Raises:
+        ConfigurationError: they do not fit together.
+    """
+    if isinstance(operation, DropDuplicates):
+        if event_time is None:
+            raise ConfigurationError(
+                "drop_duplicates() needs an event time, by which it forgets: name it, and say for how long late "
+                "records are waited for, with event_time='at', watermark='10 minutes' where the source is named."
+            )
+        return
+    if window is None:
+        if emit != "update":
+            raise ConfigurationError(
+                f"aggregate() got emit={emit!r} without windows: a state that has no window never closes. Group by "
+                'window("at", "1 hour") too, or leave emit out.'
+            )
+        return
+    check_window(window, event_time)
+    if not isinstance(operation, Aggregation):
+        raise ConfigurationError(
+            f"group_by() got {window.text} for process(): its function keeps one state for each key. Use aggregate(), "
+            "or make the window a part of the key with with_column()."
+        )
+    if isinstance(window, SessionWindow):
+        for aggregate in operation.aggregates:
+            if aggregate.function in (Function.FIRST, Function.LAST):
+                raise ConfigurationError(
+                    f"aggregate() names {aggregate.name!r} in a session: where two sessions become one, nobody knows "
+                    "which of their rows came first. Use min or max, or a window() of one size."
+                )
+    if WINDOW in (key, *operation.by, *(aggregate.name for aggregate in operation.aggregates)):
+        raise ConfigurationError(
+            f"A job with windows cannot have a key or a result named {WINDOW!r}: the output has the window there. "
+            "Name a result otherwise with alias(), a key with with_column()."
+        )

@@ -1,0 +1,244 @@
+"""The job API: what a user writes and submits with spark-submit."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from airflow_provider.changelog.restore_settings import RestoreSettings
+from airflow_provider.common.json_codec import to_json
+from airflow_provider.control.application.job_text import description_text, mermaid
+from airflow_provider.control.records.job_description import JobDescription
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.kafka.names import check_name
+from airflow_provider.snapshot.settings import SnapshotSettings
+from airflow_provider.state.options import RocksDBOptions
+from airflow_provider.streaming.language.result import Result
+from airflow_provider.streaming.language.sink import Sink
+from airflow_provider.streaming.planner.describe import describe_stages
+from airflow_provider.streaming.planner.kafka_option_check import kafka_options
+from airflow_provider.streaming.planner.stage_plan import StagePlan
+from airflow_provider.streaming.planner.stage_planner import plan_stages
+from airflow_provider.streaming.planner.topic_check import check_topics
+from airflow_provider.streaming.planner.union_check import check_unions
+from airflow_provider.streaming.terms.argument_check import check_kind, check_number
+from airflow_provider.streaming.terms.error_policy import ErrorPolicy, OnError
+
+__all__ = ["StatefulJob"]
+
+
+@dataclass(frozen=True, init=False)
+class StatefulJob:
+    """A stateful streaming job: its sinks, each with the stream that it is of, and its settings.
+
+    ::
+
+        orders = stream("orders", schema="customer STRING, country STRING, amount DOUBLE", key="customer")
+        job = StatefulJob(
+            "spending",
+            orders.group_by("customer").aggregate(F.sum("amount").alias("spent")).sink("spent-per-customer"),
+            orders.group_by("country").aggregate(F.sum("amount").alias("spent")).sink("spent-per-country"),
+        )
+        if __name__ == "__main__":
+            run(job)
+
+    Its methods say how it runs; every one returns a new job.
+
+    Args:
+        application_id: names the application: it prefixes its topics, state folder and transactional ids. Changing it
+            starts a new application with empty state.
+        sinks: what it writes, at least one. The result of an operation that is given without `sink` is kept as state
+            and not written.
+
+    Raises:
+        ConfigurationError: there is no sink, a name cannot be one, two branches have one name, streams of a union have
+            a column of two types, two topics are one, or one is the application's own.
+    """
+
+    application_id: str
+    sinks: tuple[Sink | Result, ...]
+    _: KW_ONLY
+    max_offsets_per_trigger: int | None = 200_000
+    rocksdb: RocksDBOptions = field(default_factory=RocksDBOptions)
+    kafka_options: tuple[tuple[str, str], ...] = ()
+    transaction_timeout_ms: int = 60_000
+    error_policy: ErrorPolicy = field(default_factory=ErrorPolicy)
+    certify_interval_s: float | None = 600.0
+    snapshot_settings: SnapshotSettings | None = None
+    restore: RestoreSettings = field(default_factory=RestoreSettings)
+    call_timeout_s: float | None = None
+    state_cleanup_delay_ms: int | None = None
+    allow_faults: bool = False
+    data_loss: Literal["fail", "continue"] = "fail"
+
+    def __init__(self, application_id: str, *sinks: Sink | Result, **settings: Any) -> None:
+        # With `sinks` by name too, as `dataclasses.replace` gives it.
+        given: dict[str, Any] = {"sinks": sinks, **settings, "application_id": application_id}
+        known = {at.name: at for at in dataclasses.fields(self)}
+        if unknown := given.keys() - known.keys():
+            raise TypeError(f"StatefulJob() got an unexpected keyword argument {sorted(unknown)[0]!r}")
+        for name, at in known.items():
+            default = at.default if at.default_factory is dataclasses.MISSING else at.default_factory()
+            object.__setattr__(self, name, given.get(name, default))
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run, before anything is started."""
+        check_name("application id", self.application_id)
+        check_kind("options() got rocksdb=", self.rocksdb, RocksDBOptions, "RocksDBOptions(...)")
+        check_kind("options() got restore=", self.restore, RestoreSettings, "RestoreSettings(...)")
+        bound = "options() got max_offsets_per_trigger"
+        check_number(bound, self.max_offsets_per_trigger, "records", whole=True, none="no bound")
+        check_kind("options() got allow_faults=", self.allow_faults, bool, "True or False")
+        check_number("options() got call_timeout_s", self.call_timeout_s, "seconds")
+        check_number("options() got state_cleanup_delay_ms", self.state_cleanup_delay_ms, "ms", whole=True)
+        check_number("options() got transaction_timeout_ms", self.transaction_timeout_ms, "ms", whole=True)
+        check_number("certify() got interval_s", self.certify_interval_s, "seconds", none="never")
+        if not self.sinks:
+            raise ConfigurationError(
+                f"Job {self.application_id!r} got no sinks: give it what it writes, such as StatefulJob"
+                f'({self.application_id!r}, counts.sink("word-counts")).'
+            )
+        for sink in self.sinks:
+            check_kind("StatefulJob() got ", sink, (Sink, Result), 'sinks, such as counts.sink("word-counts")')
+        check_unions(self.stages)
+        written = [sink.topic for sink in self.sinks if isinstance(sink, Sink)]
+        check_topics(self.application_id, self.stages, written, self.error_policy.topic)
+
+    def on_error(self, policy: Literal["fail", "skip", "dead_letter"], topic: str | None = None) -> StatefulJob:
+        """Say what becomes of a record that does not decode, has no usable key, or makes the job's function raise.
+
+        Args:
+            policy: ``"fail"`` (the default) stops the task with an error that names the record; ``"skip"`` leaves it
+                out and counts it; ``"dead_letter"`` also writes it, as it was, to `topic`, with its topic, partition,
+                offset, timestamp, error and stack in headers, in the transaction of the micro-batch.
+            topic: the dead-letter topic, which has to exist.
+
+        Raises:
+            ConfigurationError: there is no such policy, or `topic` is missing, or named where none is written.
+        """
+        choices = [choice.value for choice in OnError]
+        if policy not in choices:
+            raise ConfigurationError(f"on_error() got {policy!r}: choose one of {', '.join(map(repr, choices))}.")
+        on_error = OnError(policy)
+        return dataclasses.replace(self, error_policy=ErrorPolicy(on_error, topic))
+
+    def on_data_loss(self, policy: Literal["fail", "continue"]) -> StatefulJob:
+        """Say what a task does when input was deleted before it was read, by retention or by a person.
+
+        The same where the source's end fell back below what the task has processed, by an unclean leader election: new
+        records get offsets that the task has processed before, and would be skipped.
+
+        Args:
+            policy: ``"fail"`` (the default) stops the task with an error that names the range of offsets;
+                ``"continue"`` goes on with the first record that is left, or that is not skipped, and counts the range
+                in ``lost_records`` of the task's status.
+
+        Raises:
+            ConfigurationError: it is neither.
+        """
+        if policy not in ("fail", "continue"):
+            raise ConfigurationError(f"on_data_loss() got {policy!r}: use 'fail' or 'continue'.")
+        return dataclasses.replace(self, data_loss=policy)
+
+    def certify(self, interval_s: float | None) -> StatefulJob:
+        """Say how often each standby's store is compared with what its active's held at the same position.
+
+        Args:
+            interval_s: between two comparisons, in seconds; default 600, the first as soon as the standby is warm.
+                Each reads the whole store, on a quarter of a core at the most. None for never.
+
+        Raises:
+            ConfigurationError: it is not above 0.
+        """
+        return dataclasses.replace(self, certify_interval_s=interval_s)
+
+    def snapshots(self, url: str, interval_s: float = 3600.0, keep: int = 3) -> StatefulJob:
+        """Copy the standbys' stores elsewhere, so that an empty store need not read its whole changelog.
+
+        Args:
+            url: a folder that fsspec can open, such as ``s3://bucket/prefix`` or ``file:///mnt/shared``, without
+                credentials: fsspec takes those from the environment or the credentials files of the instances' hosts.
+                What it needs for the URL's scheme (such as s3fs) has to be installed there; an instance without it does
+                not start.
+            interval_s: between two snapshots of one standby, in seconds. Only files that are new are sent.
+            keep: how many of each standby are kept.
+
+        Raises:
+            ConfigurationError: the URL carries a login, or a number is not above 0.
+        """
+        return dataclasses.replace(self, snapshot_settings=SnapshotSettings(url, interval_s=interval_s, keep=keep))
+
+    def options(
+        self,
+        rocksdb: RocksDBOptions | None = None,
+        kafka: dict[str, str] | None = None,
+        transaction_timeout_ms: int | None = None,
+        restore: RestoreSettings | None = None,
+        call_timeout_s: float | None = None,
+        state_cleanup_delay_ms: int | None = None,
+        allow_faults: bool | None = None,
+        max_offsets_per_trigger: int | None = None,
+    ) -> StatefulJob:
+        """Set what has good defaults.
+
+        Args:
+            rocksdb: the stores' settings.
+            kafka: further options of Spark's Kafka source, such as ``kafka.max.poll.records``; not those that say from
+                which cluster, which records, from where on and with which isolation it reads.
+            transaction_timeout_ms: after which brokers abort what a dead owner left open; default 60,000.
+            restore: how a restore may use the machine: memory, parallelism, fetch sizes, rate.
+            call_timeout_s: how long a micro-batch may keep a Python worker; then the worker is ended, and the task
+                whose batch it was fails. Default 600.
+            state_cleanup_delay_ms: how long an instance keeps the store of a task that was given to others; default the
+                changelog's ``delete.retention.ms``, after which it could not be resumed anyway.
+            allow_faults: whether a recovery drill may kill an instance of it. Default False: anybody with write
+                access to the assignment topic could, so a command to do so is refused.
+            max_offsets_per_trigger: how many records a micro-batch of a stage may hold, over its partitions; default
+                200,000.
+
+        Raises:
+            ConfigurationError: an option is set by the package itself, or a number is not above 0.
+        """
+        given = {
+            "rocksdb": rocksdb,
+            "kafka_options": None if kafka is None else kafka_options(kafka),
+            "transaction_timeout_ms": transaction_timeout_ms,
+            "restore": restore,
+            "call_timeout_s": call_timeout_s,
+            "state_cleanup_delay_ms": state_cleanup_delay_ms,
+            "allow_faults": allow_faults,
+            "max_offsets_per_trigger": max_offsets_per_trigger,
+        }
+        changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        return dataclasses.replace(self, **changes)
+
+    @cached_property
+    def stages(self) -> tuple[StagePlan, ...]:
+        """The stages that it is cut into, each before those that read what it writes."""
+        return plan_stages(self.application_id, self.sinks)
+
+    def description(self) -> JobDescription:
+        """Its stages, topics and stores, without Spark or Kafka; partitions as far as the job itself says them."""
+        return describe_stages(self.application_id, self.stages, self.error_policy.topic)
+
+    def describe(self, format: Literal["text", "mermaid", "json"] = "text") -> str:
+        """Its stages, topics and stores, for people, without Spark or Kafka.
+
+        Args:
+            format: ``"text"``, ``"mermaid"`` for a picture, or ``"json"`` for `description` in one line.
+
+        Raises:
+            ConfigurationError: there is no such format.
+        """
+        formats: dict[str, Callable[[JobDescription], str]] = {
+            "text": description_text,
+            "mermaid": mermaid,
+            "json": lambda job: to_json(job).decode(),
+        }
+        if format not in formats:
+            raise ConfigurationError(f"describe() got {format!r}: choose one of {', '.join(map(repr, formats))}.")
+        return formats[format](self.description())

@@ -1,0 +1,178 @@
+"""Decoding in the worker."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider.streaming.json.json_decoder import Decoded, JsonDecoder, JsonField
+
+DECODER = JsonDecoder(
+    (
+        JsonField("name", "STRING"),
+        JsonField("amount", "DOUBLE"),
+        JsonField("quantity", "INT"),
+        JsonField("at", "BIGINT"),
+        JsonField("paid", "BOOLEAN"),
+    )
+)
+
+
+def decode(values: Sequence[bytes | None]) -> Decoded:
+    return DECODER.decode(pa.chunked_array([values], pa.binary()))
+
+
+def only(field: str, value: bytes) -> object:
+    decoded = decode([value])
+    assert not decoded.bad
+    return decoded.columns[field][0].as_py()
+
+
+def test_fields_become_columns_of_their_types() -> None:
+    decoded = decode(
+        [b'{"name":"a","amount":1.5,"quantity":2,"at":9007199254740993,"paid":true,"more":[1]}', b"{}", None]
+    )
+    assert not decoded.bad
+    assert {name: column.to_pylist() for name, column in decoded.columns.items()} == {
+        "name": ["a", None, None],
+        "amount": [1.5, None, None],
+        "quantity": [2, None, None],
+        "at": [9007199254740993, None, None],
+        "paid": [True, None, None],
+    }
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"null", id="null"),
+        pytest.param(b"5", id="number"),
+        pytest.param(b"[1]", id="array"),
+        pytest.param(b'{"amount":1', id="truncated"),
+        pytest.param(b'{"amount":1}{"amount":2}', id="two objects"),
+        pytest.param(b'{"amount":"3"}', id="text for a double"),
+        pytest.param(b'{"quantity":1.0}', id="double for an integer"),
+        pytest.param(b'{"quantity":2147483648}', id="out of the range of INT"),
+        pytest.param(b'{"at":9223372036854775808}', id="out of the range of BIGINT"),
+        pytest.param(b'{"paid":1}', id="number for a boolean"),
+        pytest.param(b'{"name":"\xff"}', id="no UTF-8"),
+        pytest.param(b'{"other":"\xff"}', id="no UTF-8 in a field that the schema lacks"),
+        pytest.param(b'{"\xff":1}', id="no UTF-8 in a name"),
+        pytest.param(b'{"other":"\\ud800"}', id="half a surrogate pair"),
+        pytest.param(b'{"amount":NaN}', id="NaN"),
+        pytest.param(b'{"other":-Infinity}', id="infinity in a field that the schema lacks"),
+        pytest.param(b"{'amount':1}", id="single quotes"),
+        pytest.param(b'{"amount":1} x', id="text behind"),
+        pytest.param(b'{"other":' + b"[" * 1000 + b"]" * 1000 + b"}", id="nested 1,000 deep"),
+        pytest.param(b'{"name":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"}", id="nested 100,000 deep"),
+        pytest.param(b'{"quantity":"x","quantity":2}', id="two of a name, the first of another type"),
+        pytest.param(b'{"name":1,"quantit\\u0079":"x","quantity":2}', id="two of a name, one escaped"),
+        pytest.param(b'{"quantity":2147483648,"quantity":2}', id="two of a name, the first out of range"),
+        pytest.param(b'{"quantity":' + b"1" * 5000 + b"}", id="5,000 digits"),
+    ],
+)
+def test_bad_value_is_named_and_leaves_the_others_as_they_are(value: bytes) -> None:
+    good = b'{"name":"a","amount":1,"quantity":1,"at":1,"paid":false}'
+    decoded = decode([good, value, good])
+    assert list(decoded.bad) == [1]
+    assert decoded.bad[1]
+    for column in decoded.columns.values():
+        first, bad, last = column.to_pylist()
+        assert first == last
+        assert first is not None
+        assert bad is None
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        pytest.param(b'{"name":3.10}', "3.1", id="number"),
+        pytest.param(b'{"name":true}', "true", id="boolean"),
+        pytest.param(b'{"name":{"a": [1, 2]}}', '{"a":[1,2]}', id="object"),
+    ],
+)
+def test_text_takes_any_token(value: bytes, text: str) -> None:
+    assert only("name", value) == text
+
+
+def test_double_takes_the_names_of_what_json_cannot_write() -> None:
+    nan = only("amount", b'{"amount":"NaN"}')
+    assert isinstance(nan, float)
+    assert math.isnan(nan)
+    assert only("amount", b'{"amount":"-Infinity"}') == -math.inf
+
+
+def test_decoder_crosses_to_another_process_after_it_was_used() -> None:
+    decode([b"{}"])
+    assert pickle.loads(pickle.dumps(DECODER)) == DECODER
+
+
+@pytest.mark.parametrize(
+    ("schema", "fields"),
+    [
+        pytest.param("a STRING, b double", (("a", "STRING"), ("b", "DOUBLE")), id="plain"),
+        pytest.param("a LONG,b INTEGER , c BIGINT", (("a", "BIGINT"), ("b", "INT"), ("c", "BIGINT")), id="aliases"),
+        pytest.param("", (), id="nothing"),
+        pytest.param("a STRING, b TIMESTAMP", None, id="a type with rules of Spark's"),
+        pytest.param("a STRING, b STRUCT<c: INT, d: INT>", None, id="nested"),
+        pytest.param("`a b` STRING", None, id="quoted name"),
+        pytest.param("a DECIMAL(10,2)", None, id="decimal"),
+        pytest.param("_a STRING", None, id="name that a class cannot have"),
+    ],
+)
+def test_only_plain_schemas_are_decoded_in_the_worker(schema: str, fields: tuple[tuple[str, str], ...] | None) -> None:
+    decoder = JsonDecoder.of(schema)
+    assert (None if decoder is None else tuple((f.name, f.kind) for f in decoder.fields)) == fields
+
+
+@pytest.mark.parametrize(
+    ("token", "text"),
+    [
+        (b"3.10", "3.1"),
+        (b"1e3", "1000.0"),
+        (b"1e15", "1.0E15"),
+        (b"0.00012", "1.2E-4"),
+        (b"-1234567890.5", "-1.2345678905E9"),
+        (b"1e400", '"Infinity"'),
+        (b"-0", "0"),
+        (b"1" * 5000, "1" * 5000),
+        (b'{"a" : 1.50, "a":[true, null]}', '{"a":1.5,"a":[true,null]}'),
+        (b'["\\ud83d\\ude00\\/\\u00e9"]', '["\\uD83D\\uDE00/é"]'),
+        (b'"\\ud83d\\ude00"', "😀"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_text_field_holds_what_spark_writes_of_another_token(token: bytes, text: str) -> None:
+    assert only("name", b'{"name":' + token + b"}") == text
+
+
+def test_double_of_any_length_is_a_double() -> None:
+    assert only("amount", b'{"amount":' + b"1" * 5000 + b"}") == math.inf
+    assert only("amount", b'{"amount":0.' + b"1" * 5000 + b"}") == 1 / 9
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        pytest.param(b'{"amount":"x"}', "column 'amount' is BIGINT, and \"x\" is none", id="another-type"),
+        pytest.param(
+            b'{"amount":9223372036854775808}',
+            "column 'amount' is BIGINT, and 9223372036854775808 is out of its range",
+            id="out-of-range",
+        ),
+        pytest.param(b'{"name":"a","amount":[1,2]}', "column 'amount' is BIGINT, and [1,2] is none", id="nested"),
+        pytest.param(
+            b'{"amount":"%b"}' % (b"y" * 5_000), "column 'amount' is BIGINT, and \"" + 39 * "y" + " is none", id="long"
+        ),
+    ],
+)
+def test_value_that_does_not_fit_is_named_with_its_column_and_type(value: bytes, expected: str) -> None:
+    decoder = JsonDecoder.of("name STRING, amount BIGINT")
+    assert decoder is not None
+
+    assert decoder.decode(pa.chunked_array([[value]], pa.binary())).bad == {0: expected}
