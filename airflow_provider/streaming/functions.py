@@ -8,8 +8,8 @@ job.aggregate(F.count().alias("orders"), F.sum("amount").alias("spent"))
 from __future__ import annotations
 
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming.aggregates.accumulator import Function
 from airflow_provider.streaming.aggregates.aggregate import Aggregate
-from airflow_provider.streaming.aggregates.aggregate_function import Function
 from airflow_provider.streaming.terms.argument_check import check_kind
 
 __all__ = ["avg", "count", "first", "last", "max", "mean", "min", "sum"]

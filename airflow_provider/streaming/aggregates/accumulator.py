@@ -14,11 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider.streaming.aggregates.aggregate_function import Function
 from airflow_provider.streaming.json.row_codec import Column
 
 __all__ = [
     "Accumulator",
+    "Function",
     "Kind",
     "arrow_aggregation",
     "as_kind",
@@ -281,3 +281,15 @@ def _picked(take_old: npt.NDArray[np.bool_], old: Column, new: Column) -> Column
         return Column(ok, values)
     texts = [a if use else b for use, a, b in zip(take_old.tolist(), old.texts, new.texts, strict=True)]
     return Column(ok, values, texts)
+
+
+class Function(Enum):
+    """What is kept of a column."""
+
+    COUNT = "count"
+    SUM = "sum"
+    MIN = "min"
+    MAX = "max"
+    MEAN = "mean"
+    FIRST = "first"
+    LAST = "last"

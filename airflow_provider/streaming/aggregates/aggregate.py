@@ -16,6 +16,7 @@ from airflow_provider.common.store_signature import KeptAggregate, StoreSignatur
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.aggregates.accumulator import (
     Accumulator,
+    Function,
     Kind,
     arrow_aggregation,
     as_kind,
@@ -29,15 +30,13 @@ from airflow_provider.streaming.aggregates.accumulator import (
     to_column,
     with_nan,
 )
-from airflow_provider.streaming.aggregates.aggregate_function import Function
 from airflow_provider.streaming.aggregates.partial_rows import PartialRows
 from airflow_provider.streaming.aggregates.state_rows import StateRows
 from airflow_provider.streaming.aggregates.sum_bound import SumBound, has_bound, overflows
-from airflow_provider.streaming.json.json_rows import json_rows
-from airflow_provider.streaming.json.key_columns import key_columns
+from airflow_provider.streaming.json.json_rows import json_rows, key_columns
 from airflow_provider.streaming.json.python_values import python_values
 from airflow_provider.streaming.json.row_codec import Column
-from airflow_provider.streaming.json.type_name import type_name
+from airflow_provider.streaming.json.types import type_name
 from airflow_provider.streaming.operations.changes import Changes, FunctionError
 from airflow_provider.streaming.operations.operation import Batch, Operation
 from airflow_provider.streaming.operations.state_reader import StateReader

@@ -21,9 +21,8 @@ from airflow_provider.state.time_segments import TimeSegments, time_prefix
 from airflow_provider.streaming.aggregates.window_rows import bounds_column, groups_of, output_keys, with_time
 from airflow_provider.streaming.aggregates.windowed_aggregate import WINDOW
 from airflow_provider.streaming.json.json_rows import json_rows
-from airflow_provider.streaming.json.json_type import without_json_type
 from airflow_provider.streaming.json.python_values import python_values
-from airflow_provider.streaming.json.type_name import type_name
+from airflow_provider.streaming.json.types import type_name, without_json_type
 from airflow_provider.streaming.operations.changes import Changes, FunctionError
 from airflow_provider.streaming.operations.limits import Limits, first_too_large, too_large
 from airflow_provider.streaming.operations.operation import Batch, Operation

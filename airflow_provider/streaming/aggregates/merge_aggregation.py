@@ -10,9 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from airflow_provider.common.store_signature import StoreSignature
-from airflow_provider.streaming.aggregates.accumulator import Accumulator, Kind
+from airflow_provider.streaming.aggregates.accumulator import Accumulator, Function, Kind
 from airflow_provider.streaming.aggregates.aggregate import Aggregate, Aggregation, aggregates_text
-from airflow_provider.streaming.aggregates.aggregate_function import Function
 from airflow_provider.streaming.aggregates.partial_rows import PartialRows
 from airflow_provider.streaming.operations.changes import Changes
 from airflow_provider.streaming.operations.operation import Batch, Operation

@@ -26,8 +26,7 @@ import pyarrow as pa
 
 from airflow_provider.common.store_signature import KeptAggregate
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming.aggregates.accumulator import Accumulator, Kind, to_array
-from airflow_provider.streaming.aggregates.aggregate_function import Function
+from airflow_provider.streaming.aggregates.accumulator import Accumulator, Function, Kind, to_array
 from airflow_provider.streaming.json.json_decoder import Decoded
 from airflow_provider.streaming.json.row_codec import Column, RowCodec
 

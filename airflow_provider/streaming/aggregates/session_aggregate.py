@@ -16,8 +16,7 @@ from airflow_provider.state.time_segments import TimeSegments, time_prefix
 from airflow_provider.streaming.aggregates.aggregate import Aggregation
 from airflow_provider.streaming.aggregates.window_rows import bounds_column, groups_of, output_keys, window_column
 from airflow_provider.streaming.aggregates.windowed_aggregate import WHEN, WINDOW, Emit
-from airflow_provider.streaming.json.json_rows import json_rows
-from airflow_provider.streaming.json.key_columns import key_columns
+from airflow_provider.streaming.json.json_rows import json_rows, key_columns
 from airflow_provider.streaming.json.python_values import python_values
 from airflow_provider.streaming.operations.changes import Changes, FunctionError
 from airflow_provider.streaming.operations.limits import Limits, shared_too_large

@@ -11,8 +11,7 @@ import numpy as np
 
 from airflow_provider.common.store_signature import KeptAggregate, StoreSignature
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming.aggregates.accumulator import Kind
-from airflow_provider.streaming.aggregates.aggregate_function import Function
+from airflow_provider.streaming.aggregates.accumulator import Function, Kind
 from airflow_provider.streaming.json.row_codec import Bools, Column, RowCodec
 
 __all__ = ["StateRows"]

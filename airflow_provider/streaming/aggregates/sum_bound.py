@@ -16,8 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider.streaming.aggregates.accumulator import Accumulator, Kind, decimal_of, exact_sum
-from airflow_provider.streaming.aggregates.aggregate_function import Function
+from airflow_provider.streaming.aggregates.accumulator import Accumulator, Function, Kind, decimal_of, exact_sum
 from airflow_provider.streaming.json.row_codec import Column
 from airflow_provider.streaming.operations.changes import FunctionError
 

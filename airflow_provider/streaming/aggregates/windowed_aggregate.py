@@ -22,8 +22,7 @@ from airflow_provider.streaming.aggregates.window_rows import (
     windows_of_keys,
     with_time,
 )
-from airflow_provider.streaming.json.json_rows import json_rows
-from airflow_provider.streaming.json.key_columns import key_columns
+from airflow_provider.streaming.json.json_rows import json_rows, key_columns
 from airflow_provider.streaming.json.python_values import python_values
 from airflow_provider.streaming.operations.changes import Changes
 from airflow_provider.streaming.operations.operation import Batch

@@ -36,7 +36,7 @@ from airflow_provider.streaming.joins.row_chunks import (
     place_of,
     rows_of,
 )
-from airflow_provider.streaming.json.type_name import type_name, type_names
+from airflow_provider.streaming.json.types import type_name, type_names
 from airflow_provider.streaming.operations.changes import Changes
 from airflow_provider.streaming.operations.limits import Limits
 from airflow_provider.streaming.operations.operation import Batch

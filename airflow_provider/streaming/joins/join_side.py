@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.joins.join_rows import GONE, UNKEYED, JoinRows, rows_of_columns
-from airflow_provider.streaming.json.json_type import without_json_type
-from airflow_provider.streaming.json.type_name import type_name
+from airflow_provider.streaming.json.types import type_name, without_json_type
 from airflow_provider.streaming.operations.changes import Changes
 from airflow_provider.streaming.operations.operation import Batch, Operation
 from airflow_provider.streaming.operations.state_reader import StateReader

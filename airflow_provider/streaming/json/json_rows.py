@@ -6,10 +6,11 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["iso_times", "json_members", "json_rows"]
+__all__ = ["iso_times", "json_members", "json_rows", "key_columns", "key_parts"]
 
 _NEEDS_ESCAPE: Final = r'["\\\x00-\x1f]'
 _FIRST_DAY: Final = -719_528
@@ -113,3 +114,32 @@ def _number_type(kind: pa.DataType) -> pa.DataType:
 
 def _iso(column: pa.Array) -> pa.Array:
     return pc.replace_substring(column.cast(pa.string()), " ", "T", max_replacements=1)
+
+
+_decode = msgspec.json.Decoder(list[str]).decode
+
+
+def key_parts(name: str, by: Sequence[str], key: str) -> dict[str, str]:
+    """By column, the text of a key.
+
+    Args:
+        name: of the key's column.
+        by: the columns of a key of several; empty for one.
+        key: its text; of several columns the JSON array of theirs.
+    """
+    return dict(zip(by, _decode(key), strict=True)) if by else {name: key}
+
+
+def key_columns(name: str, by: Sequence[str], keys: pa.Array) -> list[tuple[str, pa.Array]]:
+    """The same of many keys, as Arrow has them.
+
+    Args:
+        name: of the key's column.
+        by: the columns of a key of several; empty for one.
+        keys: their texts, or the bytes of these.
+    """
+    texts = keys.cast(pa.string())
+    if not by:
+        return [(name, texts)]
+    parts = [_decode(key) for key in texts.to_pylist()]
+    return [(column, pa.array([part[at] for part in parts], pa.string())) for at, column in enumerate(by)]

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming.aggregates.accumulator import Function
 from airflow_provider.streaming.aggregates.aggregate import Aggregate, Aggregation
-from airflow_provider.streaming.aggregates.aggregate_function import Function
 from airflow_provider.streaming.aggregates.drop_duplicates import DropDuplicates
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.terms.event_time import MAKE_TIME

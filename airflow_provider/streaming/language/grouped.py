@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_name
+from airflow_provider.streaming.aggregates.accumulator import Function
 from airflow_provider.streaming.aggregates.aggregate import Aggregate, Aggregation
-from airflow_provider.streaming.aggregates.aggregate_function import Function
 from airflow_provider.streaming.aggregates.drop_duplicates import DropDuplicates
 from airflow_provider.streaming.aggregates.windowed_aggregate import Emit
 from airflow_provider.streaming.language.column_check import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import get_args
 
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming.aggregates.accumulator import Function
 from airflow_provider.streaming.aggregates.aggregate import Aggregation
-from airflow_provider.streaming.aggregates.aggregate_function import Function
 from airflow_provider.streaming.aggregates.drop_duplicates import DropDuplicates
 from airflow_provider.streaming.aggregates.windowed_aggregate import WINDOW, Emit
 from airflow_provider.streaming.operations.operation import Operation

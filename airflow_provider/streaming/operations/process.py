@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -13,16 +17,14 @@ import pyarrow.compute as pc
 
 from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming.json.key_columns import key_parts
-from airflow_provider.streaming.json.output_rows import output_row, rows_of, with_key
-from airflow_provider.streaming.json.state_codec import decode_state, encode_state
-from airflow_provider.streaming.json.type_name import type_name
+from airflow_provider.streaming.json.json_rows import key_parts
+from airflow_provider.streaming.json.types import type_name
+from airflow_provider.streaming.json.user_values import decode_state, encode_state, output_row, rows_of, with_key
 from airflow_provider.streaming.operations.changes import Changes, FunctionError
 from airflow_provider.streaming.operations.operation import Batch, Operation
 from airflow_provider.streaming.operations.state_reader import StateReader
-from airflow_provider.streaming.operations.time_limit import time_limit
 
-__all__ = ["Process", "ProcessFunction", "ValueState"]
+__all__ = ["Process", "ProcessFunction", "ValueState", "time_limit"]
 
 _SEARCH_S: Final = 10.0
 """For so long a row that a call went wrong with is searched for: far less than a call into a worker may take."""
@@ -258,3 +260,34 @@ def _decoded(value: bytes, key: str) -> Any:
             f"The state of key {key!r} is not one of process() ({error}): the store was written by another operation. "
             "A changed job needs a new application id or store name."
         ) from error
+
+
+_NO_LIMIT: Final = contextlib.nullcontext()
+
+
+def time_limit(seconds: float | None) -> AbstractContextManager[None]:
+    """Raise `TimeoutError` in the block when it takes longer.
+
+    By an alarm signal, so it interrupts Python code and what waits in the kernel, in the main thread, where Spark's
+    worker runs functions. It does not interrupt a library that computes without returning to Python.
+
+    Args:
+        seconds: the limit; None for none.
+    """
+    if seconds is None or threading.current_thread() is not threading.main_thread():
+        return _NO_LIMIT
+    return _interrupted_after(seconds)
+
+
+@contextlib.contextmanager
+def _interrupted_after(seconds: float) -> Iterator[None]:
+    def expired(*_: object) -> None:
+        raise TimeoutError(f"it did not return within {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, expired)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -13,10 +13,9 @@ from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.joins.join_rows import LEFT, RIGHT
 from airflow_provider.streaming.json.json_decoder import JsonDecoder
-from airflow_provider.streaming.json.json_type import json_schema, json_type
 from airflow_provider.streaming.json.misread_values import MisreadValues
 from airflow_provider.streaming.json.schema_misfit import SchemaMisfit
-from airflow_provider.streaming.json.type_name import type_name
+from airflow_provider.streaming.json.types import json_schema, json_type, type_name
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage, SourceSpec
 from airflow_provider.streaming.planner.job import StatefulJob

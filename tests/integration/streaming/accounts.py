@@ -33,7 +33,7 @@ from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec, control
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.launch.launcher import Launched, launch
 from airflow_provider.state.directory import StateDirectory
-from airflow_provider.streaming.json.state_codec import decode_state
+from airflow_provider.streaming.json.user_values import decode_state
 from tests.builders import assigned
 from tests.integration.streaming.committed import commits, newest_by_key, outputs_by_key, records_of
 from tests.waiting import wait_until

@@ -22,7 +22,7 @@ from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.state.store import Store
-from airflow_provider.streaming.json.state_codec import decode_state
+from airflow_provider.streaming.json.user_values import decode_state
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.process import Process
 from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider.streaming.json.state_codec import encode_state
+from airflow_provider.streaming.json.user_values import encode_state
 from airflow_provider.streaming.operations.process import Process
 from airflow_provider.streaming.worker.slot import Slot
 from tests.integration.streaming.application import Application, active, json_state, standby, the_only, with_store

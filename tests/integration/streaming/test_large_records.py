@@ -13,7 +13,7 @@ import pytest
 from airflow_provider.control.records.status import TaskState
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
-from airflow_provider.streaming.json.state_codec import decode_state
+from airflow_provider.streaming.json.user_values import decode_state
 from airflow_provider.streaming.operations.process import Process, ValueState
 from airflow_provider.streaming.terms.error_policy import ErrorPolicy, OnError
 from airflow_provider.streaming.worker.slot import Slot

@@ -13,8 +13,8 @@ import pytest
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming import StatefulJob, stream
 from airflow_provider.streaming import functions as F
+from airflow_provider.streaming.aggregates.accumulator import Function
 from airflow_provider.streaming.aggregates.aggregate import Aggregate
-from airflow_provider.streaming.aggregates.aggregate_function import Function
 from airflow_provider.testing import JobTester
 from tests.unit.testing.jobs import LARGEST, ORDERS, SCHEMA, largest, of_orders, order
 

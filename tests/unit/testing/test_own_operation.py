@@ -13,9 +13,8 @@ import pytest
 
 from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.streaming import StatefulJob, stream
-from airflow_provider.streaming.json.json_rows import json_rows
-from airflow_provider.streaming.json.key_columns import key_columns
-from airflow_provider.streaming.json.type_name import type_name
+from airflow_provider.streaming.json.json_rows import json_rows, key_columns
+from airflow_provider.streaming.json.types import type_name
 from airflow_provider.streaming.language.result import Result
 from airflow_provider.streaming.operations.changes import Changes
 from airflow_provider.streaming.operations.operation import Batch, Operation

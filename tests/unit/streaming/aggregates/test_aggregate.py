@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming import functions as F
+from airflow_provider.streaming.aggregates.accumulator import Function
 from airflow_provider.streaming.aggregates.aggregate import Aggregate, Aggregation
-from airflow_provider.streaming.aggregates.aggregate_function import Function
 from airflow_provider.streaming.operations.changes import FunctionError
 from tests.unit.streaming.operations.merging import merged
 

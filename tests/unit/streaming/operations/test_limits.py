@@ -13,7 +13,7 @@ from airflow_provider.state.digest import digest_of
 from airflow_provider.streaming.joins.join_interval import IntervalJoin
 from airflow_provider.streaming.joins.join_rows import JoinedColumns, JoinRows, rows_of_columns
 from airflow_provider.streaming.joins.join_stream_table import StreamTableJoin
-from airflow_provider.streaming.json.state_codec import encode_state
+from airflow_provider.streaming.json.user_values import encode_state
 from airflow_provider.streaming.operations.changes import Changes
 from airflow_provider.streaming.operations.limits import TooLargeError
 from airflow_provider.streaming.operations.process import Process, Row, ValueState

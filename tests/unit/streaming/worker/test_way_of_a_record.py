@@ -12,8 +12,8 @@ import pytest
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.status import TaskState
+from airflow_provider.streaming.aggregates.accumulator import Function
 from airflow_provider.streaming.aggregates.aggregate import Aggregate, Aggregation
-from airflow_provider.streaming.aggregates.aggregate_function import Function
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.slot import Slot
@@ -25,7 +25,7 @@ from tests.unit.streaming.worker.trace import Trace, trace
 
 TASK: Final = TaskId(0, 0)
 
-RECORD_FILES, RECORD_CHANGES = 35, 143
+RECORD_FILES, RECORD_CHANGES = 32, 141
 AGGREGATED_FILES = 51
 ROUND_FILES = 20
 PROMOTION_FILES = 27

@@ -6,7 +6,7 @@ import pytest
 from airflow_provider.errors import ProcessError
 from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.terms.event_time import EVENT_MS
-from airflow_provider.streaming.worker.step.attempt import certain_failures
+from airflow_provider.streaming.worker.step.active_step import certain_failures
 from airflow_provider.streaming.worker.step.row_validation import Failure
 
 Row = tuple[int, str] | tuple[int, str, int]

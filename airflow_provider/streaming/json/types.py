@@ -1,4 +1,4 @@
-"""Types whose values come back from a JSON text as they were."""
+"""Names of types: in a signature, which outlives Arrow's and Spark's own words, and in a schema of JSON texts."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from airflow_provider.streaming.json.type_name import type_name
-
-__all__ = ["json_schema", "json_type", "without_json_type"]
+__all__ = ["json_schema", "json_type", "type_name", "type_names", "without_json_type"]
 
 _NAMES: Final = {
     pa.string(): "STRING",
@@ -66,3 +64,35 @@ def json_schema(columns: pa.Schema) -> str:
 
 def _quoted(name: str) -> str:
     return name if _PLAIN_NAME.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+
+
+def type_name(kind: pa.DataType | None) -> str:
+    """In Spark's words; integers of any size are one, because they are kept and written alike.
+
+    Args:
+        kind: of a column, in Arrow's words; None, while it is not known, has no name.
+    """
+    if kind is None:
+        return ""
+    if pa.types.is_integer(kind):
+        return "bigint"
+    if pa.types.is_timestamp(kind):
+        # The zone is the session's, and says nothing about the point in time.
+        return "timestamp_ntz" if kind.tz is None else "timestamp"
+    if pa.types.is_large_string(kind) or pa.types.is_string(kind):
+        return "string"
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    names = {
+        pa.bool_(): "boolean",
+        pa.float32(): "float",
+        pa.float64(): "double",
+        pa.date32(): "date",
+        pa.binary(): "binary",
+    }
+    return names.get(kind, str(kind))
+
+
+def type_names(schema: pa.Schema | None, columns: Iterable[str]) -> dict[str, str]:
+    """The types of some columns by name; none while the types are not known."""
+    return {} if schema is None else {name: type_name(schema.field(name).type) for name in columns}

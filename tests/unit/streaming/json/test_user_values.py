@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider.streaming.json.state_codec import decode_state, encode_state
+from airflow_provider.streaming.json.user_values import decode_state, encode_state
 
 ZONES = st.sampled_from(
     [dt.UTC, dt.timezone(dt.timedelta(hours=-3, minutes=-30)), ZoneInfo("UTC"), ZoneInfo("Asia/Tokyo")]
