@@ -24,7 +24,7 @@ def test_instance_with_a_local_spark_listens_on_this_host_alone(
     accounts: Accounts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of_a_host = {name: value for name, value in environment().items() if name != "SPARK_LOCAL_IP"}
-    monkeypatch.setattr(accounts_module, "environment", lambda: of_a_host)
+    monkeypatch.setattr(accounts_module, "environment", lambda *_: of_a_host)
     monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
 
     accounts.launch("a")
