@@ -5,11 +5,14 @@ That of a worker's is behind TLS, with a login and with no more rights than the 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.control.hosts import tasks_on_one_host
+from airflow_provider.control.liveness import Timeouts
 from airflow_provider.control.rights import Role
 from airflow_provider.control.status import InstanceState
 from airflow_provider.kafka.connection import KafkaConnection
@@ -20,6 +23,7 @@ from tests.integration.airflow.placed_hosts import (
     START_S,
     OnCluster,
     OnFullCluster,
+    OnRememberingCluster,
     OnWorkers,
     Supervised,
 )
@@ -27,15 +31,29 @@ from tests.integration.guarded_broker import GuardedBroker
 from tests.integration.secured_broker import SecuredBroker
 from tests.secret_scan import arguments_with
 from tests.spark_cluster import needs_namespaces
+from tests.waiting import wait_until
 
 
-def lose_a_host(ledger: Ledger) -> None:
-    """All of it: deployed on three hosts, one lost whole, failed over, repaired, back, exact."""
+def upgrade_and_drill(ledger: Ledger, names: Sequence[str]) -> None:
+    """A changed deployment is rolled over the instances, then one of them is made to crash."""
+    assert isinstance(ledger.hosts, OnWorkers)
+    ledger.upgrade(ledger.hosts, *names)
+    ledger.drill("drill-1", names[-1], "")
+
+
+def lose_a_host(ledger: Ledger, before: Callable[[Ledger, Sequence[str]], None] = lambda *_: None) -> None:
+    """All of it: deployed on three hosts, one lost whole, failed over, repaired, back, exact.
+
+    Args:
+        ledger: of a placement.
+        before: done under load before the host is lost.
+    """
     names = ("a", "b", "c")
     ledger.deploy(*names)
     at = ledger.hosts_of(*names)
     assert len(set(at.values())) == len(names)
     ledger.start_load()
+    before(ledger, names)
     victim = ledger.active()[min(ledger.active())]
     assert victim is not None
 
@@ -43,9 +61,9 @@ def lose_a_host(ledger: Ledger) -> None:
 
     answer = ledger.fail_over()
     assert victim not in ledger.active().values()
-    before = ledger.view().statuses[victim].incarnation
+    lost = ledger.view().statuses[victim].incarnation
     handle = ledger.hosts.repair(victim, at[victim])
-    assert handle["incarnation"] > before
+    assert handle["incarnation"] > lost
     ledger.settle(answer)
     assert victim in ledger.active().values(), "the load has not returned"
     assert ledger.hosts_of(*names) == at
@@ -55,8 +73,29 @@ def lose_a_host(ledger: Ledger) -> None:
     ledger.check(*names)
 
 
-def test_supervised_host_that_is_lost_whole_comes_back_and_nothing_is_lost_or_doubled(start: Start) -> None:
-    lose_a_host(start(Supervised))
+def drill_and_kill(ledger: Ledger, names: Sequence[str]) -> None:
+    """A drill, then command, launcher and driver of the same instance at once: the supervisor starts it again."""
+    hosts = ledger.hosts
+    assert isinstance(hosts, Supervised)
+    hosts.ends.add(ExitStatus.ERROR)  # after a drill the command lives, and says so
+    victim = next(name for name in names if name in ledger.active().values())
+    drill = ledger.drill("drill-1", victim, "")
+
+    with ledger.watched() as seen:
+        hosts.kill_processes(victim)
+        answer = ledger.fail_over(seen.result())
+    assert answer["instance"] == victim
+    assert victim not in ledger.active().values(), "its tasks wait for it"
+    hosts.repair(victim, "")
+    kill = ledger.settle(answer)
+
+    print(f"RTO in ms: {drill['rto_ms']} of the drill, {kill['rto_ms']} of the kill")
+    # What may be more is the silence by which it is found, where its next command has not said so before.
+    assert kill["rto_ms"] <= 3 * drill["rto_ms"] + 1000 * Timeouts.instance_s
+
+
+def test_supervised_kill_costs_what_a_drill_does_and_a_host_that_is_lost_whole_comes_back(start: Start) -> None:
+    lose_a_host(start(Supervised), before=drill_and_kill)
 
 
 def test_host_of_a_worker_is_lost_whole_and_comes_back_behind_tls_scram_and_acls(
@@ -70,7 +109,7 @@ def test_host_of_a_worker_is_lost_whole_and_comes_back_behind_tls_scram_and_acls
         for sink in (OUTPUT, LETTERS):
             guarded.grant(APPLICATION, Role.INSTANCE, Role.AIRFLOW, source=INPUT, sink=sink)
         try:
-            lose_a_host(ledger)
+            lose_a_host(ledger, before=upgrade_and_drill)
         finally:
             ledger.close()
 
@@ -129,3 +168,34 @@ def test_lost_executor_and_lost_worker_are_failed_over_and_a_third_host_is_used(
     assert set(ledger.active().values()) == {"a", "b", "c"}
     assert all(status.state is InstanceState.RUNNING for status in ledger.view().statuses.values())
     ledger.check("a", "b", "c")
+
+
+def test_instances_run_on_if_the_master_that_comes_back_remembers_them_and_end_if_it_does_not(start: Start) -> None:
+    ledger, placed = clustered(start, "worker-1", "worker-2", on=OnRememberingCluster)
+    ledger.deploy("a", "b")
+    ledger.start_load()
+    before = {name: status.incarnation for name, status in ledger.view().statuses.items()}
+    generation = ledger.generation()
+
+    placed.cluster.restart_master()
+
+    ledger.check_progress()
+    now = ledger.view().statuses
+    assert {name: one.incarnation for name, one in now.items()} == before
+    assert {status.state for status in now.values()} == {InstanceState.RUNNING}
+    assert ledger.generation() == generation
+
+    placed.cluster.remembers = False
+    placed.cluster.restart_master()
+
+    def ended() -> bool:
+        return {status.state for status in ledger.view().statuses.values()} == {InstanceState.ENDED}
+
+    wait_until(ended, START_S, "both to end")
+    for status in ledger.view().statuses.values():
+        assert status.error_kind == "InstanceError"
+        assert "was lost" in (status.error or "")
+    for name in ("a", "b"):
+        ledger.hosts.deploy(name)
+    ledger.assign()
+    ledger.check("a", "b")
