@@ -44,10 +44,12 @@ class SparkCluster:
     Args:
         folder: for logs, disks and scratch.
         cores: of each worker.
+        remembers: whether the master keeps what it knows for the one that comes back (``spark.deploy.recoveryMode``);
+            to be changed between two masters.
     """
 
-    def __init__(self, folder: Path, cores: int) -> None:
-        self._folder, self._cores = folder, cores
+    def __init__(self, folder: Path, cores: int, *, remembers: bool = False) -> None:
+        self._folder, self._cores, self.remembers = folder, cores, remembers
         self.disk = folder / "disk"
         self.disk.mkdir(parents=True)
         self._port, self._ui = free_ports(2)
@@ -57,8 +59,19 @@ class SparkCluster:
     def start(self) -> None:
         """The master."""
         words = ("--host", "127.0.0.1", "--port", str(self._port), "--webui-port", str(self._ui))
-        self._begin("master", "org.apache.spark.deploy.master.Master", *words)
+        recovery = self._folder / "recovery"
+        how = f"-Dspark.deploy.recoveryMode=FILESYSTEM -Dspark.deploy.recoveryDirectory={recovery}"
+        self._begin("master", "org.apache.spark.deploy.master.Master", *words, java=how if self.remembers else "")
         self._wait("master", "I have been elected leader")
+
+    def restart_master(self) -> None:
+        """Kill it, and start it again at the same address; returns once each worker is registered with it."""
+        workers = len(self._processes) - 1
+        self.lose("master")
+        self.start()
+        log = self._folder / "master.log"
+        line = "has been re-registered: worker" if self.remembers else "Registering worker"
+        wait_until(lambda: log.read_text(errors="replace").count(line) >= workers, _UP_S, f"{workers} to be back")
 
     def add(self, host: str, number: int) -> None:
         """A worker on a new host, or on one that comes back.
@@ -107,7 +120,9 @@ class SparkCluster:
         for host in list(self._processes):
             self.lose(host)
 
-    def _begin(self, name: str, main: str, *words: str, address: str = "127.0.0.1", disk: Path | None = None) -> None:
+    def _begin(
+        self, name: str, main: str, *words: str, address: str = "127.0.0.1", disk: Path | None = None, java: str = ""
+    ) -> None:
         command = [str(_SPARK / "bin" / "spark-class"), main, *words]
         if disk is not None:
             mounted = (
@@ -121,6 +136,7 @@ class SparkCluster:
             "PYTHONPATH": str(_ROOT),
             HOST_VARIABLE: name,
             "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": java,
         }
         with (self._folder / f"{name}.log").open("wb") as log:
             started = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)

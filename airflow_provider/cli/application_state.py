@@ -99,10 +99,14 @@ class ApplicationState:
             elif own.error is not None:
                 found.append(f"task {task_id}: running on {task.active}{_because(own.error)}")
             elif own.source.stalled_s > Timeouts.stall_s:
-                waiting = (own.source.lag_records or 0) + own.source.uncommitted_records
                 found.append(
                     f"task {task_id}: stands still on {task.active} for {own.source.stalled_s:.0f} s, while "
-                    f"{waiting:,} records of its source wait"
+                    f"{_waiting(own)} of its source wait"
+                )
+            elif own.source.gets_ready:
+                found.append(
+                    f"task {task_id}: gets ready on {task.active}: Spark has not begun its first micro-batch yet, "
+                    f"while {_waiting(own)} of its source wait"
                 )
             elif (wait := own.source.waits_for) is not None:
                 found.append(f"task {task_id}: waits on {task.active} {wait_text(wait)}")
@@ -287,6 +291,8 @@ class ApplicationState:
     def _task_state(self, task: TaskStatus, status: InstanceStatus) -> str:
         if status.instance in self.silent:
             return "silent"
+        if task.role is Role.ACTIVE and task.state is TaskState.RUNNING and task.source.gets_ready:
+            return "gets ready"
         return "warm" if task.warm else task.state.value
 
     def _rto(self, task_id: TaskId) -> tuple[str, str]:
@@ -358,6 +364,10 @@ def _incident_line(record: IncidentRecord, decisions: Iterable[str]) -> str:
         f"{record.incident.id}{_because(record.incident.evidence)}; answered by {record.answered_by} with generation "
         f"{record.generation}{_because(decided)}"
     )
+
+
+def _waiting(task: TaskStatus) -> str:
+    return f"{(task.source.lag_records or 0) + task.source.uncommitted_records:,} records"
 
 
 def _number(number: int | None) -> str:

@@ -188,6 +188,7 @@ class KafkaConnection:
         Raises:
             ConfigurationError: the client's certificate or key cannot be read here.
         """
+        # Without brokers Java's pause between two tries grows to a second by itself; a longer one would add to an RTO.
         options = {
             "kafka.bootstrap.servers": self.bootstrap_servers,
             "kafka.security.protocol": self.security_protocol,

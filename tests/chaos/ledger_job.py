@@ -50,8 +50,8 @@ _COLUMNS = ["seq", "amount", "fault", "chars"]
 
 
 def _written(result: Result) -> StatefulJob:
-    job = StatefulJob("ledger", result.sink("ledger-output"))
-    return job.on_error("dead_letter", "ledger-dead-letters").options(max_offsets_per_trigger=20_000)
+    job = StatefulJob("ledger", result.sink("ledger-output")).on_error("dead_letter", "ledger-dead-letters")
+    return job.options(max_offsets_per_trigger=20_000, allow_faults=True)
 
 
 # Its records are spread by hand.

@@ -154,6 +154,8 @@ class SourceStatus:
         stalled_s: seconds for which the task has got no further, although its source holds more; 0 while it gets on,
             or has nothing to do. A call into its worker that is under way and not overdue does not count, nor does a
             wait for a table.
+        gets_ready: whether it holds more, and the query that is to bring the task's rows has not called yet: Spark
+            loads, compiles and starts what it needs until then.
         waits_for: the table that has to be read before its next rows are; None where it waits for none, or not for
             some seconds yet.
     """
@@ -162,6 +164,7 @@ class SourceStatus:
     lag_records: int | None = None
     uncommitted_records: int = 0
     stalled_s: float = 0.0
+    gets_ready: bool = False
     waits_for: TableWaitStatus | None = None
 
 

@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kit.broker import EmbeddedBroker
 from tests.airflow_connection import DEFAULT_CONNECTION, airflow_connection
 from tests.airflow_home import use_temporary_airflow_home
+from tests.brokers import settings_of_broker
 from tests.integration.launch.application import FAKE_INSTANCE, Application
 from tests.spark_submit_stub import spark_submit_stub
 
 if TYPE_CHECKING:
     from airflow_provider.operators.instance_deployment import DeployInstanceOperator
+    from tests.integration.airflow.deployed_ledger import Ledger, Start
+    from tests.integration.airflow.placed_hosts import PlacedHosts
 
 # Before anything imports Airflow: so the fixtures below import its operators themselves.
 use_temporary_airflow_home()
@@ -73,3 +77,26 @@ def make_pair(application: Application, deploy: Deploy, **more: Any) -> list[dic
     run(AssignTasksOperator(task_id="assign", application_id=application.id))
     run(StandbyLagSensor(task_id="warm", application_id=application.id))
     return handles
+
+
+@pytest.fixture
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    """The ledger on hosts of a placement, on a broker that lets everybody in."""
+    from tests.integration.airflow.deployed_ledger import on_broker
+    from tests.integration.airflow.placed_hosts import START_S
+
+    broker = EmbeddedBroker(settings_of_broker(tmp_path / "kafka"))
+    made: list[Ledger] = []
+
+    def begin(placement: type[PlacedHosts]) -> Ledger:
+        connection = KafkaConnection(broker.bootstrap_servers)
+        made.append(on_broker(placement, tmp_path, monkeypatch, connection, connection))
+        return made[-1]
+
+    try:
+        broker.start(START_S)
+        yield begin
+    finally:
+        for ledger in made:
+            ledger.close()
+        broker.kill()

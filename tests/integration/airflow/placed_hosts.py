@@ -16,14 +16,14 @@ from airflow_provider.common.host_name import HOST_VARIABLE
 from airflow_provider.launch.leftovers import InstanceProcesses
 from airflow_provider.operators.instance_deployment import DeployInstanceOperator
 from airflow_provider.operators.instance_stop import StopInstanceOperator
-from tests.integration.airflow.running import run
+from tests.integration.airflow.running import context, run
 from tests.plain_supervisor import PlainSupervisor
 from tests.spark_cluster import SparkCluster
 
 ROOT: Final = Path(__file__).parents[3]
 JOB: Final = ROOT / "tests" / "chaos" / "ledger_job.py"
 APPLICATION: Final = "ledger"
-START_S: Final = 300.0
+START_S: Final = 600.0
 OF: Final[dict[str, Any]] = {"application_id": APPLICATION, "start_timeout_s": START_S}
 
 _SPARK: Final = {
@@ -83,6 +83,8 @@ class OnWorkers(PlacedHosts):
 
     master = "local[1]"
     conf: Mapping[str, str] = {}
+    version = "1"
+    """In the environment of what is deployed, so that a deployment can be changed."""
 
     def __init__(self, folder: Path, environment: pytest.MonkeyPatch) -> None:
         super().__init__(folder, environment)
@@ -90,7 +92,7 @@ class OnWorkers(PlacedHosts):
         environment.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(described))
         self._names: set[str] = set()
 
-    def deploy(self, name: str) -> dict[str, Any]:
+    def deploy(self, name: str, on_change: str = "fail", run_id: str = "run-1") -> dict[str, Any]:
         self._names.add(name)
         handle: dict[str, Any] = run(
             DeployInstanceOperator(
@@ -101,9 +103,11 @@ class OnWorkers(PlacedHosts):
                 run_dir=str(self._run_dir(name)),
                 spark_conn_id="spark_default",
                 conf={**_SPARK, **self.conf},
-                env_vars={**_PATH, HOST_VARIABLE: self.driver_host(name)},
+                env_vars={**_PATH, HOST_VARIABLE: self.driver_host(name), "VERSION": self.version},
+                on_change=on_change,
                 **OF,
-            )
+            ),
+            context(run_id),
         )
         return handle
 
@@ -137,6 +141,8 @@ class Supervised(PlacedHosts):
     def __init__(self, folder: Path, environment: pytest.MonkeyPatch) -> None:
         super().__init__(folder, environment)
         self._kept: dict[str, PlainSupervisor] = {}
+        self.ends = {-9}
+        """The exit statuses that the command may have had before its last one."""
 
     def deploy(self, name: str) -> dict[str, Any]:
         if name not in self._kept:
@@ -152,6 +158,11 @@ class Supervised(PlacedHosts):
     def lose(self, name: str, host: str) -> None:
         self._kept[name].kill_whole()
 
+    def kill_processes(self, name: str) -> None:
+        """Command, launcher, driver and workers, with SIGKILL; the supervisor starts the command again at once."""
+        self._kept[name].kill_whole()
+        self._kept[name].bring_back()
+
     def repair(self, name: str, host: str) -> dict[str, Any]:
         self._kept[name].bring_back()
         # As the repair DAG of no application in particular does it, which finds out that it is supervised.
@@ -162,7 +173,7 @@ class Supervised(PlacedHosts):
         for name in names:
             self._kept[name].stop()
             assert self._kept[name].statuses[-1] == ExitStatus.FINE
-            assert set(self._kept[name].statuses[:-1]) <= {-9}
+            assert set(self._kept[name].statuses[:-1]) <= self.ends
 
     def kill(self) -> None:
         for supervisor in self._kept.values():
@@ -192,6 +203,8 @@ class OnCluster(OnWorkers):
     """
 
     cores = 2
+    remembers = False
+    """Whether its master does, over its own end."""
     conf: Mapping[str, str] = {"spark.executor.cores": "1", "spark.executor.memory": "600m"}
 
     def __init__(self, folder: Path, environment: pytest.MonkeyPatch) -> None:
@@ -199,7 +212,7 @@ class OnCluster(OnWorkers):
         conf.mkdir(mode=0o700)
         (conf / "spark-defaults.conf").write_text(_AUTHENTICATED)
         environment.setenv("SPARK_CONF_DIR", str(conf))
-        self.cluster = SparkCluster(folder / "cluster", cores=self.cores)
+        self.cluster = SparkCluster(folder / "cluster", cores=self.cores, remembers=self.remembers)
         self.master = self.cluster.master
         self._numbers: dict[str, int] = {}
         super().__init__(folder, environment)
@@ -238,3 +251,9 @@ class OnFullCluster(OnCluster):
     """The same with room for one instance on each worker: Spark finds no other place for what was lost."""
 
     cores = 1
+
+
+class OnRememberingCluster(OnCluster):
+    """The same with a master that comes back as it was."""
+
+    remembers = True

@@ -5,184 +5,55 @@ That of a worker's is behind TLS, with a login and with no more rights than the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from airflow_provider.common.task_id import TaskId
+from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.control.application.rights import Role
 from airflow_provider.control.placement.hosts import tasks_on_one_host
 from airflow_provider.control.records.status import InstanceState
-from airflow_provider.control.topics.reader import ControlReader
-from airflow_provider.control.topics.view import ControlView
+from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.kafka.topic_admin import TopicAdmin
-from airflow_provider.kafka.topic_spec import TopicSpec, control_specs
-from airflow_provider.kit.broker import EmbeddedBroker
-from airflow_provider.operators.changelog_topics import CreateChangelogTopicsOperator
-from airflow_provider.operators.failover import FailOverOperator
-from airflow_provider.operators.repair import ReportFailOverOperator
-from airflow_provider.operators.task_assignment import AssignTasksOperator
-from airflow_provider.sensors.standby_lag import StandbyLagSensor
-from tests.airflow_connection import DEFAULT_CONNECTION, airflow_connection
-from tests.brokers import settings_of_broker
-from tests.chaos.evidence import gather
-from tests.chaos.judge import judge
-from tests.chaos.load import Load
-from tests.chaos.workload import kept
+from tests.integration.airflow.deployed_ledger import INPUT, LETTERS, OUTPUT, Ledger, Start, on_broker
 from tests.integration.airflow.placed_hosts import (
     APPLICATION,
-    OF,
     SPARK_SECRET,
     START_S,
     OnCluster,
     OnFullCluster,
+    OnRememberingCluster,
     OnWorkers,
-    PlacedHosts,
     Supervised,
 )
-from tests.integration.airflow.running import caused_by, incident_of, run
 from tests.integration.guarded_broker import GuardedBroker
 from tests.integration.secured_broker import SecuredBroker
 from tests.secret_scan import arguments_with
 from tests.spark_cluster import needs_namespaces
 from tests.waiting import wait_until
 
-TASKS = 3
-INPUT, OUTPUT, LETTERS = (f"{APPLICATION}-{name}" for name in ("input", "output", "dead-letters"))
+
+def upgrade_and_drill(ledger: Ledger, names: Sequence[str]) -> None:
+    """A changed deployment is rolled over the instances, then one of them is made to crash."""
+    assert isinstance(ledger.hosts, OnWorkers)
+    ledger.upgrade(ledger.hosts, *names)
+    ledger.drill("drill-1", names[-1], "")
 
 
-class Ledger:
-    """The application on a broker, as Airflow's tasks act on it."""
+def lose_a_host(ledger: Ledger, before: Callable[[Ledger, Sequence[str]], None] = lambda *_: None) -> None:
+    """All of it: deployed on three hosts, one lost whole, failed over, repaired, back, exact.
 
-    def __init__(self, hosts: PlacedHosts, admin: KafkaConnection) -> None:
-        self.hosts, self.connection = hosts, admin
-        self.load = Load(admin.bootstrap_servers, INPUT, TASKS, 300, 20)
-        self._loading = False
-
-    def deploy(self, *names: str) -> None:
-        run(CreateChangelogTopicsOperator(task_id="topics", source_topics=INPUT, **OF))
-        for name in names:
-            self.hosts.deploy(name)
-        self.assign()
-
-    def assign(self, **how: Any) -> None:
-        """Tasks for who lives, each with a warm standby on another host."""
-        assigned = run(AssignTasksOperator(task_id="assign", **how, **OF))
-        assert assigned["on_one_host"] == {}
-        run(StandbyLagSensor(task_id="warm", timeout_s=START_S, **OF))
-
-    def start_load(self) -> None:
-        self._loading = True
-        self.load.start()
-        wait_until(lambda: len(self._offsets()) == TASKS, START_S, "every task to commit")
-
-    def fail_over(self) -> dict[str, Any]:
-        """As the failover DAG does, once the watcher has seen an incident; its answer."""
-        (answer,) = run(FailOverOperator(task_id="fail_over", **OF), caused_by(incident_of(APPLICATION, START_S)))
-        found: dict[str, Any] = answer
-        return found
-
-    def settle(self, answer: dict[str, Any]) -> None:
-        """What the repair does behind the replacement."""
-        self.assign()
-        run(ReportFailOverOperator(task_id="report", incident_id=answer["incident_id"], **OF))
-        self.assign(balance=True, timeout_s=START_S)
-        assert not self.view().unresolved_incidents
-
-    def view(self) -> ControlView:
-        with ControlReader(self.connection, APPLICATION) as reader:
-            return reader.read_to_end()
-
-    def hosts_of(self, *names: str) -> dict[str, str]:
-        """Where the stores of each lie."""
-        return {name: self.view().statuses[name].stores_host for name in names}
-
-    def active(self) -> dict[TaskId, str | None]:
-        assignment = self.view().assignment
-        assert assignment is not None
-        return {task_id: task.active for task_id, task in assignment.tasks.items()}
-
-    def check(self, *names: str) -> None:
-        """All that was written is processed, every copy is whole, and nothing is lost or doubled."""
-        self.load.stop()
-        self._loading = False
-        marks = {partition: end for (_, partition), end in self.load.committed.items()}
-        wait_until(
-            lambda: all(self._offsets().get(partition, 0) >= end for partition, end in marks.items()),
-            START_S,
-            "every task to have processed all input",
-        )
-        at = self.hosts_of(*names)
-        self.hosts.stop(names)
-        folders = {name: self.hosts.state_dir(name, at[name]) for name in names}
-        verdict = judge(gather(self.connection.bootstrap_servers, APPLICATION, folders))
-        assert verdict.right, "\n".join(verdict.lines())
-
-    def close(self) -> None:
-        if self._loading:
-            self.load.stop()
-        self.hosts.kill()
-
-    def _offsets(self) -> dict[int, int]:
-        """By partition, where each active goes on."""
-        view = self.view()
-        found = {}
-        for task_id, given in view.assignment.tasks.items() if view.assignment else ():
-            owner = view.statuses.get(given.active or "")
-            task = owner.task(task_id) if owner else None
-            if task is not None and task.source_offset is not None:
-                found[task_id.partition] = task.source_offset
-        return found
-
-
-Start = Callable[[type[PlacedHosts]], Ledger]
-
-
-@pytest.fixture
-def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
-    """The application of a placement, on a broker that lets everybody in."""
-    broker = EmbeddedBroker(settings_of_broker(tmp_path / "kafka"))
-    made: list[Ledger] = []
-
-    def begin(placement: type[PlacedHosts]) -> Ledger:
-        connection = KafkaConnection(broker.bootstrap_servers)
-        made.append(on_broker(placement, tmp_path, monkeypatch, connection, connection))
-        return made[-1]
-
-    try:
-        broker.start(START_S)
-        yield begin
-    finally:
-        for ledger in made:
-            ledger.close()
-        broker.kill()
-
-
-def on_broker(
-    placement: type[PlacedHosts],
-    folder: Path,
-    environment: pytest.MonkeyPatch,
-    admin: KafkaConnection,
-    user: KafkaConnection,
-) -> Ledger:
-    """The application; Airflow and the instances connect as the user."""
-    environment.setenv(DEFAULT_CONNECTION, airflow_connection(user))
-    plain = [TopicSpec(name=name, partitions=TASKS) for name in (INPUT, OUTPUT, LETTERS)]
-    # What was assigned more than ten minutes ago would be compacted away before it is judged.
-    TopicAdmin(admin).ensure([*plain, *map(kept, control_specs(APPLICATION))])
-    return Ledger(placement(folder, environment), admin)
-
-
-def lose_a_host(ledger: Ledger) -> None:
-    """All of it: deployed on three hosts, one lost whole, failed over, repaired, back, exact."""
+    Args:
+        ledger: of a placement.
+        before: done under load before the host is lost.
+    """
     names = ("a", "b", "c")
     ledger.deploy(*names)
     at = ledger.hosts_of(*names)
     assert len(set(at.values())) == len(names)
     ledger.start_load()
+    before(ledger, names)
     victim = ledger.active()[min(ledger.active())]
     assert victim is not None
 
@@ -190,9 +61,9 @@ def lose_a_host(ledger: Ledger) -> None:
 
     answer = ledger.fail_over()
     assert victim not in ledger.active().values()
-    before = ledger.view().statuses[victim].incarnation
+    lost = ledger.view().statuses[victim].incarnation
     handle = ledger.hosts.repair(victim, at[victim])
-    assert handle["incarnation"] > before
+    assert handle["incarnation"] > lost
     ledger.settle(answer)
     assert victim in ledger.active().values(), "the load has not returned"
     assert ledger.hosts_of(*names) == at
@@ -202,8 +73,29 @@ def lose_a_host(ledger: Ledger) -> None:
     ledger.check(*names)
 
 
-def test_supervised_host_that_is_lost_whole_comes_back_and_nothing_is_lost_or_doubled(start: Start) -> None:
-    lose_a_host(start(Supervised))
+def drill_and_kill(ledger: Ledger, names: Sequence[str]) -> None:
+    """A drill, then command, launcher and driver of the same instance at once: the supervisor starts it again."""
+    hosts = ledger.hosts
+    assert isinstance(hosts, Supervised)
+    hosts.ends.add(ExitStatus.ERROR)  # after a drill the command lives, and says so
+    victim = next(name for name in names if name in ledger.active().values())
+    drill = ledger.drill("drill-1", victim, "")
+
+    with ledger.watched() as seen:
+        hosts.kill_processes(victim)
+        answer = ledger.fail_over(seen.result())
+    assert answer["instance"] == victim
+    assert victim not in ledger.active().values(), "its tasks wait for it"
+    hosts.repair(victim, "")
+    kill = ledger.settle(answer)
+
+    print(f"RTO in ms: {drill['rto_ms']} of the drill, {kill['rto_ms']} of the kill")
+    # What may be more is the silence by which it is found, where its next command has not said so before.
+    assert kill["rto_ms"] <= 3 * drill["rto_ms"] + 1000 * Timeouts.instance_s
+
+
+def test_supervised_kill_costs_what_a_drill_does_and_a_host_that_is_lost_whole_comes_back(start: Start) -> None:
+    lose_a_host(start(Supervised), before=drill_and_kill)
 
 
 def test_host_of_a_worker_is_lost_whole_and_comes_back_behind_tls_scram_and_acls(
@@ -217,7 +109,7 @@ def test_host_of_a_worker_is_lost_whole_and_comes_back_behind_tls_scram_and_acls
         for sink in (OUTPUT, LETTERS):
             guarded.grant(APPLICATION, Role.INSTANCE, Role.AIRFLOW, source=INPUT, sink=sink)
         try:
-            lose_a_host(ledger)
+            lose_a_host(ledger, before=upgrade_and_drill)
         finally:
             ledger.close()
 
@@ -276,3 +168,34 @@ def test_lost_executor_and_lost_worker_are_failed_over_and_a_third_host_is_used(
     assert set(ledger.active().values()) == {"a", "b", "c"}
     assert all(status.state is InstanceState.RUNNING for status in ledger.view().statuses.values())
     ledger.check("a", "b", "c")
+
+
+def test_instances_run_on_if_the_master_that_comes_back_remembers_them_and_end_if_it_does_not(start: Start) -> None:
+    ledger, placed = clustered(start, "worker-1", "worker-2", on=OnRememberingCluster)
+    ledger.deploy("a", "b")
+    ledger.start_load()
+    before = {name: status.incarnation for name, status in ledger.view().statuses.items()}
+    generation = ledger.generation()
+
+    placed.cluster.restart_master()
+
+    ledger.check_progress()
+    now = ledger.view().statuses
+    assert {name: one.incarnation for name, one in now.items()} == before
+    assert {status.state for status in now.values()} == {InstanceState.RUNNING}
+    assert ledger.generation() == generation
+
+    placed.cluster.remembers = False
+    placed.cluster.restart_master()
+
+    def ended() -> bool:
+        return {status.state for status in ledger.view().statuses.values()} == {InstanceState.ENDED}
+
+    wait_until(ended, START_S, "both to end")
+    for status in ledger.view().statuses.values():
+        assert status.error_kind == "InstanceError"
+        assert "was lost" in (status.error or "")
+    for name in ("a", "b"):
+        ledger.hosts.deploy(name)
+    ledger.assign()
+    ledger.check("a", "b")

@@ -397,6 +397,21 @@ def test_rows_of_a_held_task_that_will_be_late_are_a_problem() -> None:
     ]
 
 
+def test_task_whose_query_has_not_called_yet_is_not_said_to_run() -> None:
+    view = whole()
+    source = SourceStatus(lag_records=1_400, uncommitted_records=3, gets_ready=True)
+    view.statuses["a"] = instance("a", active(0, source=source), standby(1))
+
+    state = ApplicationState(view)
+
+    assert state.problems == (
+        "task 0_0: gets ready on a: Spark has not begun its first micro-batch yet, while 1,403 records of its source "
+        "wait",
+    )
+    (row,) = [line for line in state.to_text().splitlines() if line.startswith("0_0") and " active " in line]
+    assert " gets ready " in row
+
+
 def test_records_that_are_left_out_now_are_a_problem() -> None:
     losses = {TaskId(0, 0): Losses(late=3, left_out=0, late_in_all=1_042, left_out_in_all=3)}
 

@@ -184,20 +184,22 @@ class ProgressWatch:
         lag = end.lag_records(task.source_offset)
         # Who is behind while it waits for a table is the table's task, whose own clock runs.
         has_work = not paused and waits_for is None and (lag > 0 or end.uncommitted_records > 0)
-        gets_ready = task.error is None and now - self._answered_at <= _ENGINE_SILENT_S
+        first_call = self._first_call(slot, task)
+        may_get_ready = task.error is None and now - self._answered_at <= _ENGINE_SILENT_S
         stalled_s = self._clock.stalled_s(
             task,
             has_work,
             now,
             self._under_way_since(slot, now),
-            self._first_call(slot, task),
-            self._call_timeout_s if gets_ready else 0.0,
+            first_call,
+            self._call_timeout_s if may_get_ready else 0.0,
         )
         return SourceStatus(
             end=end.end,
             lag_records=lag,
             uncommitted_records=end.uncommitted_records,
             stalled_s=round(stalled_s, 1),
+            gets_ready=has_work and first_call is None,
             waits_for=waits_for,
         )
 

@@ -195,6 +195,21 @@ def test_task_whose_query_has_not_called_yet_does_not_stand_still_while_the_jvm_
     wait_until(lambda: watched.stalled_s() > 1.0, 10, "the task to stand still with its JVM")
 
 
+def test_task_gets_ready_until_its_query_has_called_if_it_has_something_to_do(watched: Watched) -> None:
+    def gets_ready(paused: bool = False, source_offset: int = 40) -> bool:
+        return watched.watch.status(0, active(0, source_offset=source_offset), paused).gets_ready
+
+    watched.first_call = None
+    wait_until(lag_is(watched, 10), 10, "the lag to be known")
+    assert gets_ready()
+    assert not gets_ready(paused=True)
+    assert not gets_ready(source_offset=50)
+
+    watched.first_call = time.monotonic()
+
+    assert not gets_ready()
+
+
 @pytest.mark.parametrize(
     ("end", "idle"),
     [
