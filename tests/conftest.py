@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from xdist.scheduler import LoadScopeScheduling
 
 from airflow_provider.kit.broker import EmbeddedBroker
-from tests.groups import group_of, is_long, order_of
 
 _MARKERS = {"integration": pytest.mark.integration, "dags": pytest.mark.dag}
 _HERE = Path(__file__).parent
@@ -20,26 +18,18 @@ _HERE = Path(__file__).parent
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 
-class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
-    """Gives a worker of pytest-xdist one test after the other, or all tests of a group."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        return group_of(nodeid) or nodeid
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:
-    return GroupScheduling(config, log)
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        marker = _MARKERS.get(item.path.relative_to(_HERE).parts[0])
+        marker = _MARKERS.get(_folder(item))
         if marker is not None:
             item.add_marker(marker)
-        if is_long(item.nodeid):
-            item.add_marker(pytest.mark.long)
-    items.sort(key=lambda item: order_of(item.nodeid))
+    # Tests of a group run in one worker, one after the other, because they would take the machine from each other: they
+    # take longest, so they come first. Unit tests come last, because they fill every gap.
+    items.sort(key=lambda item: (item.get_closest_marker("xdist_group") is None, _folder(item) == "unit"))
+
+
+def _folder(item: pytest.Item) -> str:
+    return item.path.relative_to(_HERE).parts[0]
 
 
 @pytest.hookimpl(wrapper=True)

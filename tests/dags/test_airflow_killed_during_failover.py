@@ -26,6 +26,8 @@ from tests.dags.real_airflow import Home, Service, end_of_run, running
 from tests.spark_submit_stub import spark_submit_stub
 from tests.waiting import wait_until
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("airflow")]
+
 ROOT = Path(__file__).parents[2]
 ID = "survivor"
 DEPLOY, FAILOVER, REPAIR = f"{ID}_deploy", f"{ID}_failover", f"{ID}_repair"

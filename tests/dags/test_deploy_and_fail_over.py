@@ -24,6 +24,8 @@ from tests.builders import placed
 from tests.spark_submit_stub import spark_submit_stub
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.xdist_group("airflow")
+
 FAKE_INSTANCE = Path(__file__).parents[1] / "integration" / "airflow" / "fake_instance.py"
 FILE = """
 from airflow_provider import Instance, stream_dags

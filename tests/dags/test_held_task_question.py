@@ -28,6 +28,8 @@ from tests.instances import end_instances
 from tests.integration.streaming.committed import records_of
 from tests.waiting import wait_until
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("airflow")]
+
 DEPLOY, REPAIR, BOUNDED = "orders_deploy", "orders_repair", "ask_for_three_seconds"
 ASK, LOST = "ask_about_held_tasks", ("scheduler", "triggerer")
 

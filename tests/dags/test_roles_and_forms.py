@@ -32,6 +32,8 @@ from tests.dags.real_airflow import Home, Service, end_of_run
 from tests.spark_submit_stub import spark_submit_stub
 from tests.waiting import wait_until
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("airflow")]
+
 ROOT = Path(__file__).parents[2]
 ID = "orders"
 ROLES = ("admin", "op", "user", "viewer")

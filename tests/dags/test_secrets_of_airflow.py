@@ -23,6 +23,8 @@ from tests.integration.guarded_broker import GuardedBroker
 from tests.secret_scan import arguments_with, files_with, holds
 from tests.spark_submit_stub import spark_submit_stub
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("airflow")]
+
 DEPLOY, OPERATE = "orders_deploy", "orders_operate"
 FAKE_INSTANCE = Path(__file__).parents[1] / "integration" / "airflow" / "fake_instance.py"
 FILE = """

@@ -28,6 +28,8 @@ from tests.spark_submit_stub import spark_submit_stub
 from tests.waiting import wait_until
 from tests.watched import watched
 
+pytestmark = pytest.mark.long
+
 FAKE_INSTANCE = Path(__file__).parents[1] / "integration" / "airflow" / "fake_instance.py"
 FILE = """
 from airflow_provider import Drill, Instance, Slo, stream_dags

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("layout")
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "airflow_provider"
 LINKS = {"operators": "operators", "sensors": "sensors", "example_dags": "dags"}

@@ -35,6 +35,8 @@ from airflow_provider.testing.in_memory_clients import InMemoryClients
 from airflow_provider.testing.in_memory_log import InMemoryLog
 from tests.unit.streaming.worker.bench import APPLICATION, commit_elsewhere, instance_settings, job_spec
 
+pytestmark = pytest.mark.long
+
 SEED = 11
 DAY_MS = 86_400_000
 BEGIN_MS = 1_800_000_000_000

@@ -16,6 +16,8 @@ from tests.airflow_connection import DEFAULT_CONNECTION, airflow_connection
 from tests.integration.airflow.running import context
 from tests.integration.streaming.changing_words import JOB, ChangingWords
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark")]
+
 
 @pytest.fixture
 def words(

@@ -33,6 +33,8 @@ from tests.secret_scan import arguments_with
 from tests.spark_cluster import needs_namespaces
 from tests.waiting import wait_until
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("hosts")]
+
 
 def upgrade_and_drill(ledger: Ledger, names: Sequence[str]) -> None:
     """A changed deployment is rolled over the instances, then one of them is made to crash."""

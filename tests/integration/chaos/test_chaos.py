@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.chaos.run import Options, run
+
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark")]
 
 # Some of each sort that needs little time to heal.
 FAULTS = (

@@ -7,6 +7,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("airflow")]
+
 _DEADLINE_S = 900
 
 

@@ -31,6 +31,8 @@ from tests.integration.streaming.test_ownership import sink_of
 from tests.kafka_proxy import END_TXN, KafkaProxy, broker_behind
 from tests.waiting import wait_until
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("broker-outage")]
+
 OUTAGE_S = 30.0
 
 

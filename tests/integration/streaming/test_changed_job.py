@@ -15,6 +15,8 @@ from airflow_provider.control.records.status import InstanceState, TaskState
 from tests.integration.streaming.accounts import Accounts
 from tests.integration.streaming.committed import commits, records_of
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark")]
+
 JOB = Path(__file__).parent / "changing_job.py"
 
 

@@ -12,6 +12,8 @@ from airflow_provider.errors import ConfigurationError
 from tests.integration.streaming.changing_words import ChangingWords
 from tests.integration.streaming.changing_words_job import job_of
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark")]
+
 
 @pytest.fixture
 def words(bootstrap_servers: str, application_id: str, tmp_path: Path) -> Iterator[ChangingWords]:

@@ -43,6 +43,8 @@ from tests.integration.streaming.committed import commits, consumer_of, records_
 from tests.unit.testing.operations import OPERATIONS
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.long
+
 RECORDS: Final = 36
 """Of each of three kinds."""
 BATCH: Final = 6

@@ -32,6 +32,8 @@ from tests.integration.streaming.accounts import Accounts
 from tests.integration.streaming.background import again_and_again
 from tests.integration.streaming.committed import commits, records_of
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark-2")]
+
 _MANY = 5_000
 
 

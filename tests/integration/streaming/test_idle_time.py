@@ -16,6 +16,8 @@ from tests.integration.streaming.accounts import Accounts
 from tests.integration.streaming.committed import commits, outputs_by_key, records_of
 from tests.integration.streaming.idle_job import STORE
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark")]
+
 JOB = Path(__file__).parent / "idle_job.py"
 DEADLINE_S = 240.0
 """Of one step, on a machine that runs other tests of Spark as well."""

@@ -13,6 +13,8 @@ from airflow_provider.common.task_id import TaskId
 from tests.integration.streaming.accounts import Accounts
 from tests.integration.streaming.shared_accounts import LIVE, assert_owners_in_order
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark-2")]
+
 
 class Rehearsal:
     """Runs a drill of the command line, which answers what it brings about, while orders come in."""

@@ -33,6 +33,8 @@ from tests.integration.streaming.shared_accounts import (
     assert_owners_in_order,
 )
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark-2")]
+
 BAD = 4
 """The partition that gets the record that no one can read."""
 DEAF = 5

@@ -30,6 +30,8 @@ from tests.integration.streaming.background import again_and_again
 from tests.integration.streaming.committed import Record, commits, records_of
 from tests.integration.streaming.joins_job import PARTITIONS, WITHIN_MS, job_of
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark-2")]
+
 JOB = Path(__file__).parent / "joins_job.py"
 SOURCES = ("purchases", "customers", "impressions", "clicks")
 DAY_MS = 86_400_000

@@ -9,8 +9,11 @@ import sys
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 from airflow_provider.streaming.json.json_decoder import JsonDecoder
+
+pytestmark = pytest.mark.xdist_group("spark-2")
 
 SCHEMA = "name STRING, amount DOUBLE, quantity INT, at BIGINT, paid BOOLEAN"
 # In a process of its own: a Spark context in the tests' process would be everybody's.

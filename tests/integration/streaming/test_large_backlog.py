@@ -11,6 +11,8 @@ from confluent_kafka import Producer
 from airflow_provider.control.records.status import InstanceState, TaskState
 from tests.integration.streaming.accounts import Accounts
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark")]
+
 JOB = Path(__file__).parent / "counting_job.py"
 DEADLINE_S = 240.0
 """Of one step, on a machine that runs other tests of Spark as well."""

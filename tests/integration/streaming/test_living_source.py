@@ -19,6 +19,8 @@ from airflow_provider.kit.broker import EmbeddedBroker
 from tests.brokers import settings_of_broker
 from tests.integration.streaming.accounts import Accounts
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark")]
+
 JOB = Path(__file__).parent / "counting_job.py"
 TWICE = Path(__file__).parent / "counting_twice_job.py"
 DEADLINE_S = 240.0

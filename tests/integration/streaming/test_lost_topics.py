@@ -25,6 +25,8 @@ from tests.integration.streaming.background import again_and_again
 from tests.integration.streaming.committed import commits, newest_by_key, records_of
 from tests.waiting import wait_until
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark")]
+
 JOB = """
 from airflow_provider.streaming import StatefulJob, run, stream
 from airflow_provider.streaming import functions as F

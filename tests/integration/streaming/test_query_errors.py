@@ -24,6 +24,8 @@ from tests.builders import assigned
 from tests.integration.streaming.accounts import environment
 from tests.waiting import wait_until
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark")]
+
 JOB = """
 import sys
 from airflow_provider.streaming import StatefulJob, functions as F, run, stream

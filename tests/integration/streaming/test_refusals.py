@@ -19,6 +19,8 @@ from tests.integration.streaming.committed import records_of
 from tests.integration.streaming.refusing_case import RefusingCase
 from tests.waiting import wait_until
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark")]
+
 
 @pytest.fixture
 def case(bootstrap_servers: str, application_id: str, tmp_path: Path) -> RefusingCase:

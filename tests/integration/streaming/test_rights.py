@@ -31,6 +31,8 @@ from tests.integration.streaming.orders import batches_of, expected_outputs, ran
 from tests.integration.streaming.refusing_case import RefusingCase, lives
 from tests.waiting import wait_until
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark")]
+
 ORDERS = random_orders(seed=5, number=80)
 BEFORE, AFTER = batches_of(ORDERS, 40)
 

@@ -19,6 +19,8 @@ from tests.integration.streaming.accounts import Accounts
 from tests.secret_scan import arguments_with, environments_with, files_with, holds
 from tests.waiting import wait_until
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark")]
+
 SECRETS = [PASSWORD]
 
 

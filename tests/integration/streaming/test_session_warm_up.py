@@ -10,6 +10,8 @@ import pytest
 from airflow_provider.control.records.status import InstanceState
 from tests.integration.streaming.accounts import Accounts
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark")]
+
 
 @pytest.fixture
 def accounts(bootstrap_servers: str, application_id: str, tmp_path: Path) -> Iterator[Accounts]:

@@ -14,6 +14,8 @@ import pytest
 from airflow_provider.control.records.status import InstanceState
 from tests.integration.streaming.accounts import Accounts, environment
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark")]
+
 # Room for two executors.
 MASTER = "local-cluster[2,1,1024]"
 ONE_CORE = ("--conf", "spark.executor.cores=1")

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("spark")
+
 # In a process of its own: a Spark context in the tests' process would be everybody's.
 PLAN = """
 import datetime, json, sys

@@ -38,6 +38,8 @@ from tests.integration.streaming.accounts import Accounts
 from tests.integration.streaming.committed import ends_of, newest_by_key, records_of
 from tests.integration.streaming.pages_job import PARTITIONS, WINDOW_MS, job_of
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark")]
+
 JOB = Path(__file__).parent / "pages_job.py"
 SOURCES: Final = 2
 """Partitions of the source."""

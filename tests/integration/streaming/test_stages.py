@@ -29,6 +29,8 @@ from tests.integration.streaming.background import again_and_again
 from tests.integration.streaming.committed import commits, newest_by_key, records_of
 from tests.integration.streaming.words_job import PARTITIONS, job_of
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark-2")]
+
 JOB = Path(__file__).parent / "words_job.py"
 LINES = 2
 """Partitions of the source."""

@@ -7,12 +7,15 @@ from contextlib import closing
 from pathlib import Path
 
 import psutil
+import pytest
 
 from airflow_provider.control.failover.detection import detect
 from airflow_provider.control.records.incident import Incident, IncidentKind
 from airflow_provider.control.records.status import SourceStatus
 from airflow_provider.control.topics.liveness import Timeouts
 from tests.integration.streaming.accounts import Accounts
+
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark")]
 
 TIMEOUTS = Timeouts(instance_s=60.0, stall_s=10.0)
 

@@ -21,6 +21,8 @@ from tests.integration.streaming.accounts import Accounts
 from tests.integration.streaming.committed import records_of
 from tests.integration.streaming.payments_job import job_of
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark-2")]
+
 JOB = Path(__file__).parent / "payments_job.py"
 PARTITIONS = 2
 STREAM, TABLE, JOIN = ([TaskId(stage, number) for number in range(PARTITIONS)] for stage in range(3))

@@ -19,6 +19,8 @@ from airflow_provider.streaming.terms.windows import Window
 from airflow_provider.testing import InputRecord, JobTester, check_batching
 from airflow_provider.testing.counts import Counts
 
+pytestmark = pytest.mark.xdist_group("spark-2")
+
 CASES = [
     ("1 hour", None, None),
     ("1 day", None, "6 hours"),

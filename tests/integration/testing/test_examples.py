@@ -16,6 +16,8 @@ from tests.docs.commands import ROOT
 from tests.docs.fences import fences_of
 from tests.integration.examples import PARTITIONS, Sent, examples
 
+pytestmark = pytest.mark.xdist_group("spark-2")
+
 
 def job_of(file: str) -> StatefulJob:
     job = runpy.run_path(str(ROOT / "docs" / "examples" / f"{file}.py"))["job"]

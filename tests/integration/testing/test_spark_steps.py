@@ -8,6 +8,8 @@ import pytest
 
 from tests.integration.testing.script_results import script_results
 
+pytestmark = pytest.mark.xdist_group("spark-2")
+
 SCRIPT = """
 import dataclasses, json, sys
 import pyarrow as pa, pyarrow.compute as pc

@@ -27,6 +27,8 @@ from airflow_provider.testing.tested_instance import TestedInstance
 from tests.unit.testing.operations import OPERATIONS, Operation
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.long
+
 RECORDS: Final = 72
 BATCH: Final = 4
 IN_TRANSACTION: Final = (
