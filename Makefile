@@ -9,8 +9,8 @@ WORKERS ?= 4
 VENV := .venv
 BIN := $(VENV)/bin
 # Most tests on a real Kafka wait most of the time, so there are more workers than a small machine has cores.
-# Those that carry `xdist_group` run one after the other.
-PYTEST = $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
+# Those of one `xdist_group` run one after the other.
+PYTEST = $(BIN)/python -m pytest --numprocesses $(WORKERS) --no-loadscope-reorder
 UV = VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/uv
 
 # What pip's environment says about indexes and certificates holds for uv as well.

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Generator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from airflow_provider.kit.broker import EmbeddedBroker
 
@@ -16,6 +19,27 @@ _HERE = Path(__file__).parent
 
 # A test's JVM lives for seconds: what its best compiler costs is never earned back. What a caller sets stays.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+
+
+class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
+    """Gives a worker of pytest-xdist one test after the other, or all tests of an `xdist_group`.
+
+    `--dist loadgroup` is for this, and groups nothing with pytest 9.2: it writes into an id that is fixed now.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _group_of(nodeid.partition("::")[0]) or nodeid
+
+
+@cache
+def _group_of(file: str) -> str | None:
+    found = re.search(r'^pytestmark = .*xdist_group\("(.+?)"\)', (_HERE.parent / file).read_text(), re.MULTILINE)
+    return found and found[1]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:
+    return GroupScheduling(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
