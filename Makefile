@@ -41,11 +41,11 @@ down: venv ## End what `make demo KEEP=1` left up
 	@$(BIN)/python -m airflow_provider.demo down
 
 .PHONY: test test-all
-test: need lint types jars ## Lint, types, and all tests but the long ones; WORKERS=n runs n tests at a time
-	$(PYTEST) -m "not long" tests
+test: need lint types archives ## Lint, types, and all tests but the long ones; WORKERS=n runs n tests at a time
+	$(PYTEST) -m "not long and not hosts" tests
 
-test-all: need lint types jars ## The long tests too: everything that has to pass before a merge
-	$(PYTEST) tests
+test-all: need lint types archives ## The long tests too: everything that has to pass before a merge
+	$(PYTEST) -m "not hosts" tests
 
 # --- What has to be there first. One line, before anything else, when it is not. ---
 
@@ -66,7 +66,7 @@ need-java:
 
 # --- The environment ---
 
-.PHONY: venv jars lock
+.PHONY: venv jars archives lock
 venv: $(VENV)/.ready ## Make the virtual environment from the lock
 
 # uv comes out of the lock too, hash and all, and installs the rest several times faster than pip. Where it
@@ -84,6 +84,9 @@ $(VENV)/.ready: requirements.lock pyproject.toml | need-python
 jars: need venv ## Resolve Spark's Kafka connector and Kafka's broker into the user's cache
 	@$(BIN)/python -m airflow_provider.jars
 
+archives: jars ## Archive the classes that JVMs of tests load, so that they start with half the work
+	@$(BIN)/python -m tests.class_archive
+
 lock: venv ## Resolve requirements.lock again (hashes, no host)
 	$(UV) pip compile pyproject.toml --quiet --universal --python-version 3.11 --all-extras --upgrade \
 	  --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
@@ -94,7 +97,7 @@ lock: venv ## Resolve requirements.lock again (hashes, no host)
 
 # --- The checks ---
 
-.PHONY: lint types unit integration dags bench chaos acceptance object-store
+.PHONY: lint types unit integration dags hosts bench chaos acceptance object-store
 lint: venv ## ruff: rules and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -105,11 +108,14 @@ types: venv ## mypy, strict
 unit: venv ## Tests of pure parts and of the docs
 	$(PYTEST) tests/unit tests/docs
 
-integration: need venv jars ## Tests on a real Kafka and a real Spark
+integration: need venv archives ## Tests on a real Kafka and a real Spark
 	$(PYTEST) tests/integration
 
-dags: need venv jars ## Tests of the DAGs on a real Airflow
+dags: need venv archives ## Tests of the DAGs on a real Airflow
 	$(PYTEST) tests/dags
+
+hosts: need venv archives ## Hosts of workers and of Spark clusters are lost and come back: ten minutes, before a release
+	$(PYTEST) -m hosts tests
 
 # In an environment of its own: what an S3 client needs and what Airflow needs do not go together.
 OBJECT_STORE := tests/unit/snapshot/object_store

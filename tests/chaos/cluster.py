@@ -39,6 +39,7 @@ from tests.chaos.health import Health, health
 from tests.chaos.judge import Record
 from tests.chaos.supervisor import Supervisor
 from tests.chaos.workload import Workload
+from tests.class_archive import java_options
 from tests.kafka_proxy import KafkaProxy
 from tests.waiting import wait_until
 
@@ -329,7 +330,9 @@ def _settings(folder: Path, proxies: Mapping[str, KafkaProxy]) -> BrokerSettings
 
     Who comes by its own port, as the load and the judge do, meets no proxy. Everybody may do what no ACL forbids.
     """
-    settings = BrokerSettings.on_free_ports(folder, die_with_parent=True, java_options=(_SHORT_LIVED,))
+    settings = BrokerSettings.on_free_ports(
+        folder, die_with_parent=True, java_options=(_SHORT_LIVED, *java_options("broker"))
+    )
     plain = settings.to_properties(folder)
     served, advertised, protocols = (
         [plain[name]] for name in ("listeners", "advertised.listeners", "listener.security.protocol.map")

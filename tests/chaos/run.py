@@ -126,8 +126,8 @@ def run(options: Options) -> Outcome:
         try:
             cluster.start(options.heal_s + 30.0)
             _inject(cluster, options, outcome, told)
-            _settle(cluster, options, outcome)
-            _judge(cluster, outcome)
+            settle(cluster, options, outcome)
+            judge(cluster, outcome)
         except Exception as error:
             outcome.problems.append(f"{type(error).__name__}: {error}")
             raise
@@ -224,7 +224,7 @@ def _wait_until_healed(cluster: Cluster, deadline_s: float, marks: dict[TaskId, 
     return False
 
 
-def _settle(cluster: Cluster, options: Options, outcome: Outcome) -> None:
+def settle(cluster: Cluster, options: Options, outcome: Outcome) -> None:
     """Quiet: no more load, no more faults; everything has to catch up by itself."""
     cluster.load.stop()
     while _catch_up(cluster, options, outcome) and cluster.workload.write_last(cluster.load):
@@ -253,7 +253,7 @@ def _catch_up(cluster: Cluster, options: Options, outcome: Outcome) -> bool:
     return False
 
 
-def _judge(cluster: Cluster, outcome: Outcome) -> None:
+def judge(cluster: Cluster, outcome: Outcome) -> None:
     state_dirs = {name: cluster.state_dir(name) for name in cluster.everyone}
     outcome.verdict = cluster.workload.judge(cluster.connection.bootstrap_servers, state_dirs, cluster.lost_assignments)
     # What was damaged on the disk and never read since is found by the next reader, as it was here.

@@ -36,7 +36,7 @@ class ShopLoad(TransactionalLoad):
     def __init__(self, bootstrap_servers: str, rate: int, seed: int) -> None:
         super().__init__(bootstrap_servers, rate)
         self._chance = random.Random(f"shop {seed}")
-        self._orders = 0
+        self.orders = 0
         self._versions: Counter[str] = Counter()
         self._written_last = 0
 
@@ -76,11 +76,11 @@ class ShopLoad(TransactionalLoad):
         return self._order(f"customer-{chance.randrange(_CUSTOMERS)}", self._time_ms())
 
     def _order(self, customer: str, at: int, product: str | None = None, amount: int | None = None) -> Sent:
-        self._orders += 1
+        self.orders += 1
         # Few products are ordered all the time, most now and then: sessions of all lengths.
         product = product or f"product-{int(_PRODUCTS * self._chance.random() ** 3)}"
         amount = self._chance.choice([0, 1, 5, 20, 999]) if amount is None else amount
-        row = {"id": self._orders, "customer": customer, "product": product, "amount": amount, "at": at}
+        row = {"id": self.orders, "customer": customer, "product": product, "amount": amount, "at": at}
         return _sent("shop-orders", customer, row)
 
     def _time_ms(self) -> int:

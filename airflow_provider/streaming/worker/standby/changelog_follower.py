@@ -127,7 +127,8 @@ class ChangelogFollower:
                 f"{topic}[{partition}] holds a transaction that has no end: offsets {first} to {end - 1} cannot be "
                 f"read, and task {task.id} processes nothing before they can. Another program writes into the "
                 "changelog, or the brokers lost the end of a transaction while they had no leader for the partition. "
-                f"Find it with kafka-transactions.sh find-hanging --topic {topic} --partition {partition}, and end it "
+                "If the status shows another instance as the task's active one, leave it: its next commit ends it. "
+                f"Else find it with kafka-transactions.sh find-hanging --topic {topic} --partition {partition}, end it "
                 f"with kafka-transactions.sh abort --topic {topic} --partition {partition} --start-offset {first}. "
                 "The task goes on by itself."
             )
