@@ -309,8 +309,13 @@ class Accounts:
             wait_until(predicate, deadline_s, what, poll_s=0.05)
         except AssertionError as error:
             statuses = "\n".join(f"{name}: {status}" for name, status in self.view.statuses.items())
+            copies = "; ".join(
+                f"{name} {one.task} {one.role.value} {one.state.value} lag {one.lag_records} {one.error or ''}"
+                for name, status in self.view.statuses.items()
+                for one in status.tasks
+            )
             logs = "\n".join(f"--- {name}\n{self.log(name)[-3000:]}" for name in self._launched)
-            raise AssertionError(f"{error}\n{self.view.assignment}\n{statuses}\n{logs}") from None
+            raise AssertionError(f"{error}: {copies}\n{self.view.assignment}\n{statuses}\n{logs}") from None
 
     def wait_for_state(self, name: str, state: InstanceState, deadline_s: float = 60.0) -> InstanceStatus:
         def reported() -> bool:
