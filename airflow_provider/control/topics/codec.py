@@ -43,7 +43,7 @@ from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import AssignmentError
 from airflow_provider.kafka.names import assignment_topic, status_topic
 
-__all__ = ["FORMAT", "Value", "apply", "claim_key", "instance_of", "to_key", "to_value", "topic_of"]
+__all__ = ["FORMAT", "Value", "apply", "claim_key", "forget_decisions", "instance_of", "to_key", "to_value", "topic_of"]
 
 FORMAT: Final = 1
 """The newest format that this version reads, and the one that it writes."""
@@ -165,6 +165,17 @@ def apply(view: ControlView, key: bytes, value: bytes | None, appended_ms: int) 
         case Watcher():
             view.watcher, view.watcher_heard_at_ms = read, appended_ms
     return True
+
+
+def forget_decisions(view: ControlView) -> None:
+    """Forget what ``<app>-assignment`` held: it was created again, and generations and incidents begin anew there.
+
+    Those of before would hide them: a lower generation changes nothing, and an incident is answered once.
+    """
+    log.warning("The assignment topic of %s was created again: what it held before is forgotten", view.application_id)
+    view.assignment = view.job = None
+    for held in (view.incidents, view.deployments, view.commands, view.faults):
+        held.clear()
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,12 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
-from airflow_provider.control.topics.codec import apply
+from airflow_provider.control.topics.codec import apply, forget_decisions
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import StatefulStreamsError, TopicMissingError
 from airflow_provider.kafka.broker_error import broker_error, damage
 from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.names import assignment_topic
 
 __all__ = ["LOOK_EVERY_S", "LOOK_TIMEOUT_S", "UNKNOWN_TOPIC", "ControlCursor", "Ends", "consumer_config", "missing"]
 
@@ -68,10 +69,16 @@ class ControlCursor:
         view: what the records are applied to.
         topics: the topics that are read, each of one partition.
         now: monotonic seconds.
+        forgets: whether the view forgets the decisions of an assignment topic that was deleted and created again: a
+            watcher has to see what is in force, while an instance goes on with what it read until a later generation
+            comes.
     """
 
-    def __init__(self, view: ControlView, topics: Sequence[str], now: float) -> None:
+    def __init__(self, view: ControlView, topics: Sequence[str], now: float, *, forgets: bool = False) -> None:
         self.view = view
+        self._forgets = forgets
+        self.began_anew = False
+        """Whether the view forgot since this was last set to False."""
         self.topics = tuple(topics)
         self._positions: dict[str, int] = {}
         self._at_end: set[str] = set()
@@ -112,13 +119,14 @@ class ControlCursor:
         if error is None:
             self._at_end.discard(topic)
             self._refused.pop(topic, None)
-            self._positions[topic] = int(message.offset() or 0) + 1
+            self._move(topic, int(message.offset() or 0))
+            self._positions[topic] += 1
             _, appended_ms = message.timestamp()
             return apply(self.view, message.key() or b"", message.value(), appended_ms)
         if error.code() == KafkaError._PARTITION_EOF:
             self._at_end.add(topic)
             self._refused.pop(topic, None)
-            self._positions[topic] = int(message.offset() or 0)
+            self._move(topic, int(message.offset() or 0))
         elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             self._refused[topic] = broker_error(error, f"Reading {topic}", "check that the brokers answer.")
             raise self._refused[topic]
@@ -172,9 +180,17 @@ class ControlCursor:
         for topic, at_before in stalled:
             # A consumer does not always notice that its topic was created again (seen with librdkafka).
             if ends is not None and at_before > (ends[topic] or 0):
-                self._positions[topic] = 0
+                self._move(topic, 0)
         # One that was refused does not say that it reads again where nothing new is there to read.
         return bool(absent) or bool(stalled) or bool(self._refused)
+
+    def _move(self, topic: str, offset: int) -> None:
+        """Stand at an offset. One that was passed before is of a topic that was created again."""
+        again = offset < self._positions.get(topic, 0)
+        if again and self._forgets and topic == assignment_topic(self.view.application_id):
+            forget_decisions(self.view)
+            self.began_anew = True
+        self._positions[topic] = offset
 
     def restart(self) -> Mapping[str, int]:
         """By topic, the offset at which a new consumer begins."""

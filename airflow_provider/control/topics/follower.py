@@ -54,7 +54,7 @@ class ControlFollower:
         self._connection, self._errors = connection, ConnectionErrors(connection, logs=False)
         self._polled_at = time.monotonic()
         topics = (assignment_topic(application_id), status_topic(application_id))
-        self._cursor = ControlCursor(self.view, topics, self._polled_at)
+        self._cursor = ControlCursor(self.view, topics, self._polled_at, forgets=True)
         self._hearing = False
 
     async def __aenter__(self) -> ControlFollower:
@@ -148,7 +148,10 @@ class ControlFollower:
     def _take(self, message: Message) -> bool:
         if message.error() is None and (instance := instance_of(message.key() or b"")) is not None:
             self.silence.heard(instance, time.monotonic())
-        return self._cursor.take(message)
+        changed = self._cursor.take(message)
+        if self._cursor.began_anew:  # what is in force now has to be read first
+            self._cursor.began_anew = self._hearing = False
+        return changed
 
     async def _look(self) -> None:
         stalled = self._cursor.looked(await self._ends(LOOK_TIMEOUT_S), time.monotonic())

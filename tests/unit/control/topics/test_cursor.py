@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import dataclasses
 from typing import cast
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message
 
+from airflow_provider.control.records.incident import IncidentRecord
 from airflow_provider.control.topics.codec import Value, to_key, to_value
 from airflow_provider.control.topics.cursor import LOOK_EVERY_S, ControlCursor, consumer_config
 from airflow_provider.control.topics.view import ControlView
@@ -13,6 +15,7 @@ from airflow_provider.kafka.connection import KafkaConnection
 from tests.builders import APPLICATION, assigned, instance
 
 FIRST, SECOND = "assignment", "status"
+ASSIGNMENTS = f"{APPLICATION}-assignment"
 
 
 class FakeMessage:
@@ -206,3 +209,39 @@ def test_consumer_that_is_past_the_end_of_a_topic_that_was_created_again_begins_
     assert cursor.restart() == {FIRST: 4, SECOND: 0}
     assert not cursor.beyond(ends)
     assert not cursor.reached(ends)
+
+
+def again(forgets: bool) -> ControlCursor:
+    """A reader that has read a ninth generation, with its incident."""
+    cursor = ControlCursor(ControlView(APPLICATION), [ASSIGNMENTS, SECOND], now=0.0, forgets=forgets)
+    cursor.take(record(ASSIGNMENTS, 300, dataclasses.replace(assigned("a"), generation=9)))
+    cursor.view.incidents["generation/2"] = cast(IncidentRecord, None)
+    return cursor
+
+
+@pytest.mark.parametrize("begins", ["with-a-record", "empty", "behind-where-it-was-read"])
+def test_watcher_forgets_the_decisions_of_an_assignment_topic_that_was_created_again(begins: str) -> None:
+    cursor = again(forgets=True)
+
+    if begins == "with-a-record":
+        cursor.take(record(ASSIGNMENTS, 0, dataclasses.replace(assigned("b"), generation=1)))
+    elif begins == "empty":
+        cursor.take(event(ASSIGNMENTS, 0))
+    else:
+        assert not cursor.looked({ASSIGNMENTS: 2, SECOND: 0}, 6.0)
+        assert cursor.looked({ASSIGNMENTS: 2, SECOND: 0}, 12.0)
+
+    assert cursor.began_anew
+    assert cursor.view.incidents == {}
+    found = cursor.view.assignment
+    assert (found and found.generation) == (1 if begins == "with-a-record" else None)
+
+
+def test_instance_goes_on_with_the_decision_that_it_read_until_a_later_generation_comes() -> None:
+    cursor = again(forgets=False)
+
+    cursor.take(record(ASSIGNMENTS, 0, dataclasses.replace(assigned("b"), generation=1)))
+
+    assert not cursor.began_anew
+    assert cursor.view.assignment is not None
+    assert cursor.view.assignment.generation == 9
