@@ -6,8 +6,6 @@ from typing import Any, Final
 
 from airflow.sdk import Asset, AssetAlias, AssetWatcher
 
-__all__ = ["answers", "answers_alias", "drills", "incidents", "incidents_name"]
-
 _INCIDENTS: Final = "incidents"
 
 

@@ -11,8 +11,6 @@ from typing import Final
 from airflow_provider import errors
 from airflow_provider.errors import ErrorClass, StatefulStreamsError
 
-__all__ = ["class_of", "class_of_kind", "is_permanent", "retry_pause_s", "stops_a_running_task"]
-
 _FIRST_RETRY_S: Final = {ErrorClass.ACCESS: 5.0, ErrorClass.HOST: 30.0}
 """By the class of errors whose cause is outside of the job and its data. A failover answers those of a host before."""
 _LONGEST_RETRY_S: Final = 300.0

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["MAX_ERROR_CHARS", "bounded", "error_line", "error_text"]
-
 MAX_ERROR_CHARS: Final = 2000
 """Of an error's text in a status, an incident, a dead letter or a log line.
 

@@ -14,8 +14,6 @@ from pathlib import Path
 
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["FailPoint", "FailPoints", "parse_fail_point"]
-
 
 class FailPoint(StrEnum):
     """The places, in the order in which a micro-batch passes them (``docs/protocol.md``)."""

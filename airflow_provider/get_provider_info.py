@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["get_provider_info"]
-
 _NAME = "Stateful Streams"
 _OPERATORS = (
     "application_reset",

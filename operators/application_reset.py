@@ -21,8 +21,6 @@ from airflow_provider.errors import ConfigurationError, InstanceError, TopicMiss
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.operators.control import ControlOperator
 
-__all__ = ["RemoveStateOperator", "ResetApplicationOperator", "is_confirmed", "living_instances"]
-
 
 class ResetApplicationOperator(ControlOperator):
     """Deletes an application's changelogs and control topics, so that its next deployment begins with nothing.

@@ -17,8 +17,6 @@ from airflow_provider.control.waiting.conditions import TasksReplayed
 from airflow_provider.errors import AssignmentError, InstanceError, StatefulStreamsError
 from airflow_provider.operators.control import ControlOperator
 
-__all__ = ["ReplayChangelogOperator"]
-
 
 class ReplayChangelogOperator(ControlOperator):
     """Has an instance move the stores of some tasks aside and restore them from their changelogs.

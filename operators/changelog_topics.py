@@ -21,8 +21,6 @@ from airflow_provider.kafka.topic_spec import control_specs, history_spec, metri
 from airflow_provider.launch.job_file_description import describe_job_file
 from airflow_provider.operators.control import ControlOperator
 
-__all__ = ["CreateChangelogTopicsOperator"]
-
 _NONE: Final[tuple[Any, ...]] = ("", "[]", (), [])
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from airflow_provider.control.records.history import HistoryRecord
     from airflow_provider.control.topics.publisher import AssignmentPublisher
 
-__all__ = ["ControlOperator"]
-
 T = TypeVar("T")
 _OUTCOME: Final = "stateful_streams_outcome"
 _OUTCOME_CHARS: Final = 250

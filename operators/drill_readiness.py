@@ -25,8 +25,6 @@ from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.operators.control import ControlOperator
 from airflow_provider.operators.failover_dag import failover_dag_problem
 
-__all__ = ["CheckBlackoutOperator", "CheckDrillReadinessOperator", "SkippedDrillNote", "skipped_drill_id"]
-
 log = structlog.get_logger(__name__)
 
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from airflow_provider.control.topics.publisher import AssignmentPublisher
     from airflow_provider.control.topics.view import ControlView
 
-__all__ = ["FailOverOperator"]
-
 
 class FailOverOperator(ControlOperator):
     """The critical path of a failover in one task: read, decide, publish.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 
-__all__ = ["failover_dag_problem"]
-
 
 def failover_dag_problem(context: Context, dag_id: str, asset: str | None = None) -> str | None:
     """What is wrong with it, in one line; None where nothing is.

@@ -18,8 +18,6 @@ from airflow_provider.errors import InstanceError, StatefulStreamsError
 from airflow_provider.links.instance_log import InstanceLogLink
 from airflow_provider.operators.control import ControlOperator
 
-__all__ = ["InjectFaultOperator"]
-
 
 class InjectFaultOperator(ControlOperator):
     """Has an instance do to itself what the kind of the drill says (`control.drill_fault`). Waits until it has.

@@ -8,8 +8,6 @@ from airflow_provider.bases.arguments import parse_optional
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.kafka.names import assignment_topic, metrics_topic, status_topic
 
-__all__ = ["skip_before_deployment"]
-
 
 def skip_before_deployment(hook: KafkaStreamsHook, application_id: str, deploy_dag_id: str | None) -> None:
     """Skip the task, naming the DAG that deploys the application, where none of its tasks was ever assigned.

@@ -17,8 +17,6 @@ from airflow_provider.control.failover.open_problems import HeldTask, held_tasks
 from airflow_provider.errors import DeadlineError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 
-__all__ = ["LEAVE", "REPLAY", "AskAboutHeldTasksOperator", "UnansweredError"]
-
 REPLAY: Final = "Replay them"
 LEAVE: Final = "Leave them"
 

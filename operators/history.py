@@ -14,8 +14,6 @@ from airflow_provider.control.records.history import HistoryKind, history_plain
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.operators.control import ControlOperator
 
-__all__ = ["HistoryOperator"]
-
 
 class HistoryOperator(ControlOperator):
     """Logs the history of an application as a table, and returns it: drills, failovers, restores, upgrades.

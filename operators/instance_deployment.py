@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from airflow_provider.control.topics.publisher import AssignmentPublisher
     from airflow_provider.control.topics.view import ControlView
 
-__all__ = ["DeployInstanceOperator"]
-
 _TAIL_BYTES: Final = 4000
 _ON_CHANGE: Final = ("fail", "attach", "restart", "upgrade", "report")
 _SHUTDOWN_S: Final = 20.0

@@ -15,8 +15,6 @@ from airflow_provider.operators.control import ControlOperator
 if TYPE_CHECKING:
     from airflow_provider.control.topics.view import ControlView
 
-__all__ = ["RESTARTING", "living_of", "report_of", "restart_id", "stop_for_restart"]
-
 RESTARTING: Final = ("restart", "upgrade")
 """Of ``on_change``: those that restart an instance that was deployed otherwise."""
 

@@ -17,8 +17,6 @@ from airflow_provider.errors import InstanceError
 from airflow_provider.links.instance_log import InstanceLogLink
 from airflow_provider.operators.control import ControlOperator
 
-__all__ = ["StopInstanceOperator"]
-
 
 class StopInstanceOperator(ControlOperator):
     """Asks an instance to shut down cleanly (commit, close its stores) and waits for that.

@@ -14,8 +14,6 @@ from airflow_provider.control.waiting.conditions import ProcessingPaused
 from airflow_provider.errors import InstanceError
 from airflow_provider.operators.control import ControlOperator
 
-__all__ = ["PauseProcessingOperator"]
-
 
 class PauseProcessingOperator(ControlOperator):
     """Asks instances to finish their micro-batch and process nothing more until they are resumed. Waits for that.

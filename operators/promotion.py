@@ -17,8 +17,6 @@ from airflow_provider.operators.control import ControlOperator
 if TYPE_CHECKING:
     from airflow_provider.control.topics.publisher import AssignmentPublisher
 
-__all__ = ["PromoteStandbyOperator"]
-
 
 class PromoteStandbyOperator(ControlOperator):
     """Makes a standby the active one, and waits until it processes the tasks.

@@ -19,8 +19,6 @@ from airflow_provider.operators.control import ControlOperator
 if TYPE_CHECKING:
     from airflow_provider.control.drills.rehearsal import Conclusion
 
-__all__ = ["CheckRecoveryOperator"]
-
 
 class CheckRecoveryOperator(ControlOperator):
     """Checks what a fault must not have broken, and reports what it cost.

@@ -20,8 +20,6 @@ from airflow_provider.errors import InstanceError
 from airflow_provider.links.failover_run import FailoverRun, FailoverRunLink
 from airflow_provider.operators.control import ControlOperator
 
-__all__ = ["ListRepairsOperator", "ReportFailOverOperator"]
-
 
 class ListRepairsOperator(ControlOperator):
     """Lists a repair for each incident that was answered and is not resolved.

@@ -27,8 +27,6 @@ from airflow_provider.operators.control import ControlOperator
 from airflow_provider.operators.failover_dag import failover_dag_problem
 from airflow_provider.operators.first_deployment import skip_before_deployment
 
-__all__ = ["CheckSloOperator"]
-
 _HISTORY_MS: Final = 180 * 86_400_000
 """What is older says little of today's application."""
 

@@ -15,8 +15,6 @@ from airflow_provider.control.waiting.standby_command import done, standby_comma
 from airflow_provider.errors import InstanceError
 from airflow_provider.operators.control import ControlOperator
 
-__all__ = ["CertifyStandbysOperator", "SnapshotStandbysOperator", "StandbyCommandOperator"]
-
 
 class StandbyCommandOperator(ControlOperator):
     """Gives each instance that holds such a standby one command, and waits for all. Each try asks again.

@@ -20,8 +20,6 @@ from airflow_provider.operators.instance_restart import RESTARTING, living_of, r
 if TYPE_CHECKING:
     from airflow_provider.control.topics.view import ControlView
 
-__all__ = ["SupervisedInstance"]
-
 
 class SupervisedInstance:
     """The part of `DeployInstanceOperator` for an instance that another starts.

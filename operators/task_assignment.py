@@ -15,8 +15,6 @@ from airflow_provider.operators.control import ControlOperator
 if TYPE_CHECKING:
     from airflow_provider.control.topics.publisher import AssignmentPublisher
 
-__all__ = ["AssignTasksOperator"]
-
 
 class AssignTasksOperator(ControlOperator):
     """Publishes the assignment that the living instances allow: the first one, or every task's standbys again.

@@ -25,8 +25,6 @@ from airflow_provider.operators.first_deployment import skip_before_deployment
 if TYPE_CHECKING:
     from airflow_provider.kafka.topic_admin import TopicAdmin
 
-__all__ = ["CheckTopicsOperator"]
-
 _NONE: Final[tuple[Any, ...]] = ("", "[]", (), [])
 
 

@@ -11,8 +11,6 @@ from airflow_provider.control.application.tasks import parse_tasks
 from airflow_provider.control.waiting.conditions import ChangelogGrowthWithin, Condition
 from airflow_provider.sensors.control import ControlSensor
 
-__all__ = ["ChangelogGrowthSensor"]
-
 _DAY_S: Final = 86_400.0
 
 

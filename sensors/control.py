@@ -18,8 +18,6 @@ from airflow_provider.control.waiting.conditions import Condition, Outcome
 from airflow_provider.errors import DeadlineError, InstanceError, TopicMissingError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 
-__all__ = ["ControlSensor", "SensorDeadlineError"]
-
 _BEYOND_MS: Final = 1000
 """A poke listens for so much longer than an instance may be silent, so that it can tell a silent one from a living."""
 

@@ -9,8 +9,6 @@ from airflow_provider.bases.arguments import parse_if_given, parse_names, parse_
 from airflow_provider.control.waiting.conditions import Condition, DiskSpaceFree
 from airflow_provider.sensors.control import ControlSensor
 
-__all__ = ["DiskSpaceSensor"]
-
 
 class DiskSpaceSensor(ControlSensor):
     """Waits until each instance has so much disk left where it keeps its stores.

@@ -9,8 +9,6 @@ from airflow_provider.bases.arguments import parse_optional, parse_seconds
 from airflow_provider.control.waiting.conditions import Condition, DrillPassedWithin
 from airflow_provider.sensors.control import ControlSensor
 
-__all__ = ["DrillAgeSensor"]
-
 
 class DrillAgeSensor(ControlSensor):
     """Waits until the last drill that was passed is young enough, by the application's history, read every 20 s.

@@ -13,8 +13,6 @@ from airflow_provider.control.records.drill_fault import InjectedFault
 from airflow_provider.control.waiting.conditions import Condition
 from airflow_provider.sensors.control import ControlSensor
 
-__all__ = ["FaultEndSensor"]
-
 
 class FaultEndSensor(ControlSensor):
     """Waits for what has to follow a drill's fault: that the failure is answered and marked resolved.

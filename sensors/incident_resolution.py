@@ -11,8 +11,6 @@ from airflow_provider.control.waiting.conditions import Condition, IncidentResol
 from airflow_provider.links.failover_run import FailoverRun, FailoverRunLink
 from airflow_provider.sensors.control import ControlSensor
 
-__all__ = ["IncidentResolutionSensor"]
-
 
 class IncidentResolutionSensor(ControlSensor):
     """Waits for the record of an instance's failure to be marked resolved, as the failover DAG does at its end.

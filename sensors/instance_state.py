@@ -15,8 +15,6 @@ from airflow_provider.links.instance_log import InstanceLogLink
 from airflow_provider.links.spark_ui import SparkUiLink
 from airflow_provider.sensors.control import ControlSensor
 
-__all__ = ["InstanceStateSensor"]
-
 
 class InstanceStateSensor(ControlSensor):
     """Waits until an instance is in one of some states. One that sends no heartbeat counts as ended.

@@ -11,8 +11,6 @@ from airflow_provider.control.waiting.conditions import Condition, PredictedRtoW
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.sensors.control import ControlSensor
 
-__all__ = ["PredictedRtoSensor"]
-
 
 class PredictedRtoSensor(ControlSensor):
     """Waits until the predicted RTO of every task is within a bound.

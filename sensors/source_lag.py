@@ -11,8 +11,6 @@ from airflow_provider.control.application.tasks import parse_tasks
 from airflow_provider.control.waiting.conditions import Condition, SourceLagWithin
 from airflow_provider.sensors.control import ControlSensor
 
-__all__ = ["SourceLagSensor"]
-
 
 class SourceLagSensor(ControlSensor):
     """Waits until tasks run and the source of each holds no more than so many unread records.

@@ -11,8 +11,6 @@ from airflow_provider.control.application.tasks import parse_tasks
 from airflow_provider.control.waiting.conditions import Condition, StandbysWarm
 from airflow_provider.sensors.control import ControlSensor
 
-__all__ = ["StandbyLagSensor"]
-
 
 class StandbyLagSensor(ControlSensor):
     """Waits until every task runs and has its standbys, each warm and within the bounds.

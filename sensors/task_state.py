@@ -11,8 +11,6 @@ from airflow_provider.control.records.status import TaskState
 from airflow_provider.control.waiting.conditions import Condition, TaskInState
 from airflow_provider.sensors.control import ControlSensor
 
-__all__ = ["TaskStateSensor"]
-
 
 class TaskStateSensor(ControlSensor):
     """Waits until a task of the application is in one of some states, on its active or on a named instance.

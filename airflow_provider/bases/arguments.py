@@ -10,11 +10,6 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from airflow_provider.errors import ConfigurationError
 
-__all__ = [
-    "parse_flag", "parse_if_given", "parse_mapping", "parse_names", "parse_optional", "parse_seconds", "parse_texts",
-    "parse_whole",
-]  # fmt: skip
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

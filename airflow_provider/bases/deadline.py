@@ -8,8 +8,6 @@ from airflow.sdk import Context
 
 from airflow_provider.common.clock import now_ms
 
-__all__ = ["deadline_ms"]
-
 _KEY: Final = "stateful-streams-wait"
 _LAST_LOOK_MS: Final = 5_000
 """A try that begins after the deadline still looks once whether what it waits for is the case by now."""

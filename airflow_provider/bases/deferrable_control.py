@@ -29,8 +29,6 @@ from airflow_provider.triggers.control import ControlTrigger, result_of
 if TYPE_CHECKING:
     from airflow_provider.kafka.connection import KafkaConnection
 
-__all__ = ["DeferrableControl", "FinalConfigurationError", "FinalTopicMissingError"]
-
 _LOOK_MS: Final = 3_000
 """A living instance speaks within a second, and the topics are read in less."""
 

@@ -9,8 +9,6 @@ from typing import Final
 
 from airflow.sdk.configuration import conf
 
-__all__ = ["missing_triggerer"]
-
 _TIMEOUT_S: Final = 1.0
 _EXECUTION: Final = "/execution"
 

@@ -12,8 +12,6 @@ from typing import Protocol
 from airflow_provider.changelog.commit_record import COMMIT_KEY
 from airflow_provider.errors import StatefulStreamsError, TopicMismatchError
 
-__all__ = ["ChangelogBatch", "ConsumedRecord", "uncommitted_since"]
-
 _KEY, _VALUE, _OFFSET = methodcaller("key"), methodcaller("value"), methodcaller("offset")
 
 

@@ -20,18 +20,6 @@ from airflow_provider.state.time_spans import TimeSpans
 if TYPE_CHECKING:
     from airflow_provider.state.store import Store
 
-__all__ = [
-    "COMMIT_FORMAT",
-    "COMMIT_KEY",
-    "CommitRecord",
-    "LastCommit",
-    "SegmentDigests",
-    "SourcePosition",
-    "expired_before_ms",
-    "holds_all_of",
-    "newest_commit",
-]
-
 COMMIT_KEY: Final = RESERVED_PREFIX + b"commit"
 """The reserved key. The record under it is the last of its transaction in that changelog."""
 

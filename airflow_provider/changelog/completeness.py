@@ -13,8 +13,6 @@ from airflow_provider.common.clock import now_ms
 from airflow_provider.errors import StoreDivergedError, StoreOutdatedError
 from airflow_provider.state.position import ChangelogPosition, Position
 
-__all__ = ["Completeness", "OwnCommit", "ResumePoint", "find_resume_point", "slept_too_long"]
-
 _TOUCH_MS: Final = 60_000
 """Often enough that no store that is followed is ever taken for one that slept past delete.retention.ms."""
 _RETENTION_FLOOR_MS: Final = 60_000

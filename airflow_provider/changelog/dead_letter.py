@@ -9,8 +9,6 @@ from typing import Final
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.error_text import bounded
 
-__all__ = ["DeadLetter"]
-
 _STACK_CHARS: Final = 8000
 _SHORT_CHARS: Final = 200
 _OVERHEAD_BYTES: Final = 100

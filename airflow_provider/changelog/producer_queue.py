@@ -13,8 +13,6 @@ from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.common.clock import now_ms
 from airflow_provider.errors import BrokerUnreachableError
 
-__all__ = ["CHUNK", "Change", "ProducerQueue"]
-
 Change = tuple[bytes, bytes | None]
 """A key and its new value; None deletes."""
 

@@ -11,8 +11,6 @@ from airflow_provider.changelog.reader import ChangelogPartition
 from airflow_provider.changelog.restore_settings import RestoreSettings, Throttle
 from airflow_provider.errors import BrokerUnreachableError
 
-__all__ = ["PartitionReader", "holds_records", "read_range"]
-
 _SILENCE_S: Final = 30.0
 _POLL_S: Final = 0.1
 

@@ -21,8 +21,6 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
 from airflow_provider.kafka.leader_change import ask_leader
 
-__all__ = ["ChangelogEnds", "ChangelogPartition", "ChangelogReader"]
-
 ChangelogPartition = tuple[str, int]
 """A changelog's topic and partition."""
 

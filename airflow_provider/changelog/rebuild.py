@@ -17,8 +17,6 @@ from airflow_provider.state.digest import DIGEST_MASK, digest_of
 from airflow_provider.state.position import ChangelogPosition, Position
 from airflow_provider.state.store import Store
 
-__all__ = ["Copy", "last_commit", "look", "measure", "rebuild"]
-
 
 @dataclass(frozen=True)
 class Copy:

@@ -17,8 +17,6 @@ from airflow_provider.state.position import ChangelogPosition, Position
 from airflow_provider.state.store import Store
 from airflow_provider.state.time_segments import time_prefix
 
-__all__ = ["Replica", "RestoreMeter"]
-
 _BULK_FROM = 100_000
 """Records of lag from which a restore goes the bulk way."""
 

@@ -7,8 +7,6 @@ from typing import Final
 
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["RestoreSettings", "Throttle"]
-
 _MEMTABLES: Final = 4
 # A message in Python's memory, beside its bytes: the object, its key's and its value's headers.
 _MESSAGE_OVERHEAD_BYTES: Final = 250

@@ -22,8 +22,6 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_spec import MAX_MESSAGE_BYTES
 from airflow_provider.kafka.transactional_producer import TransactionalProducer
 
-__all__ = ["ConsumerGroup", "TransactionalWriter"]
-
 log = logging.getLogger(__name__)
 
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})

@@ -12,8 +12,6 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_name
 from airflow_provider.launch.job_file_description import describe_job_file
 
-__all__ = ["add_acls"]
-
 _ROLES: Final = tuple(role.value for role in Role)
 
 

@@ -27,8 +27,6 @@ from airflow_provider.control.records.status import InstanceState, InstanceStatu
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
 
-__all__ = ["ApplicationState"]
-
 _TASK_COLUMNS: Final = (
     "task", "instance", "role", "state", "lag", "lag s", "certified", "source lag", "processed", "filtered",
     "left out", "late", "lost", "records/s", "predicted RTO", "last RTO",

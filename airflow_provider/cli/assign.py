@@ -22,8 +22,6 @@ from airflow_provider.control.topics.publication import publish_by
 from airflow_provider.control.waiting.conditions import StandbysWarm
 from airflow_provider.kafka.connection import KafkaConnection
 
-__all__ = ["add_assign", "place", "placed_text"]
-
 _ADVICE: Final = (
     "Correct the cause, then run the command again; with --wait it waits for instances that do not run yet."
 )

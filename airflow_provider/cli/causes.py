@@ -7,8 +7,6 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-__all__ = ["causes", "listed_names"]
-
 _MOST_NAMES: Final = 6
 _TASK: Final = re.compile(r"\d+_\d+")
 _OF_TASK: Final = re.compile(r"task (?P<task>\d+_\d+): (?P<said>.*)", re.DOTALL)

@@ -9,8 +9,6 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_file import connection_from_options
 
-__all__ = ["add_application_options", "add_cluster_options", "cluster_from_airflow", "cluster_of"]
-
 
 def add_application_options(parser: argparse.ArgumentParser) -> None:
     """Give a command the arguments that every one about an application has, its name first.

@@ -28,8 +28,6 @@ from airflow_provider.kafka.names import check_name
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.launch.job_file_description import describe_job_file
 
-__all__ = ["add_describe", "describe", "without_secrets"]
-
 _SECRET: Final = re.compile(r"(?i)secret|passw|token|credential|access.?key|sasl|jaas")
 _HIDDEN: Final = "(hidden)"
 

@@ -43,8 +43,6 @@ from airflow_provider.errors import (
 )
 from airflow_provider.kafka.connection import KafkaConnection
 
-__all__ = ["add_drill", "drill_text", "exit_status_of", "not_whole"]
-
 _FAULT_S = 60.0
 _VERDICTS = (StateError, InstanceError, DeadlineError, AssignmentError, ConfigurationError)
 """What says that a drill is not passed; other errors say nothing of the application."""

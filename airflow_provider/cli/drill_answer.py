@@ -26,8 +26,6 @@ from airflow_provider.errors import DeadlineError, InstanceError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.launch.instance_start import Started
 
-__all__ = ["DrillAnswer"]
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DrillAnswer:

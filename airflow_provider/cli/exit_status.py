@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["ExitStatus"]
-
 
 class ExitStatus(IntEnum):
     """The same for every command."""

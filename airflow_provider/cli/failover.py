@@ -32,8 +32,6 @@ from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.kafka.connection import KafkaConnection
 
-__all__ = ["add_failover", "answer_found", "answers_text", "find_incidents", "publish_answers", "unmoved"]
-
 _LATE_S: Final = 0.5
 """For a heartbeat on its way."""
 

@@ -15,8 +15,6 @@ from airflow_provider.launch.instance_lock import InstanceLock
 from airflow_provider.launch.pulse import Beat, Pulse
 from airflow_provider.launch.run_folder import RUN_DIR, RunFolder
 
-__all__ = ["add_health", "health_of"]
-
 
 def add_health(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """``health``."""

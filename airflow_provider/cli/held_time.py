@@ -8,8 +8,6 @@ from typing import Final
 from airflow_provider.cli.text import ago
 from airflow_provider.control.records.status import TableWaitStatus, TaskStatus
 
-__all__ = ["held_time", "wait_text"]
-
 _WORTH_MS: Final = 60_000
 """Of two sides that are read side by side one is always a little behind."""
 

@@ -15,8 +15,6 @@ from airflow_provider.control.history.table import history_table
 from airflow_provider.control.history.topic import read_history
 from airflow_provider.control.records.history import HistoryKind, history_plain
 
-__all__ = ["add_history", "since_ms"]
-
 _UNIT_MS: Final = {"h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 
 

@@ -10,8 +10,6 @@ from airflow_provider.control.history.topic import write_history
 from airflow_provider.control.records.history import HistoryRecord
 from airflow_provider.kafka.connection import KafkaConnection
 
-__all__ = ["note"]
-
 
 def note(cluster: KafkaConnection, application_id: str, *records: HistoryRecord) -> bool:
     """As `note_history` does; the warning goes to standard error.

@@ -14,8 +14,6 @@ from airflow_provider.control.waiting.condition_wait import wait_for
 from airflow_provider.control.waiting.conditions import Outcome, StandbysWarm
 from airflow_provider.kafka.connection import KafkaConnection
 
-__all__ = ["close_incident", "close_incidents", "not_assigned"]
-
 
 def close_incidents(cluster: KafkaConnection, application_id: str, num_standby_replicas: int, timeout_s: float) -> None:
     """Wait until every task is whole again, where incidents are open, and mark those resolved; says what it does.

@@ -19,8 +19,6 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.launch.instance_start import Started, late_start, living_instance, start_instance
 from airflow_provider.launch.spark_command import interpreters, spark_command
 
-__all__ = ["LogFollower", "await_running", "start_deployment"]
-
 _SHUTDOWN_S = 20.0
 _TAIL_BYTES = 4000
 

@@ -17,8 +17,6 @@ from airflow_provider.control.topics.writer import write_control
 from airflow_provider.errors import DeadlineError, InstanceError
 from airflow_provider.kafka.connection import KafkaConnection
 
-__all__ = ["add_stop", "stop_instance"]
-
 
 def add_stop(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """``stop``."""

@@ -6,8 +6,6 @@ from airflow_provider.common.clock import now_ms
 from airflow_provider.control.topics.liveness import Timeouts, may_be_starting
 from airflow_provider.control.topics.view import ControlView
 
-__all__ = ["expected_instances"]
-
 
 def expected_instances(view: ControlView, timeouts: Timeouts) -> set[str]:
     """The instances that send heartbeats, as far as was reported.

@@ -32,8 +32,6 @@ from airflow_provider.error_text import error_line
 from airflow_provider.errors import StatefulStreamsError
 from airflow_provider.kafka.names import check_name
 
-__all__ = ["main"]
-
 
 def _add_broker(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """``broker``, for the list of commands: its arguments are the kit's, which reads them itself."""

@@ -23,8 +23,6 @@ from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.errors import TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
 
-__all__ = ["add_metrics"]
-
 
 def add_metrics(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """``metrics``."""

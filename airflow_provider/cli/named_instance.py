@@ -5,8 +5,6 @@ from __future__ import annotations
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import InstanceError
 
-__all__ = ["check_instance"]
-
 
 def check_instance(view: ControlView, instance: str | None) -> None:
     """Refuse a name that the application does not have.

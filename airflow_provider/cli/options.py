@@ -10,8 +10,6 @@ from typing import Final
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_name
 
-__all__ = ["names_option", "set_defaults_of_environment", "settings_option", "variable_of"]
-
 _PREFIX: Final = "STATEFUL_STREAMS_"
 
 

@@ -31,8 +31,6 @@ from airflow_provider.launch.instance_start import Started
 from airflow_provider.launch.job_file import application_ids_of, check_job_file, sha256_of
 from airflow_provider.launch.run_folder import RUN_DIR
 
-__all__ = ["add_run", "application_of", "deployment_of"]
-
 # The defaults of Airflow's connections and of the deploy DAG's form.
 _KAFKA_CONN_ID: Final = "kafka_streams_default"
 _SPARK_CONN_ID: Final = "spark_default"

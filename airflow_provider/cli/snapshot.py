@@ -10,8 +10,6 @@ from airflow_provider.cli.standby_question import add_standby_options, ask_stand
 from airflow_provider.common.table import table
 from airflow_provider.control.records.command import CommandKind
 
-__all__ = ["add_snapshot"]
-
 
 def add_snapshot(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """``snapshot``."""

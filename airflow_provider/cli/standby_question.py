@@ -15,8 +15,6 @@ from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.topics.writer import write_control
 from airflow_provider.control.waiting.standby_command import done, standby_commands
 
-__all__ = ["add_standby_options", "ask_standbys"]
-
 
 def add_standby_options(parser: argparse.ArgumentParser) -> None:
     """Which standbys, and how long to wait for them."""

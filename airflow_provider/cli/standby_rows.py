@@ -15,8 +15,6 @@ from airflow_provider.control.records.command import RESTART
 from airflow_provider.control.records.status import InstanceState, InstanceStatus, Role, TaskStatus
 from airflow_provider.control.topics.view import ControlView
 
-__all__ = ["StandbyRow", "certified", "missing_standbys", "standby_rows", "standby_table"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class StandbyRow:

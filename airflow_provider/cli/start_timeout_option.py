@@ -6,8 +6,6 @@ import argparse
 
 from airflow_provider.control.topics.liveness import Timeouts
 
-__all__ = ["add_start_timeout"]
-
 
 def add_start_timeout(parser: argparse.ArgumentParser) -> None:
     """``--start-timeout``, the same by default wherever an instance is started and looked at.

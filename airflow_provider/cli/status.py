@@ -26,8 +26,6 @@ from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
 
-__all__ = ["add_status", "known_history", "known_metrics", "look"]
-
 _HISTORY_MS: Final = 180 * 86_400_000
 _HISTORY_S: Final = 5.0
 _METRICS_MS: Final = LATELY_MS + 180_000

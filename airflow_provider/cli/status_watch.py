@@ -24,8 +24,6 @@ from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.topics.silence import SilenceClock
 from airflow_provider.control.topics.view import ControlView
 
-__all__ = ["HeartbeatWatch", "WatcherWatch", "fitted", "watch"]
-
 _CLEAR: Final = "\x1b[H\x1b[2J"
 _HISTORY_EVERY_S: Final = 60.0
 

@@ -40,8 +40,6 @@ from airflow_provider.launch.leftovers import InstanceProcesses
 from airflow_provider.launch.pulse import Pulse, Silence
 from airflow_provider.launch.run_folder import RunFolder
 
-__all__ = ["SupervisedRun", "exit_status_of", "pause_before_launch_s"]
-
 _POLL_S: Final = 0.5
 _WAIT_PAUSE_S: Final = 5.0
 _QUICK_S: Final = 120.0

@@ -12,8 +12,6 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.outlook.predicted_rto import PredictedRto
 from airflow_provider.control.records.status import Role, TaskStatus
 
-__all__ = ["TaskCopy", "task_totals"]
-
 _NAMES = 4
 
 

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-__all__ = ["ago", "listed", "nested_text", "seconds", "shortened"]
-
 _UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000))
 
 

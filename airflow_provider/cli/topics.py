@@ -21,8 +21,6 @@ from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_findings import TopicFinding, WantedTopics
 from airflow_provider.launch.job_file_description import describe_job_file
 
-__all__ = ["add_topics", "findings_text"]
-
 _OURS = (
     "librdkafka speaks 0: a producer's epoch is that of many transactions, and one whose end may be repeated is given "
     "up before the next ('Kafka's own transactions' in docs/protocol.md)"

@@ -11,8 +11,6 @@ from airflow_provider.control.waiting.conditions import Condition, Outcome
 from airflow_provider.errors import DeadlineError, InstanceError
 from airflow_provider.kafka.connection import KafkaConnection
 
-__all__ = ["await_condition", "say", "say_waiting"]
-
 
 def await_condition(
     cluster: KafkaConnection,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 
-__all__ = ["now_ms"]
-
 
 def now_ms() -> int:
     """Epoch ms. For records and people; what is decided about durations uses a monotonic clock."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["EMPTY_STATE"]
-
 EMPTY_STATE: Final = (
     "another application id, or another store name where the stage keeps a store: name= of its aggregate(), process(), "
     "drop_duplicates() or join()"

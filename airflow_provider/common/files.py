@@ -10,8 +10,6 @@ from typing import Final
 
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["PRIVATE_UMASK", "check_path", "create_private_file", "file_end", "folder_bytes", "make_private_folder"]
-
 PRIVATE_UMASK: Final = 0o077
 """What a process starts with whose files nobody else may read."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from typing import Final
 
-__all__ = ["HOST_VARIABLE", "host_name"]
-
 HOST_VARIABLE: Final = "STATEFUL_STREAMS_HOST"
 """Environment variable with the name of the machine, where the system's own does not say what is lost together."""
 

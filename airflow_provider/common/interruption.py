@@ -6,8 +6,6 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["ignored", "interruptible"]
-
 
 @contextmanager
 def interruptible(*numbers: signal.Signals) -> Iterator[None]:

@@ -9,8 +9,6 @@ import msgspec
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["from_json", "from_plain", "to_json", "to_plain"]
-
 T = TypeVar("T")
 
 

@@ -10,8 +10,6 @@ from typing import Final
 from airflow_provider.common.empty_state import EMPTY_STATE
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["WAYS_OUT", "KeptAggregate", "StoreSignature"]
-
 WAYS_OUT: Final = (
     "Undo the change; or give a changed aggregate another name, under which it starts empty; or begin again with empty "
     f"state, under {EMPTY_STATE}."

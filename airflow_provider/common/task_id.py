@@ -7,8 +7,6 @@ from typing import Final
 
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["TaskId"]
-
 _FORM: Final = re.compile(r"(\d{1,9})_(\d{1,9})")
 
 

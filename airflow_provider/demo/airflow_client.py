@@ -9,8 +9,6 @@ import httpx
 
 from airflow_provider.demo.errors import DemoError
 
-__all__ = ["AirflowClient"]
-
 _TIMEOUT_S: Final = 15.0
 _PATIENCE_S: Final = 45.0
 _PAUSE_S: Final = 0.5

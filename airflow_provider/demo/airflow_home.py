@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["AirflowHome"]
-
 # The settings of another Airflow on this machine must not reach the demo's.
 _FOREIGN: Final = ("AIRFLOW", "_AIRFLOW")
 

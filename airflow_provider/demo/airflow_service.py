@@ -14,8 +14,6 @@ from airflow_provider.demo.airflow_home import AirflowHome
 from airflow_provider.demo.errors import DemoError
 from airflow_provider.kit.child import Child, end_groups
 
-__all__ = ["AirflowService"]
-
 _COMPONENTS: Final[dict[str, tuple[str, ...]]] = {
     "api-server": ("api-server",),
     # Task logs are read from the folder: their servers would listen beyond loopback.

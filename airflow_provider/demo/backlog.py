@@ -11,8 +11,6 @@ from airflow_provider.demo.narrator import positions
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.streaming.driver.watches.source_ends import SourceEnds
 
-__all__ = ["Backlog"]
-
 
 class Backlog:
     """The records of an internal topic; a context manager.

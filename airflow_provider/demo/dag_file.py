@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-__all__ = ["dag_file"]
-
 _TEXT = '''"""The DAGs of the demo's application."""
 
 from airflow_provider import Drill, Instance, stream_dags

@@ -16,8 +16,6 @@ from typing import Any
 from airflow_provider.common.files import file_end
 from airflow_provider.errors import StatefulStreamsError
 
-__all__ = ["DemoError", "DemoFolderError", "last_lines"]
-
 
 class DemoError(StatefulStreamsError):
     """The demo cannot go on.

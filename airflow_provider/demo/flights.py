@@ -12,8 +12,6 @@ import pandas as pd
 
 from airflow_provider.demo.errors import DemoError
 
-__all__ = ["COLUMNS", "flights_file", "read_flights", "records"]
-
 COLUMNS: Final = ("time_hour", "carrier", "flight", "tailnum", "origin", "dest", "distance", "dep_delay")
 """What is published of a flight."""
 

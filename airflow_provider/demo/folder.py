@@ -16,8 +16,6 @@ from airflow_provider.demo.instance_processes import launchers_under
 from airflow_provider.kit.folder import BrokerFolder
 from airflow_provider.kit.process import GroupLeader
 
-__all__ = ["DemoFolder"]
-
 
 @dataclass(frozen=True, slots=True)
 class DemoFolder:

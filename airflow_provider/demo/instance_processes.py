@@ -8,8 +8,6 @@ from typing import Final
 
 import psutil
 
-__all__ = ["end_launchers", "launchers_under"]
-
 _LAUNCHER: Final = "airflow_provider.launch.launcher"
 _GONE: Final = (psutil.NoSuchProcess, psutil.AccessDenied)
 

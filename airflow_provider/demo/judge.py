@@ -9,8 +9,6 @@ from typing import Generic, Protocol, TypeVar
 from airflow_provider.demo.state_row import Commit
 from airflow_provider.demo.truth import Aircraft, AirportHour, Truth
 
-__all__ = ["Commits", "Outputs", "Row", "Table", "Verdict", "judge"]
-
 _SHOWN = 5
 
 Commits = Mapping[int, Commit]

@@ -13,8 +13,6 @@ from airflow_provider.demo.publisher import Publisher
 from airflow_provider.demo.screen import Screen, bar
 from airflow_provider.demo.timeline import Timeline
 
-__all__ = ["Narrator", "instance_lines", "next_steps", "positions", "processed", "result_rows", "result_title"]
-
 
 class Narrator:
     """Reports each step of a failover once, when it first stands in the topics, and how far the data is.

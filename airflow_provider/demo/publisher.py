@@ -12,8 +12,6 @@ from confluent_kafka import KafkaError, Message, Producer
 from airflow_provider.demo.errors import DemoError
 from airflow_provider.kafka.connection import KafkaConnection
 
-__all__ = ["Publisher"]
-
 _TICK_S: Final = 0.05
 
 

@@ -16,8 +16,6 @@ from airflow_provider.demo.state_row import COMMIT_KEY, Commit, decode_commit
 from airflow_provider.demo.truth import Aircraft, AirportHour
 from airflow_provider.kafka.connection import KafkaConnection
 
-__all__ = ["OutputTimes", "aircraft_of", "airport_hour_of", "read_outputs", "read_state"]
-
 _DEADLINE_S: Final = 60.0
 
 OutputTimes = Mapping[int, list[int]]

@@ -36,8 +36,6 @@ from airflow_provider.kafka.names import changelog_topic, commits_topic, reparti
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
 
-__all__ = ["Demo"]
-
 APPLICATION: Final = flights_job.job.application_id
 SOURCE: Final = flights_job.flights.topic
 AIRCRAFT: Final = "aircraft"

@@ -13,8 +13,6 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["Screen", "bar"]
-
 _PLAIN_EVERY_S: Final = 10.0
 _INDENT: Final = " " * 9
 

@@ -13,8 +13,6 @@ from airflow_provider.demo.errors import DemoError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["DemoSettings"]
-
 
 @dataclass(frozen=True)
 class DemoSettings:

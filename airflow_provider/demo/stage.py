@@ -18,8 +18,6 @@ from airflow_provider.kit.child import end_groups
 from airflow_provider.kit.ports import free_ports
 from airflow_provider.kit.settings import BrokerSettings
 
-__all__ = ["Stage", "tear_down"]
-
 _AIRFLOW_S: Final = 8.0
 _CLEAN_STOP_S: Final = 10.0
 

@@ -16,8 +16,6 @@ from typing import Final
 
 from airflow_provider.demo.truth import Aircraft, AirportHour
 
-__all__ = ["COMMIT_KEY", "Commit", "decode_aircraft", "decode_airport_hour", "decode_commit"]
-
 COMMIT_KEY: Final = b"\xff\xfestateful-streams/commit"
 """The key of commit records; every other key is an aircraft, or an airport's hour."""
 

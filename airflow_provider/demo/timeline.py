@@ -9,8 +9,6 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.history.report import FailoverReport
 from airflow_provider.demo.results import OutputTimes
 
-__all__ = ["Timeline"]
-
 
 @dataclass(frozen=True)
 class Timeline:

@@ -8,8 +8,6 @@ from typing import Any
 
 import pandas as pd
 
-__all__ = ["Aircraft", "AirportHour", "Truth", "compute_truth"]
-
 
 @dataclass(frozen=True, slots=True)
 class Aircraft:

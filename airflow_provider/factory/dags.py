@@ -19,8 +19,6 @@ from airflow_provider.factory.promises import drill_dag, monitor_dag
 from airflow_provider.factory.recovery import failover_dag, repair_dag
 from airflow_provider.factory.spec import Stream
 
-__all__ = ["StreamDags", "stream_dags"]
-
 _MAKERS: Final[dict[str, Callable[[Parts], DAG]]] = {
     "deploy": deploy_dag,
     "upgrade": upgrade_dag,

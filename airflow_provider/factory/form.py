@@ -10,8 +10,6 @@ from airflow.sdk import Param, get_current_context
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.factory.spec import Stream
 
-__all__ = ["chosen_instances", "instance_field", "instances_field", "lines_field", "seconds_field", "timeouts"]
-
 
 def instances_field(stream: Stream, description: str) -> Param:
     """``instances``: some of the application's, all of them at first."""

@@ -10,8 +10,6 @@ from airflow_provider.operators.changelog_topics import CreateChangelogTopicsOpe
 from airflow_provider.operators.instance_stop import StopInstanceOperator
 from airflow_provider.sensors.standby_lag import StandbyLagSensor
 
-__all__ = ["deploy_dag", "scale_dag", "upgrade_dag"]
-
 
 def deploy_dag(parts: Parts) -> DAG:
     """Creates the topics, starts every instance, assigns the tasks, and ends when each has its warm standbys.

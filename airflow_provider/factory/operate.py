@@ -13,8 +13,6 @@ from airflow_provider.operators.instance_stop import StopInstanceOperator
 from airflow_provider.operators.processing_pause import PauseProcessingOperator
 from airflow_provider.operators.standby_command import CertifyStandbysOperator, SnapshotStandbysOperator
 
-__all__ = ["operate_dag", "reset_dag"]
-
 _ACTIONS: Final = {
     "check_topics": "Check topics: looks only, and says what to do",
     "repair_topics": "Repair topics: creates what is missing, sets settings",

@@ -17,8 +17,6 @@ from airflow_provider.operators.task_assignment import AssignTasksOperator
 from airflow_provider.operators.topic_check import CheckTopicsOperator
 from airflow_provider.sensors.standby_lag import StandbyLagSensor
 
-__all__ = ["WARM_TIMEOUT", "Parts"]
-
 WARM_TIMEOUT: Final = "{{ params.warm_timeout_s }}"
 _START_TIMEOUT: Final = "{{ params.start_timeout_s }}"
 

@@ -23,8 +23,6 @@ from airflow_provider.operators.slo_check import CheckSloOperator
 from airflow_provider.sensors.fault_end import FaultEndSensor
 from airflow_provider.sensors.standby_lag import StandbyLagSensor
 
-__all__ = ["drill_dag", "monitor_dag"]
-
 
 def monitor_dag(parts: Parts) -> DAG:
     """Looks at the application every few minutes, and is red, with figures, when it does not keep what is promised.

@@ -17,8 +17,6 @@ from airflow_provider.operators.failover import FailOverOperator
 from airflow_provider.operators.repair import ListRepairsOperator, ReportFailOverOperator
 from airflow_provider.triggers.incident import IncidentTrigger
 
-__all__ = ["failover_dag", "repair_dag"]
-
 _REPLACED = "{{ ti.xcom_pull('list_repairs') | selectattr('replace') | list | length > 0 }}"
 _MANY_RUNS = 32
 """At once: a failure waits for no other's failover or repair."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from airflow_provider.control.topics.view import ControlView
     from airflow_provider.kafka.topic_admin import TopicAdmin
 
-__all__ = ["KafkaStreamsHook"]
-
 _APACHE_KAFKA: Final = "kafka"
 """The type of the apache-kafka provider's connections, which need not be installed here."""
 

@@ -18,8 +18,6 @@ from airflow_provider.launch.spark_command import (
     spark_settings,
 )
 
-__all__ = ["SparkInstanceHook"]
-
 
 class SparkInstanceHook(SparkSubmitHook):
     """Says how to start an instance with spark-submit, and starts nothing itself.

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from airflow_provider.errors import StatefulStreamsError
 
-__all__ = ["JarsError", "JavaError"]
-
 
 class JavaError(StatefulStreamsError):
     """No Java was found, or one that is too old."""

@@ -19,8 +19,6 @@ from pathlib import Path
 from airflow_provider.jars.errors import JarsError
 from airflow_provider.jars.java import find_java
 
-__all__ = ["Coordinate", "default_cache", "ivy_jar", "resolve"]
-
 # Maven Central alone. The default settings would also look into ~/.m2, where half-finished files are found.
 _SETTINGS = """\
 <ivysettings>

@@ -12,8 +12,6 @@ from pathlib import Path
 
 from airflow_provider.jars.ivy import Coordinate, resolve
 
-__all__ = ["KAFKA_VERSION", "default_spark_coordinates", "kafka_broker_jars", "spark_kafka_jars"]
-
 KAFKA_VERSION = "4.3.1"
 """The version of the kit's broker."""
 

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from airflow_provider.jars.errors import JavaError
 
-__all__ = ["MINIMUM_JAVA", "find_java", "major_version"]
-
 MINIMUM_JAVA = 17
 """What Spark 4 and Kafka 4 need."""
 

@@ -8,8 +8,6 @@ from enum import Enum
 
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["Acl", "Resource"]
-
 
 class Resource(Enum):
     """What a right is about, in the words of ``kafka-acls.sh``."""

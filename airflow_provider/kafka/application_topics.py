@@ -11,8 +11,6 @@ from airflow_provider.kafka.source_topic import check_partitions
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec, control_specs, history_spec, metrics_spec
 
-__all__ = ["ApplicationTopics", "create_topics", "other_owners", "refuse_those_of_others"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ApplicationTopics:

@@ -20,8 +20,6 @@ from airflow_provider.errors import (
 )
 from airflow_provider.kafka.leader_change import LEADER_CHANGES
 
-__all__ = ["broker_error", "damage", "lacking", "refusal", "refusal_to_describe", "refused_topic"]
-
 _RIGHTS: Final = {
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "Create on the topics that are to be made, or on the cluster",
     KafkaError.GROUP_AUTHORIZATION_FAILED: "Read on the consumer group that is named as the application",

@@ -11,8 +11,6 @@ from typing import Final
 
 from airflow_provider.kafka.connection import KafkaConnection
 
-__all__ = ["transaction_version"]
-
 _API_VERSIONS: Final = 18
 _VERSION: Final = 3
 _FINALIZED: Final = 2

@@ -6,8 +6,6 @@ import socket
 import ssl
 from typing import Final
 
-__all__ = ["certificate_problem"]
-
 _TIMEOUT_S: Final = 2.0
 _EXPIRED: Final = 10
 _NOT_YET_VALID: Final = 9

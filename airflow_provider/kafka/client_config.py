@@ -8,8 +8,6 @@ from typing import Any, Final
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.connection import KafkaConnection
 
-__all__ = ["FIELDS", "connection_from_config", "connection_of", "fields_of"]
-
 FIELDS: Final = {
     "bootstrap.servers": "bootstrap_servers",
     "security.protocol": "security_protocol",

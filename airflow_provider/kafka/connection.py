@@ -10,8 +10,6 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.jaas import LOGIN_MODULES, jaas_config
 from airflow_provider.kafka.pem import check_readable, read_certificates, read_private_key
 
-__all__ = ["KafkaConnection", "SecurityProtocol"]
-
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _OAUTH: Final = "OAUTHBEARER"
 _OAUTH_LOGIN: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"

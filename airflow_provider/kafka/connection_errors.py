@@ -13,8 +13,6 @@ from airflow_provider.errors import BrokerUnreachableError, LoginRefusedError
 from airflow_provider.kafka.certificate_check import certificate_problem
 from airflow_provider.kafka.connection import KafkaConnection
 
-__all__ = ["ConnectionErrors"]
-
 log = logging.getLogger(__name__)
 
 _AGAIN_S: Final = 60.0

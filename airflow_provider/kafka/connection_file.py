@@ -10,8 +10,6 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.client_config import FIELDS, connection_of, fields_of
 from airflow_provider.kafka.connection import KafkaConnection
 
-__all__ = ["connection_from_file", "connection_from_options"]
-
 _BLANKS: Final = " \t"
 _SECRETS: Final = frozenset({"sasl_password", "ssl_key_password"})
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-__all__ = ["flush"]
-
 
 def flush(producer: Producer, timeout_s: float) -> int:
     """Send what is queued, and call the callbacks.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["LOGIN_MODULES", "jaas_config"]
-
 _PACKAGE: Final = "org.apache.kafka.common.security"
 
 LOGIN_MODULES: Final = {

@@ -8,8 +8,6 @@ from typing import Final, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
-__all__ = ["LEADER_CHANGES", "ask_leader"]
-
 Answer = TypeVar("Answer")
 
 LEADER_CHANGES: Final = frozenset(

@@ -8,22 +8,6 @@ from typing import Final
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import ConfigurationError
 
-__all__ = [
-    "NAME_PATTERN",
-    "assignment_topic",
-    "changelog_topic",
-    "check_name",
-    "check_topic",
-    "commits_topic",
-    "history_topic",
-    "metrics_topic",
-    "publisher_transactional_id",
-    "repartition_topic",
-    "stage_transactional_ids",
-    "status_topic",
-    "transactional_id",
-]
-
 # Kafka allows 249 characters of these in a topic; the rest is left for the store's name and the suffix.
 NAME_PATTERN: Final = "[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 """Regular expression of an application's, an instance's or a store's whole name."""

@@ -9,8 +9,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["PARTITIONERS", "by_crc32", "by_murmur2"]
-
 Partitions = npt.NDArray[np.int64]
 
 _M: Final = np.uint32(0x5BD1E995)

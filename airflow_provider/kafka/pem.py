@@ -6,8 +6,6 @@ from pathlib import Path
 
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["check_readable", "read_certificates", "read_private_key"]
-
 
 def read_certificates(file: str) -> str:
     """The text of a PEM file with a client's certificate, and those between it and an authority.

@@ -9,8 +9,6 @@ from airflow_provider.common.empty_state import EMPTY_STATE
 from airflow_provider.errors import TopicMismatchError
 from airflow_provider.kafka.topic_spec import TopicSpec
 
-__all__ = ["check_partitions", "missing_source", "source_spec"]
-
 _GROWN: Final = (
     "What was added is not read, and a producer puts a key into another partition than before, where its state is not. "
     "Partitions cannot be taken away: copy the records into a new topic and read that under a new application id; see "

@@ -29,8 +29,6 @@ from airflow_provider.kafka.connection_errors import ConnectionErrors
 from airflow_provider.kafka.leader_change import LEADER_CHANGES, ask_leader
 from airflow_provider.kafka.topic_spec import TopicDescription, TopicSpec, mismatch
 
-__all__ = ["TopicAdmin"]
-
 _IF_MISSING: Final = (
     "Create it if it is a source, sink or dead-letter topic; run CreateChangelogTopicsOperator, or 'stateful-streams "
     "topics repair --apply', if the application is new, or if its job has a stage more than before. If it is the "

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator
 from airflow_provider.kafka.topic_findings import TopicFinding
 from airflow_provider.kafka.topic_spec import TopicDescription, TopicSpec, config_command
 
-__all__ = ["topic_advice"]
-
 _IN_SYNC = "min.insync.replicas"
 _SEGMENT = "segment.bytes"
 _SEGMENT_MS = "segment.ms"

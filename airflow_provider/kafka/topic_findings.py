@@ -16,8 +16,6 @@ from airflow_provider.kafka.topic_spec import (
     metrics_spec,
 )
 
-__all__ = ["TopicFinding", "WantedTopics", "topic_findings"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class WantedTopics:

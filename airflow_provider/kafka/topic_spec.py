@@ -15,23 +15,6 @@ from airflow_provider.kafka.names import (
     status_topic,
 )
 
-__all__ = [
-    "DELETE_RETENTION_MS",
-    "MAX_MESSAGE_BYTES",
-    "TopicDescription",
-    "TopicDifference",
-    "TopicSpec",
-    "changelog_spec",
-    "commits_spec",
-    "config_command",
-    "control_specs",
-    "differences",
-    "history_spec",
-    "metrics_spec",
-    "mismatch",
-    "repartition_spec",
-]
-
 DELETE_RETENTION_MS: Final = 86_400_000
 """A day: Kafka's default of ``delete.retention.ms``, and this package's."""
 

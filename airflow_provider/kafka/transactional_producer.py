@@ -11,8 +11,6 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from airflow_provider.kafka.flushing import flush
 
-__all__ = ["TransactionalProducer"]
-
 _BACKOFF_MS: Final = 1_000
 _JITTER: Final = 0.2
 _ONCE_S: Final = _BACKOFF_MS * (1 - _JITTER) / 1000

@@ -19,8 +19,6 @@ from airflow_provider.kit.process import GroupLeader
 from airflow_provider.kit.settings import BrokerSettings
 from airflow_provider.kit.start import BrokerStart, format_storage, store_scram_users, wait_until_ready
 
-__all__ = ["EmbeddedBroker"]
-
 
 class EmbeddedBroker:
     """One Kafka broker, in a process group of its own.

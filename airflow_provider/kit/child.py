@@ -14,8 +14,6 @@ from typing import Final
 from airflow_provider.kit.guard import start_guard
 from airflow_provider.kit.process import GroupLeader
 
-__all__ = ["Child", "end_groups"]
-
 _POLL_S: Final = 0.05
 _REAP_S: Final = 10.0
 

@@ -14,14 +14,6 @@ from __future__ import annotations
 
 from airflow_provider.errors import StatefulStreamsError
 
-__all__ = [
-    "BrokerFolderError",
-    "BrokerStartError",
-    "KitError",
-    "PortBusyError",
-    "RecordsError",
-]
-
 
 class KitError(StatefulStreamsError):
     """The root of the errors of this folder."""

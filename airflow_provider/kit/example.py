@@ -15,8 +15,6 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_spec import TopicSpec
 from airflow_provider.kit.records import produce
 
-__all__ = ["EXAMPLE_TOPICS", "OrdersInput", "topic_option"]
-
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 

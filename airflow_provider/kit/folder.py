@@ -15,8 +15,6 @@ from airflow_provider.common.files import create_private_file, file_end
 from airflow_provider.kit.errors import BrokerFolderError
 from airflow_provider.kit.process import GroupLeader
 
-__all__ = ["BrokerFolder", "Tenant", "write_properties"]
-
 _MAX_TAIL_BYTES: Final = 64 << 10
 _LOG4J = """\
 status = warn

@@ -16,8 +16,6 @@ import sys
 
 from airflow_provider.kit.process import GroupLeader
 
-__all__ = ["start_guard"]
-
 
 def start_guard(leader: GroupLeader) -> subprocess.Popen[bytes]:
     """Have the group of `leader` killed when this process dies.

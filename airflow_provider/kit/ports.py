@@ -9,8 +9,6 @@ from pathlib import Path
 
 from airflow_provider.kit.errors import PortBusyError
 
-__all__ = ["LOOPBACK", "free_ports", "is_free", "require_free"]
-
 LOOPBACK = "127.0.0.1"
 
 _FIRST, _LAST = 20_000, 32_000

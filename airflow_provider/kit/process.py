@@ -11,8 +11,6 @@ from typing import Final
 
 import psutil
 
-__all__ = ["GroupLeader", "started_at"]
-
 _POLL_S: Final = 0.02
 # More than what rounding makes of one start, less than the time until a number is given out again.
 _TOLERANCE_S: Final = 2.0

@@ -15,8 +15,6 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kit.errors import RecordsError
 
-__all__ = ["SILENT", "TextRecord", "consume", "parse_line", "produce"]
-
 SILENT: Final = logging.Logger("airflow_provider.kit", level=logging.CRITICAL + 1)
 """A logger that drops everything, such as the warnings of a client whose broker is only just starting."""
 

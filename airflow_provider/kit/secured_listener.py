@@ -11,8 +11,6 @@ from typing import Final
 from airflow_provider.kafka.jaas import jaas_config
 from airflow_provider.kit.ports import LOOPBACK
 
-__all__ = ["SecuredListener"]
-
 _OF_TOKENS: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
 
 

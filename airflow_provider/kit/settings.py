@@ -9,8 +9,6 @@ from typing import Any
 from airflow_provider.kit.ports import LOOPBACK, free_ports
 from airflow_provider.kit.secured_listener import SecuredListener
 
-__all__ = ["BrokerSettings"]
-
 _MIB = 1024 * 1024
 
 

@@ -30,8 +30,6 @@ from airflow_provider.kit.records import SILENT
 from airflow_provider.kit.secured_listener import SecuredListener
 from airflow_provider.kit.settings import BrokerSettings
 
-__all__ = ["BrokerStart", "format_storage", "store_scram_users", "wait_until_ready"]
-
 
 def format_storage(folder: BrokerFolder, settings: BrokerSettings, java: Sequence[str], timeout_s: float) -> None:
     """Make Kafka's data folder beside its place, then move it there: it is never seen half made.

@@ -15,8 +15,6 @@ from typing import Final
 from airflow_provider.common.files import create_private_file, make_private_folder
 from airflow_provider.errors import ConfigurationError, InstanceError
 
-__all__ = ["InstanceLock"]
-
 _LOOK_S: Final = 0.2
 _PASSING: Final = frozenset({errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOSPC})
 """What keeps a folder from being written that may be over by the next try."""

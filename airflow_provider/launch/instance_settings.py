@@ -16,8 +16,6 @@ from airflow_provider.failpoint import parse_fail_point
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import check_name
 
-__all__ = ["EXIT_REPORTED", "INSTANCE_FILE_VARIABLE", "PROCESS_OF_VARIABLE", "InstanceSettings"]
-
 INSTANCE_FILE_VARIABLE: Final = "STATEFUL_STREAMS_INSTANCE_FILE"
 """Environment variable with the path of the file that holds the settings."""
 

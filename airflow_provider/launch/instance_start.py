@@ -23,8 +23,6 @@ from airflow_provider.launch.job_file import check_job_file
 from airflow_provider.launch.launcher import Launched, launch
 from airflow_provider.launch.run_folder import RunFolder
 
-__all__ = ["Started", "failed_process", "late_start", "living_instance", "reason_to_launch", "start_instance"]
-
 _HANGS_AFTER_STARTS: Final = 3
 """A process that still starts after so many times what a start may take is replaced, unless it speaks."""
 

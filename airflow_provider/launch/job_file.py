@@ -10,8 +10,6 @@ from typing import Final
 
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["application_ids_of", "calls_run", "check_job_file", "has_pyspark_functions", "sha256_of"]
-
 _JOB: Final = "StatefulJob"
 _FUNCTIONS: Final = "pyspark.sql.functions"
 

@@ -17,8 +17,6 @@ from airflow_provider.errors import ConfigurationError, DeadlineError
 from airflow_provider.launch.job_file import application_ids_of, calls_run, has_pyspark_functions
 from airflow_provider.launch.last_error import LastError, last_error
 
-__all__ = ["DESCRIBE_VARIABLE", "describe_job_file"]
-
 DESCRIBE_VARIABLE: Final = "STATEFUL_STREAMS_DESCRIBE"
 """Environment variable that makes `run` print what its job is made of: ``text``, ``mermaid`` or ``json``."""
 

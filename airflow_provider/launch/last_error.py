@@ -9,8 +9,6 @@ from typing import Final
 
 from airflow_provider.error_text import bounded
 
-__all__ = ["LastError", "last_error"]
-
 _RAISED: Final = re.compile(r"(?:\w+\.)*(?P<kind>[A-Z]\w*(?:Error|Exception|Interrupt))(?:: (?P<message>.*))?")
 _FRAME: Final = re.compile(r'  File "(?P<file>[^"]+)", line (?P<line>\d+), in ')
 _TRACEBACK: Final = "Traceback (most recent call last):"

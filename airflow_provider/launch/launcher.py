@@ -44,8 +44,6 @@ from airflow_provider.launch.last_error import last_error
 from airflow_provider.launch.run_folder import RunFolder, RunRetention
 from airflow_provider.launch.stop_request import StopRequest
 
-__all__ = ["LAUNCHER", "TIED", "Launched", "check_file_limit", "kill_instance", "launch", "raise_file_limit"]
-
 LAUNCHER: Final = "airflow_provider.launch.launcher"
 """The module that a launcher's process runs."""
 TIED: Final = "--tied-to"

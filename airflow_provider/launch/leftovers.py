@@ -15,8 +15,6 @@ from airflow_provider.errors import InstanceError
 from airflow_provider.launch.instance_settings import INSTANCE_FILE_VARIABLE, PROCESS_OF_VARIABLE
 from airflow_provider.launch.launcher import LAUNCHER, TIED
 
-__all__ = ["InstanceProcesses"]
-
 _LOOK_S: Final = 0.2
 _SWEEPS: Final = 50
 _SWEEP_S: Final = 0.02

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from airflow_provider.control.records.status import InstanceState
 
-__all__ = ["Beat", "Pulse", "Silence"]
-
 
 @dataclass(frozen=True)
 class Beat:

@@ -15,8 +15,6 @@ from typing import BinaryIO, Final
 from airflow_provider.common.files import create_private_file, make_private_folder
 from airflow_provider.launch.pulse import Pulse
 
-__all__ = ["RUN_DIR", "RunFolder", "RunRetention"]
-
 RUN_DIR: Final = "~/.local/state/stateful-streams"
 """In which launches have their folders where nothing else was said."""
 

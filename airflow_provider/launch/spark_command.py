@@ -12,8 +12,6 @@ from typing import Final
 
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["check_master", "connector_jars", "find_binary", "interpreters", "spark_command", "spark_settings"]
-
 _REDACTED: Final = {
     # Spark's own defaults, and what Kafka calls its credentials.
     "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|sasl|jaas|keystore",

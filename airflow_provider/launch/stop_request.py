@@ -14,8 +14,6 @@ from airflow_provider.errors import StatefulStreamsError
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.launch.run_folder import RunFolder
 
-__all__ = ["StopRequest"]
-
 _STORED_WITHIN_S: Final = 5.0
 _LOOK_S: Final = 0.5
 

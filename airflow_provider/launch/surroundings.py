@@ -11,8 +11,6 @@ from typing import Final
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.launch.launcher import LAUNCHER
 
-__all__ = ["check_python", "ends_with", "surroundings_warning"]
-
 _CONTAINER_WORDS: Final = ("kubepods", "docker", "containerd", "libpod", "crio")
 _MARKS: Final = ("/.dockerenv", "/run/.containerenv")
 _WAY_OUT: Final = "docs/deployment.md says what to do"

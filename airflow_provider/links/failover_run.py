@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from airflow_provider.control.records.incident import IncidentRecord
 
-__all__ = ["FailoverRun", "FailoverRunLink"]
-
 
 @dataclass(frozen=True)
 class FailoverRun:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
     from airflow.sdk.types import TaskInstanceKey
 
-__all__ = ["InstanceLogLink", "log_url"]
-
 _SECTION: Final = "stateful_streams"
 _OPTION: Final = "log_url"
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
     from airflow.sdk.types import TaskInstanceKey
 
-__all__ = ["SparkUiLink"]
-
 
 class SparkUiLink(BaseOperatorLink):
     """Leads to Spark's UI of the instance that a task deployed or looked at, where that is on.

@@ -9,8 +9,6 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.snapshot.manifest import Manifest
 from airflow_provider.snapshot.settings import SnapshotSettings
 
-__all__ = ["ChangelogBounds", "not_worth_it", "refusal"]
-
 _CLOCKS_MS = 60_000
 """How far the clocks of two hosts may be apart: a snapshot counts as that much older."""
 _REQUEST_S = 0.05

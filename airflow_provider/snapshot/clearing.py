@@ -9,8 +9,6 @@ from airflow_provider.errors import SnapshotError
 from airflow_provider.snapshot.place import FILES, MANIFESTS
 from airflow_provider.snapshot.remote import Remote
 
-__all__ = ["clear_abandoned", "is_abandoned"]
-
 
 def is_abandoned(manifests: Collection[str], now_ms: int, delete_retention_ms: int) -> bool:
     """Whether none of these snapshots may be restored any more, and has not for as long again.

@@ -19,8 +19,6 @@ from airflow_provider.snapshot.place import FILES, MANIFESTS
 from airflow_provider.snapshot.remote import Remote
 from airflow_provider.snapshot.settings import SnapshotSettings
 
-__all__ = ["Downloaded", "download"]
-
 _AT_ONCE: Final = 4
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-__all__ = ["FileHashes", "sha256_of"]
-
 
 def sha256_of(path: Path) -> str:
     """Of a file's content, hexadecimal."""

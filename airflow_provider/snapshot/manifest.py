@@ -14,8 +14,6 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import SnapshotError
 from airflow_provider.state.position import ChangelogPosition, Position
 
-__all__ = ["MANIFEST_FORMAT", "Manifest", "SnapshotFile"]
-
 MANIFEST_FORMAT: Final = 3
 
 

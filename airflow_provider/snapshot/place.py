@@ -17,8 +17,6 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.snapshot.remote import Remote
 from airflow_provider.snapshot.settings import SnapshotSettings
 
-__all__ = ["FILES", "MANIFESTS", "place_of"]
-
 FILES: Final = "files"
 MANIFESTS: Final = "manifests"
 

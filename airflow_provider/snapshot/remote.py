@@ -14,8 +14,6 @@ from airflow_provider.errors import ConfigurationError, SnapshotError
 from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.snapshot.url_login import has_login, without_login
 
-__all__ = ["Remote", "check_protocol"]
-
 T = TypeVar("T")
 
 

@@ -9,8 +9,6 @@ from typing import Final
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.snapshot.url_login import has_login
 
-__all__ = ["SnapshotSettings"]
-
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _CHAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(::[A-Za-z][A-Za-z0-9+.-]*)*")
 

@@ -13,8 +13,6 @@ from airflow_provider.snapshot.manifest import Manifest, SnapshotFile
 from airflow_provider.snapshot.place import FILES, MANIFESTS
 from airflow_provider.snapshot.remote import Remote
 
-__all__ = ["Uploaded", "surplus_manifests", "unreferenced_files", "upload"]
-
 
 @dataclass(frozen=True)
 class Uploaded:

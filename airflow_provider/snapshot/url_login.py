@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["has_login", "without_login"]
-
 # Not `urlsplit`: of a chained URL, such as simplecache::ftp://bob:secret@host/x, it sees no part but the first, and of
 # a password with a "/" it takes the rest for a path.
 _CONTAINER: Final = re.compile(r"((?:^|::)abfss?://)[^/:@]+@", re.IGNORECASE)

@@ -25,16 +25,6 @@ from airflow_provider.state.position import RESERVED_PREFIX
 from airflow_provider.state.time_segments import TimeSegments
 from airflow_provider.state.time_spans import TimeSpans
 
-__all__ = [
-    "DIGEST_MASK",
-    "DigestScan",
-    "RunningDigest",
-    "digest_change",
-    "digest_of",
-    "digests_by_segment",
-    "sum_of_digests",
-]
-
 DIGEST_MASK: Final = 2**64 - 1
 
 

@@ -15,9 +15,6 @@ from airflow_provider.common.files import folder_bytes
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["StateDirectory"]
-
-
 _DATABASE = "rocksdb"
 _QUARANTINE = "quarantine"
 _REMOVED = "removed"

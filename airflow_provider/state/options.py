@@ -9,9 +9,6 @@ from rocksdict import BlockBasedOptions, Cache, DBCompressionType, MemtableFacto
 
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["RocksDBOptions"]
-
-
 _BULK_FILES: Final = 16
 """Files of level 0 that are left as they are in a large restore: 512 MB of memtables."""
 

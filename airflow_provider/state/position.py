@@ -11,8 +11,6 @@ import msgspec
 
 from airflow_provider.errors import StoreCorruptedError, StoreOutdatedError
 
-__all__ = ["POSITION_FORMAT", "RESERVED_PREFIX", "ChangelogPosition", "Position"]
-
 # No UTF-8 text begins with 0xff, so no text key can collide; a bytes key that does is refused.
 RESERVED_PREFIX = b"\xff\xfestateful-streams/"
 """Keys that begin with this belong to the store and its changelog, not to the user."""

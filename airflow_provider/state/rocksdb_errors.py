@@ -7,8 +7,6 @@ from typing import Final
 
 from airflow_provider.errors import StateError, StoreCorruptedError, StoreLockedError
 
-__all__ = ["typed_error"]
-
 # rocksdict raises plain exceptions: the text is all there is. The first row that fits counts.
 _KINDS: Final[tuple[tuple[str, type[StateError]], ...]] = (
     ("While lock file", StoreLockedError),

@@ -15,8 +15,6 @@ from airflow_provider.state.position import RESERVED_PREFIX, Position
 from airflow_provider.state.rocksdb_errors import typed_error
 from airflow_provider.state.time_segments import TimeSegments, time_prefix
 
-__all__ = ["Store"]
-
 log = logging.getLogger(__name__)
 
 _POSITION: Final = RESERVED_PREFIX + b"position"

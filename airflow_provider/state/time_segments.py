@@ -14,8 +14,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["PREFIX_BYTES", "TimeSegments", "time_of", "time_prefix", "times_of"]
-
 PREFIX_BYTES: Final = 8
 """Of a key that are its time."""
 

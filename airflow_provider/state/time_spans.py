@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Final
 
-__all__ = ["MAX_SPANS", "TimeSpans"]
-
 MAX_SPANS: Final = 128
 """Of a store. Each takes some 60 to 110 bytes of a commit record."""
 

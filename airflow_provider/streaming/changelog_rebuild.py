@@ -32,8 +32,6 @@ from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.state.store import Store
 
-__all__ = ["main"]
-
 _TRANSACTION_MS: Final = 900_000
 """As long as brokers allow by default: the whole state is one transaction."""
 

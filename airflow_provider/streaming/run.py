@@ -13,8 +13,6 @@ from airflow_provider.launch.job_file_description import DESCRIBE_VARIABLE
 from airflow_provider.launch.run_folder import RunFolder
 from airflow_provider.streaming.planner.job import StatefulJob
 
-__all__ = ["run"]
-
 
 def run(job: StatefulJob) -> None:
     """Run a job as the instance that the launcher's environment names, until it is asked to stop; then exit.

@@ -16,8 +16,6 @@ from airflow_provider.testing.input_record import InputRecord
 from airflow_provider.testing.job_tester import JobTester
 from airflow_provider.testing.source_rows import SourceRecord
 
-__all__ = ["check_batching"]
-
 _FIRST_MS: Final = 1_700_000_000_000
 """Time of the first record where none is given: the same in every run."""
 

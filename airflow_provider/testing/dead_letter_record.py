@@ -6,8 +6,6 @@ from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.testing.in_memory_log import Record
 
-__all__ = ["dead_letter_record", "read_dead_letter"]
-
 
 def dead_letter_record(letter: DeadLetter) -> Record:
     """The record, with headers that say where it was and why it was left out."""

@@ -21,8 +21,6 @@ from airflow_provider.testing.dead_letter_record import dead_letter_record
 from airflow_provider.testing.in_memory_log import InMemoryLog, Record
 from airflow_provider.testing.partitioner import partition_of
 
-__all__ = ["InMemoryClients", "InMemoryGroup", "InMemoryReader", "InMemoryWriter"]
-
 
 class InMemoryClients:
     """Makes the clients of a worker, as `KafkaClients` says.

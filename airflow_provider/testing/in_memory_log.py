@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 from airflow_provider.errors import FencedError
 
-__all__ = ["InMemoryLog", "Record"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Record:

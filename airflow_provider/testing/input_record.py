@@ -10,8 +10,6 @@ import msgspec
 
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["InputRecord", "key_bytes", "value_bytes"]
-
 
 @dataclass(frozen=True)
 class InputRecord:

@@ -39,8 +39,6 @@ from airflow_provider.testing.partitioner import partition_of
 from airflow_provider.testing.source_rows import SourceRecord, SourceRows, types_of_source
 from airflow_provider.testing.tested_instance import TestedInstance
 
-__all__ = ["JobTester"]
-
 _A_JOB: Final = 'a job, such as StatefulJob("spending", spent.sink("totals"))'
 _DAY_MS: Final = 86_400_000
 

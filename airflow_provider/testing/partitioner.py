@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from airflow_provider.kafka.partitioners import by_murmur2
 
-__all__ = ["partition_of"]
-
 
 def partition_of(key: bytes | None, partitions: int) -> int:
     """The partition of a key: murmur2, made positive, modulo their number.

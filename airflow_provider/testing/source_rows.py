@@ -14,8 +14,6 @@ from airflow_provider.testing.in_memory_log import Record
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["SourceRecord", "SourceRows", "types_of_source"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SourceRecord:

@@ -23,8 +23,6 @@ from airflow_provider.streaming.worker.tasks.task import Task
 from airflow_provider.testing.in_memory_clients import InMemoryClients
 from airflow_provider.testing.in_memory_log import InMemoryLog
 
-__all__ = ["TestedInstance"]
-
 _BUDGET_S: Final = 1.0
 _DEADLINE_S: Final = 60.0
 _NO_CLUSTER: Final = KafkaConnection("in-memory")

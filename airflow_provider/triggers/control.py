@@ -22,8 +22,6 @@ from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 if TYPE_CHECKING:
     from airflow_provider.kafka.connection import KafkaConnection
 
-__all__ = ["ControlTrigger", "result_of"]
-
 
 class ControlTrigger(BaseTrigger):
     """Follows the control topics of an application until a condition is met, cannot be met, or a deadline passes.

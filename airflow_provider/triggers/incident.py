@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from airflow_provider.control.topics.follower import ControlFollower
     from airflow_provider.control.topics.writer import ControlWriter
 
-__all__ = ["IncidentTrigger"]
-
 _POLL_S: Final = 0.25
 _AGAIN_S: Final = 2.0
 _LATER: Final = (

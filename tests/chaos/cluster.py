@@ -145,12 +145,13 @@ class Cluster:
     def has_small_disk(self, name: str) -> bool:
         return self.state_dir(name) in self._mounted
 
-    def start(self, deadline_s: float = 180.0) -> None:
-        """Launch every instance, assign every task, begin the load; returns when every copy is warm."""
+    def start(self, deadline_s: float = 180.0, load: bool = True) -> None:
+        """Launch every instance, assign every task, begin the load if asked; returns when every copy is warm."""
         for name in self.names:
             self.launch(name)
         self.supervisor.start()
-        self.load.start()
+        if load:
+            self.load.start()
         wait_until(lambda: self.health().whole, deadline_s, "every task to run and to have its standby", 0.2)
 
     @property

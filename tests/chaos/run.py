@@ -227,7 +227,7 @@ def _wait_until_healed(cluster: Cluster, deadline_s: float, marks: dict[TaskId, 
 def settle(cluster: Cluster, options: Options, outcome: Outcome) -> None:
     """Quiet: no more load, no more faults; everything has to catch up by itself."""
     cluster.load.stop()
-    while _catch_up(cluster, options, outcome) and cluster.workload.write_last(cluster.load):
+    while catch_up(cluster, options, outcome) and cluster.workload.write_last(cluster.load):
         cluster.supervisor.say("last records are written")
     time.sleep(2.0)
     left = cluster.stop_instances()
@@ -236,7 +236,7 @@ def settle(cluster: Cluster, options: Options, outcome: Outcome) -> None:
     cluster.kill_all()
 
 
-def _catch_up(cluster: Cluster, options: Options, outcome: Outcome) -> bool:
+def catch_up(cluster: Cluster, options: Options, outcome: Outcome) -> bool:
     """Whether all is processed that lies in the topics, that between the stages too."""
     deadline = time.monotonic() + options.heal_s
     ends: dict[TaskId, int] = {}

@@ -43,7 +43,7 @@ def test_connection_form_is_of_airflows_form() -> None:
 
 @pytest.mark.parametrize("module", modules())
 def test_named_module_exists(module: str) -> None:
-    assert importlib.import_module(module).__all__
+    importlib.import_module(module)
 
 
 @pytest.mark.parametrize("package", [airflow_provider.operators, airflow_provider.sensors], ids=lambda p: p.__name__)

@@ -9,8 +9,6 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import changelog_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 
-__all__ = ["application_tasks"]
-
 
 def application_tasks(cluster: KafkaConnection, application_id: str, store: str) -> tuple[TaskId, ...]:
     """The tasks of an application, sorted: one for each partition of each of its stages.

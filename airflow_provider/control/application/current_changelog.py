@@ -16,8 +16,6 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import assignment_topic, changelog_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 
-__all__ = ["committed_by_the_newest", "find_current_changelog", "other_stores"]
-
 _TAIL: Final = 1000
 """Offsets: a commit is the last record of its transaction, so each partition's newest one is near its end."""
 

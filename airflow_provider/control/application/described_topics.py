@@ -25,8 +25,6 @@ from airflow_provider.kafka.topic_spec import (
     repartition_spec,
 )
 
-__all__ = ["create_described_topics", "described_findings", "topic_specs"]
-
 _LOST: Final = "Do not create it yet. Stop the instances, and follow 'Changelog missing or mismatched' in the runbook."
 
 

@@ -8,8 +8,6 @@ from airflow_provider.common.store_signature import WAYS_OUT
 from airflow_provider.control.records.job_description import JobDescription, StageDescription, TopicKind
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["refuse_change", "refuse_moved_stages", "refuse_other_stages"]
-
 
 def refuse_change(before: JobDescription | None, now: JobDescription) -> None:
     """Refuse a version of a job that would take what one stage left for another's, or that would misread it.

@@ -8,8 +8,6 @@ from typing import Final
 from airflow_provider.common.table import table_lines
 from airflow_provider.control.records.job_description import JobDescription, JobTopic, StageDescription, TopicKind
 
-__all__ = ["description_text", "mermaid"]
-
 _SHOWN: Final = (TopicKind.SOURCE, TopicKind.REPARTITION, TopicKind.SINK, TopicKind.DEAD_LETTERS)
 
 

@@ -14,8 +14,6 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import assignment_topic, status_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 
-__all__ = ["create_job_topics", "read_view_if_there", "sized_job", "with_what_is_gone"]
-
 
 def create_job_topics(
     cluster: KafkaConnection, admin: TopicAdmin, job: JobDescription, replication_factor: int | None = None

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.kafka.names import assignment_topic, changelog_topic, history_topic, metrics_topic, status_topic
 
-__all__ = ["ResetPlan", "StateFolder", "plan_reset"]
-
 
 @dataclass(frozen=True)
 class StateFolder:

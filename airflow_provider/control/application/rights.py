@@ -17,8 +17,6 @@ from airflow_provider.kafka.names import (
     status_topic,
 )
 
-__all__ = ["Role", "acls_of"]
-
 _SEE: Final = ("Describe", "DescribeConfigs")
 _READ: Final = (*_SEE, "Read")
 _WRITE: Final = (*_SEE, "Write")

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["parse_task", "parse_tasks", "tasks_of"]
-
 
 def tasks_of(stages: Mapping[int, int]) -> tuple[TaskId, ...]:
     """The tasks of an application, sorted: one for each partition of each stage.

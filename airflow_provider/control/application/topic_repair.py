@@ -17,8 +17,6 @@ from airflow_provider.kafka.topic_advice import topic_advice
 from airflow_provider.kafka.topic_findings import TopicFinding, WantedTopics, topic_findings
 from airflow_provider.kafka.topic_spec import TopicSpec
 
-__all__ = ["find_described_problems", "find_topic_advice", "find_topic_problems", "repair_topic"]
-
 
 def find_topic_problems(cluster: KafkaConnection, admin: TopicAdmin, wanted: WantedTopics) -> tuple[TopicFinding, ...]:
     """What is wrong with an application's topics, in the order in which it can be repaired.

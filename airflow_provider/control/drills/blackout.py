@@ -11,8 +11,6 @@ from zoneinfo import ZoneInfo
 
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["Blackout", "blackout_at", "parse_blackouts"]
-
 _DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _DAY_LIST: Final = re.compile(rf"(?:{'|'.join(_DAYS)})(?:[-,](?:{'|'.join(_DAYS)}))*")
 _HOURS: Final = re.compile(r"(\d\d:\d\d)-(\d\d:\d\d)")

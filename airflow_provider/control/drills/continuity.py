@@ -15,17 +15,6 @@ from airflow_provider.control.topics.commit import Commit
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import StateError
 
-__all__ = [
-    "changelog_positions",
-    "check_chain",
-    "check_progress",
-    "check_resumed_exactly",
-    "check_resumption",
-    "last_before",
-    "source_offsets",
-    "standbys_certified",
-]
-
 _LOOK = "Stop the application, keep its stores and changelogs, and look at the instances' logs."
 
 

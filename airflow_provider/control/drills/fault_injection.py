@@ -23,8 +23,6 @@ from airflow_provider.errors import InstanceError
 if TYPE_CHECKING:
     from airflow_provider.control.topics.publisher import AssignmentPublisher
 
-__all__ = ["inject_fault", "plan_fault"]
-
 
 def inject_fault(
     publisher: AssignmentPublisher,

@@ -12,8 +12,6 @@ from airflow_provider.control.records.status import Role
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import AssignmentError, InstanceError
 
-__all__ = ["Hit", "choose_hit", "choose_task", "choose_victim"]
-
 
 def choose_victim(
     view: ControlView, healthy: Collection[str], instance: str | None = None, role: Role = Role.ACTIVE

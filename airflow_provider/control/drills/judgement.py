@@ -26,18 +26,6 @@ from airflow_provider.control.topics.commit import Commit
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import InstanceError, StateError, StatefulStreamsError, StoreDivergedError
 
-__all__ = [
-    "JudgedDrill",
-    "NotMeasuredError",
-    "answer_to",
-    "judge_drill",
-    "judge_when_measured",
-    "judged_record",
-    "reported_end",
-    "restores_after",
-]
-
-
 _LOOK_S: Final = 0.5
 
 

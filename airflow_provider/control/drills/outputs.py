@@ -23,20 +23,6 @@ from airflow_provider.errors import StateError, StatefulStreamsError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 
-__all__ = [
-    "MAX_OUTPUTS",
-    "NotCountedError",
-    "check_outputs",
-    "compacts",
-    "compare",
-    "count_outputs",
-    "explains",
-    "settings_text",
-    "spans",
-    "take_cut",
-    "written_by",
-]
-
 MAX_OUTPUTS: Final = 2_000_000
 """How many offsets of a topic are read at the most, so that a drill stays cheap."""
 _LOOK_S: Final = 0.01

@@ -19,8 +19,6 @@ from airflow_provider.control.waiting.conditions import Outcome, StandbysWarm
 from airflow_provider.control.waiting.observation import Observation
 from airflow_provider.errors import InstanceError
 
-__all__ = ["disk_problems", "open_fault", "readiness_problems", "rto_problem", "weakness"]
-
 _MIB = 1 << 20
 _WHEN: Final = {
     Room.PROMOTED: "if the stores that it takes over from {victim} had to be restored afresh",

@@ -28,8 +28,6 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import changelog_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 
-__all__ = ["Conclusion", "Rehearsal", "check_store"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Conclusion:

@@ -12,8 +12,6 @@ from airflow_provider.control.waiting.conditions import (
     TasksReplayed,
 )
 
-__all__ = ["fault_over", "fault_taken", "redundancy_back"]
-
 
 def fault_taken(fault: InjectedFault) -> Condition:
     """The instances have done to themselves what the drill asked."""

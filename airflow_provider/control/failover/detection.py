@@ -11,8 +11,6 @@ from airflow_provider.control.records.incident import Incident, IncidentKind
 from airflow_provider.control.records.status import InstanceState, InstanceStatus, Role, TaskState, TaskStatus
 from airflow_provider.control.topics.liveness import Liveness, Timeouts, highest_generation, liveness, running_instances
 
-__all__ = ["detect", "is_open"]
-
 
 def detect(
     assignment: Assignment | None,

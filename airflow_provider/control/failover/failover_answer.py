@@ -9,8 +9,6 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.incident import IncidentKind, IncidentRecord
 
-__all__ = ["FailoverAnswer"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class FailoverAnswer:

@@ -16,17 +16,6 @@ from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import AssignmentError
 
-__all__ = [
-    "IncidentAnswer",
-    "IncidentFinder",
-    "Publish",
-    "answer_incident",
-    "answer_incidents",
-    "is_due",
-    "task_failed_at_ms",
-    "wrong_now",
-]
-
 log = logging.getLogger(__name__)
 
 Publish = Callable[[Assignment | None, IncidentRecord], None]

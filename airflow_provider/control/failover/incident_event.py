@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from airflow_provider.control.records.incident import Incident
 from airflow_provider.control.topics.liveness import Timeouts
 
-__all__ = ["IncidentEvent"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class IncidentEvent:

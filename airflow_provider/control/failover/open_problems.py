@@ -10,16 +10,6 @@ from airflow_provider.control.records.status import Role, TaskState
 from airflow_provider.control.records.watcher import SILENT_AFTER_S, Unanswered, Watcher
 from airflow_provider.control.topics.view import ControlView
 
-__all__ = [
-    "HeldTask",
-    "held_tasks",
-    "open_incidents",
-    "unanswered_problem",
-    "unanswered_problems",
-    "watch_problem",
-    "watched_by",
-]
-
 
 def watch_problem(application_id: str, last: Watcher | None, *, heard: bool) -> str | None:
     """What is wrong with the watching, in one line; None where an application is watched.

@@ -13,8 +13,6 @@ from typing import Final
 from airflow_provider.control.records.decision import Action
 from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord
 
-__all__ = ["FailoverPace", "pace_of"]
-
 _WINDOW_MS: Final = 1_800_000
 _ROUND_MS: Final = 30_000
 """Tasks of one instance that stand still for one reason are found within some seconds, and are one failover."""

@@ -18,8 +18,6 @@ from airflow_provider.control.records.history import (
 from airflow_provider.control.records.incident import IncidentKind, IncidentRecord, Recovery
 from airflow_provider.control.records.task_restore import TaskRestore
 
-__all__ = ["drill_record", "failover_record", "restore_record", "restores_of", "skipped_drill_record", "upgrade_record"]
-
 
 def failover_record(
     record: IncidentRecord, recovery: Recovery | None = None, slo_rto_s: float | None = None

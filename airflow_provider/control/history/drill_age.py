@@ -6,8 +6,6 @@ from collections.abc import Iterable
 
 from airflow_provider.control.records.history import HistoryKind, HistoryOutcome, HistoryRecord
 
-__all__ = ["drill_overdue", "passed_drill"]
-
 _DAY_S = 86_400
 
 

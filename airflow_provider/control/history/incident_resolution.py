@@ -11,8 +11,6 @@ from airflow_provider.control.records.history import HistoryRecord
 from airflow_provider.control.records.incident import IncidentRecord
 from airflow_provider.control.topics.view import ControlView
 
-__all__ = ["resolve_incident"]
-
 
 def resolve_incident(
     record: IncidentRecord,

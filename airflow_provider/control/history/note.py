@@ -7,8 +7,6 @@ from typing import Final, Protocol
 
 from airflow_provider.control.records.history import HistoryRecord
 
-__all__ = ["WriteHistory", "note_history"]
-
 _WRITE_S: Final = 2.0
 
 

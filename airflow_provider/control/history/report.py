@@ -13,8 +13,6 @@ from airflow_provider.control.records.status import InstanceStatus, Role, TaskSt
 from airflow_provider.control.records.task_restore import TaskRestore
 from airflow_provider.control.topics.view import ControlView
 
-__all__ = ["FailoverReport", "clock_gap", "known_recovery", "recovery_of", "report"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class FailoverReport:

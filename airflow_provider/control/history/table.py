@@ -8,8 +8,6 @@ from datetime import UTC, datetime
 from airflow_provider.common.table import table_lines
 from airflow_provider.control.records.history import HistoryRecord
 
-__all__ = ["history_table"]
-
 _COLUMNS = (
     "began (UTC)", "kind", "cause", "outcome", "instances", "tasks", "RTO", "detected", "decided", "owned", "output",
     "predicted", "lost", "doubled", "restored", "records/s", "SLO", "by",

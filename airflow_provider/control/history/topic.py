@@ -23,8 +23,6 @@ from airflow_provider.kafka.connection_errors import ConnectionErrors
 from airflow_provider.kafka.flushing import flush
 from airflow_provider.kafka.names import history_topic
 
-__all__ = ["read_history", "write_history"]
-
 log = logging.getLogger(__name__)
 
 

@@ -11,8 +11,6 @@ from airflow_provider.control.outlook.forecast import Outlook
 from airflow_provider.control.outlook.metrics_forecasts import MetricsForecasts, days, mib
 from airflow_provider.control.outlook.slo import Slo
 
-__all__ = ["FindingKind", "ForecastFinding", "forecast_findings"]
-
 
 class FindingKind(Enum):
     """What a finding is about."""

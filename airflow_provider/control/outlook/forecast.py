@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
-__all__ = ["DAY_S", "Forecast", "Outlook", "Point", "Trend", "forecast", "too_few", "trend"]
-
 DAY_S: Final = 86_400
 
 _MIN_POINTS: Final = 30

@@ -12,8 +12,6 @@ from airflow_provider.control.records.status import InstanceStatus, Role, TaskSt
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
 
-__all__ = ["LateOutlook", "late_outlooks"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class LateOutlook:

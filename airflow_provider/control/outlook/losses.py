@@ -10,8 +10,6 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.metrics import MetricsRecord, TaskMetrics
 from airflow_provider.control.records.status import InstanceStatus, Role
 
-__all__ = ["HOUR_MS", "LATELY_MS", "Losses", "by_task", "loss_lines", "recent_losses"]
-
 HOUR_MS: Final = 3_600_000
 LATELY_MS: Final = 600_000
 """What `status` calls now: some of the records that are kept, one a minute."""

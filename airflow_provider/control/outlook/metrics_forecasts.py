@@ -14,15 +14,6 @@ from airflow_provider.control.outlook.rto_basis import RestoreRate, RtoBasis, ob
 from airflow_provider.control.outlook.series import changelog_series, disk_series, store_series
 from airflow_provider.control.records.metrics import MetricsRecord
 
-__all__ = [
-    "ChangelogGrowth",
-    "MetricsForecasts",
-    "changelog_growths",
-    "days",
-    "metrics_forecasts",
-    "mib",
-]
-
 _LATEST: Final = (Outlook.REACHED, Outlook.AHEAD, Outlook.NOT_ENOUGH, Outlook.LATER, Outlook.STEADY)
 _MIB: Final = 1 << 20
 

@@ -11,8 +11,6 @@ from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.metrics import MetricsRecord, TaskMetrics
 from airflow_provider.control.records.status import Role
 
-__all__ = ["metrics_table"]
-
 _INSTANCE = ("instance", "newest (UTC)", "host", "stores", "disk free", "tasks", "records kept")
 _TASK = (
     "task", "instance", "role", "state", "processed/s", "source lag", "changelog end", "grown/h", "lag", "lag s",

@@ -15,8 +15,6 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
 from airflow_provider.kafka.names import metrics_topic
 
-__all__ = ["MetricsWriter", "read_metrics"]
-
 log = logging.getLogger(__name__)
 
 _LIST_S: Final = 5.0

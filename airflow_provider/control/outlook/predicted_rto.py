@@ -15,8 +15,6 @@ from airflow_provider.control.records.status import InstanceStatus, TaskStatus
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
 
-__all__ = ["PredictedRto", "measured_rto_ms", "predict_by", "predict_rto", "worst_rto_ms"]
-
 _KINDS = frozenset({HistoryKind.DRILL, HistoryKind.FAILOVER})
 
 

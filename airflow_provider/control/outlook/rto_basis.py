@@ -15,8 +15,6 @@ from airflow_provider.control.records.metrics import MetricsRecord
 from airflow_provider.control.records.status import InstanceStatus, Role
 from airflow_provider.control.topics.liveness import Timeouts
 
-__all__ = ["PhaseTimes", "RestoreRate", "RtoBasis", "observed_restore_rate", "phase_times", "restore_rate", "rto_basis"]
-
 _DETECTED_REPORTED_MS: Final = 100
 """Until a launcher's report of its instance's end, or an instance's of its task, is seen, where none is on record."""
 _REPORTED: Final = frozenset({IncidentKind.INSTANCE_ENDED, IncidentKind.TASK_FAILED})

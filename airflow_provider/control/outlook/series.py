@@ -10,8 +10,6 @@ from airflow_provider.control.outlook.forecast import Point
 from airflow_provider.control.records.metrics import MetricsRecord, TaskMetrics
 from airflow_provider.control.records.status import Role
 
-__all__ = ["changelog_series", "disk_series", "store_series"]
-
 
 def disk_series(records: Iterable[MetricsRecord]) -> Mapping[str, Sequence[Point]]:
     """By instance, what its disk had left, in bytes, the oldest first.

@@ -16,8 +16,6 @@ from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["Slo", "missed_promises"]
-
 _MIB = 1 << 20
 _FROM_NONE = frozenset({"late_per_hour", "left_out_per_hour"})
 

@@ -18,8 +18,6 @@ from airflow_provider.control.placement.ranking import rank_copies, standby_copy
 from airflow_provider.control.records.assignment import Assignment, TaskAssignment
 from airflow_provider.control.records.status import InstanceStatus, Role, TaskState
 
-__all__ = ["assign"]
-
 
 def assign(
     previous: Assignment,

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from airflow_provider.common.task_id import TaskId
 
-__all__ = ["Copies"]
-
 
 @dataclass(frozen=True)
 class _Move:

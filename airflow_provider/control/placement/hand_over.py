@@ -13,8 +13,6 @@ from airflow_provider.control.topics.view import ControlView
 if TYPE_CHECKING:
     from airflow_provider.control.topics.publisher import AssignmentPublisher
 
-__all__ = ["hand_over", "publish_hand_over"]
-
 
 def hand_over(view: ControlView, instance: str, timeouts: Timeouts) -> Assignment | None:
     """The next generation, without an instance: its tasks go to the other running ones, warm standbys first.

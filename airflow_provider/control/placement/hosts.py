@@ -8,8 +8,6 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.assignment import TaskAssignment
 from airflow_provider.control.records.status import InstanceStatus
 
-__all__ = ["hosts_of", "tasks_on_one_host"]
-
 
 def hosts_of(instances: Collection[str], statuses: Mapping[str, InstanceStatus]) -> dict[str, str]:
     """The host of each instance; one that reported none counts as alone on a host of its own.

@@ -11,8 +11,6 @@ from airflow_provider.control.records.assignment import Assignment, TaskAssignme
 from airflow_provider.control.records.status import InstanceStatus
 from airflow_provider.errors import AssignmentError
 
-__all__ = ["promote"]
-
 
 def promote(
     assignment: Assignment,

@@ -8,8 +8,6 @@ from typing import Final
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.status import InstanceStatus, Role, TaskStatus
 
-__all__ = ["has_quick_copy", "rank_copies", "standby_copy"]
-
 _START_S: Final = 30.0
 """No instance whose process was just started is up, with Spark and its query, before that: a cold copy that is warm
 sooner is quicker."""

@@ -19,8 +19,6 @@ from airflow_provider.errors import AssignmentError
 if TYPE_CHECKING:
     from airflow_provider.control.topics.publisher import AssignmentPublisher
 
-__all__ = ["PlacedTasks", "TaskPlacement", "place_tasks"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class TaskPlacement:

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import AssignmentError
 
-__all__ = ["Assignment", "TaskAssignment"]
-
 
 @dataclass(frozen=True)
 class TaskAssignment:

@@ -8,8 +8,6 @@ from typing import Final
 
 from airflow_provider.common.task_id import TaskId
 
-__all__ = ["RESTART", "TASK_KILLED", "Command", "CommandKind"]
-
 RESTART: Final = "restart/"
 """Begins the id of the `CommandKind.STOP` that is sent because the instance is to be started anew after it."""
 

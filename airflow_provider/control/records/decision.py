@@ -7,8 +7,6 @@ from enum import Enum
 
 from airflow_provider.common.task_id import TaskId
 
-__all__ = ["Action", "Decision"]
-
 
 class Action(Enum):
     """What becomes of a task."""

@@ -9,8 +9,6 @@ from typing import Final
 
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["Deployment", "Placement", "parse_placement"]
-
 _JOB_CONTENT: Final = "the content of the job file"
 
 

@@ -13,18 +13,6 @@ from airflow_provider.control.records.command import CommandKind
 from airflow_provider.control.records.incident import IncidentKind
 from airflow_provider.errors import ConfigurationError, StoreCorruptedError
 
-__all__ = [
-    "DRILLS",
-    "LONGEST_FAULT_S",
-    "DrillKind",
-    "DrillSpec",
-    "InjectedFault",
-    "OutputCut",
-    "Room",
-    "Victim",
-    "parse_drill_kind",
-]
-
 LONGEST_FAULT_S: Final = 300.0
 """An instance that a drill keeps from its tasks until they run elsewhere goes on after this, if nobody answers it."""
 

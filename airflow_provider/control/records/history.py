@@ -14,22 +14,6 @@ from airflow_provider.control.records.decision import Decision
 from airflow_provider.control.records.task_restore import TaskRestore
 from airflow_provider.error_text import bounded
 
-__all__ = [
-    "CLOCKS_AGREE_MS",
-    "HISTORY_FORMAT",
-    "HistoryKind",
-    "HistoryOutcome",
-    "HistoryRecord",
-    "OutputCheck",
-    "OutputCount",
-    "Rpo",
-    "RtoParts",
-    "history_key",
-    "history_plain",
-    "history_value",
-    "read_history_value",
-]
-
 HISTORY_FORMAT: Final = 1
 """The newest format that this version reads, and the one that it writes."""
 

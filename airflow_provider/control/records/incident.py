@@ -10,8 +10,6 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.decision import Decision
 from airflow_provider.control.records.task_restore import TaskRestore
 
-__all__ = ["Incident", "IncidentKind", "IncidentRecord", "Recovery"]
-
 
 class IncidentKind(Enum):
     """What can go wrong with an instance, with a task, or with the assignment."""

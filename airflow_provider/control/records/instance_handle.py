@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from airflow_provider.control.records.status import InstanceStatus
 
-__all__ = ["InstanceHandle"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class InstanceHandle:

@@ -11,8 +11,6 @@ from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import changelog_topic, commits_topic
 
-__all__ = ["JobDescription", "JobTopic", "StageDescription", "TopicKind"]
-
 
 class TopicKind(Enum):
     """What a topic is to a job."""

@@ -13,16 +13,6 @@ from airflow_provider.common.json_codec import from_json, to_json, to_plain
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.status import InstanceStatus, Role, TaskState, TaskStatus
 
-__all__ = [
-    "METRICS_FORMAT",
-    "MetricsRecord",
-    "TaskMetrics",
-    "metrics_plain",
-    "metrics_record",
-    "metrics_value",
-    "read_metrics_value",
-]
-
 METRICS_FORMAT: Final = 1
 """The newest format that this version reads, and the one that it writes."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from airflow_provider.control.records.status import RestorePhase, TaskStatus
 
-__all__ = ["progress_line"]
-
 
 def progress_line(task: TaskStatus) -> str | None:
     """Phase, records and bytes done and left, rate, forecast; None for a task that has nothing left to restore.

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from airflow_provider.common.task_id import TaskId
 
-__all__ = ["TaskRestore"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class TaskRestore:

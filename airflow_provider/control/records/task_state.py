@@ -5,8 +5,6 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-__all__ = ["Role", "TaskState"]
-
 
 class Role(Enum):
     """What an instance is for a task."""

@@ -7,8 +7,6 @@ from typing import Final
 
 from airflow_provider.control.records.incident import Incident
 
-__all__ = ["SILENT_AFTER_S", "WATCHER_INTERVAL_S", "Unanswered", "Watcher"]
-
 WATCHER_INTERVAL_S: Final = 2.0
 """How often a watcher writes that it watches."""
 

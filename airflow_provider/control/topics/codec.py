@@ -43,8 +43,6 @@ from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import AssignmentError
 from airflow_provider.kafka.names import assignment_topic, status_topic
 
-__all__ = ["FORMAT", "Value", "apply", "claim_key", "forget_decisions", "instance_of", "to_key", "to_value", "topic_of"]
-
 FORMAT: Final = 1
 """The newest format that this version reads, and the one that it writes."""
 

@@ -13,8 +13,6 @@ from airflow_provider.control.records.job_description import TopicKind
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.kafka.names import changelog_topic
 
-__all__ = ["COMMIT_KEY", "Commit", "CommitTopics"]
-
 COMMIT_KEY: Final = b"\xff\xfestateful-streams/commit"
 """Of a commit record in a changelog (``docs/formats.md``)."""
 

@@ -16,8 +16,6 @@ from airflow_provider.errors import TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 
-__all__ = ["last_commits", "last_of_tasks", "read_commits"]
-
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")

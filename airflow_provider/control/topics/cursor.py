@@ -14,8 +14,6 @@ from airflow_provider.kafka.broker_error import broker_error, damage
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import assignment_topic
 
-__all__ = ["LOOK_EVERY_S", "LOOK_TIMEOUT_S", "UNKNOWN_TOPIC", "ControlCursor", "Ends", "consumer_config", "missing"]
-
 LOOK_EVERY_S: Final = 5.0
 """How often a reader to which nothing comes asks for the ends of its topics."""
 LOOK_TIMEOUT_S: Final = 1.0

@@ -28,8 +28,6 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
 from airflow_provider.kafka.names import assignment_topic, status_topic
 
-__all__ = ["ControlFollower"]
-
 _BATCH: Final = 1000
 # Longer than this for nothing, and the loop was blocked, the process stood still, or the brokers hang.
 _BLOCKED_S: Final = 1.0

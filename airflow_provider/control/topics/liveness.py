@@ -10,8 +10,6 @@ from enum import Enum
 from airflow_provider.control.records.status import InstanceState, InstanceStatus
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["Liveness", "Timeouts", "highest_generation", "liveness", "may_be_starting", "running_instances"]
-
 
 @dataclass(frozen=True)
 class Timeouts:

@@ -18,8 +18,6 @@ from airflow_provider.control.topics.writer import ControlWriter
 from airflow_provider.errors import FencedError
 from airflow_provider.kafka.connection import KafkaConnection
 
-__all__ = ["publish_by", "retry_fenced"]
-
 T = TypeVar("T")
 
 _TRIES: Final = 10

@@ -26,8 +26,6 @@ from airflow_provider.kafka.connection_errors import ConnectionErrors
 from airflow_provider.kafka.names import assignment_topic, history_topic, publisher_transactional_id, status_topic
 from airflow_provider.kafka.transactional_producer import TransactionalProducer
 
-__all__ = ["PUBLISHER_LOG", "AssignmentPublisher"]
-
 # UNKNOWN is what Kafka 4.3 answers to an end of transaction while a newer publisher is just being let in: the broker
 # refuses it with an IllegalStateException ("... already a pending state PREPARE_EPOCH_FENCE") and aborts it.
 _FENCED = frozenset(

@@ -25,8 +25,6 @@ from airflow_provider.kafka.connection_errors import ConnectionErrors
 from airflow_provider.kafka.leader_change import ask_leader
 from airflow_provider.kafka.names import assignment_topic, status_topic
 
-__all__ = ["ControlReader"]
-
 
 class ControlReader:
     """The newest state of an application's control topics.

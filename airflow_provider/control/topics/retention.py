@@ -11,8 +11,6 @@ from airflow_provider.control.records.incident import IncidentKind, IncidentReco
 from airflow_provider.control.records.status import InstanceStatus
 from airflow_provider.control.topics.view import ControlView
 
-__all__ = ["ControlRetention", "outdated"]
-
 _DAY_MS = 86_400_000
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-__all__ = ["SilenceClock"]
-
 
 class SilenceClock:
     """Counts the silence of instances so that only an instance's own silence counts, never an outage of the observer.

@@ -17,8 +17,6 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
 from airflow_provider.kafka.leader_change import ask_leader
 
-__all__ = ["SpanReader"]
-
 _BATCH: Final = 10_000
 _POLL_S: Final = 0.2
 _DESCRIBE_S: Final = 5.0

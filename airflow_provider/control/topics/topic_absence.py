@@ -11,8 +11,6 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import assignment_topic, status_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 
-__all__ = ["stay_absent"]
-
 _PAUSE_S: Final = 1.0
 
 

@@ -16,8 +16,6 @@ from airflow_provider.control.records.status import InstanceStatus
 from airflow_provider.control.records.watcher import Watcher
 from airflow_provider.control.topics.liveness import Liveness, Timeouts, liveness
 
-__all__ = ["ControlView"]
-
 
 @dataclass
 class ControlView:

@@ -15,8 +15,6 @@ from airflow_provider.kafka.connection_errors import ConnectionErrors
 from airflow_provider.kafka.flushing import flush
 from airflow_provider.kafka.names import assignment_topic
 
-__all__ = ["ControlWriter", "write_control"]
-
 
 class ControlWriter:
     """Everything in the control topics that needs no fencing: its newest value wins. A context manager."""

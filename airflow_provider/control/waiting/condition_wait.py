@@ -23,8 +23,6 @@ from airflow_provider.control.waiting.observation import Observation
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
 
-__all__ = ["ConditionRecords", "ConditionWait", "wait_for"]
-
 _POLL_S: Final = 0.5
 _PAUSE_S: Final = 1.0
 _SAY_EVERY_S: Final = 2.0

@@ -11,8 +11,6 @@ import msgspec
 from airflow_provider.control.waiting.observation import Observation
 from airflow_provider.errors import ConfigurationError, DeadlineError, InstanceError, TopicMissingError
 
-__all__ = ["Condition", "Evaluation", "Needs", "Outcome", "WaitResult"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Needs:

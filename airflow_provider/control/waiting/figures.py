@@ -11,8 +11,6 @@ from airflow_provider.control.waiting.messages import active_line, task_list
 from airflow_provider.control.waiting.observation import Observation
 from airflow_provider.control.waiting.task import active_task, chosen_tasks, refuse_unknown
 
-__all__ = ["ChangelogGrowthWithin", "DiskSpaceFree", "PredictedRtoWithin", "SourceLagWithin"]
-
 _MIB = 1 << 20
 
 

@@ -14,15 +14,6 @@ from airflow_provider.control.waiting.messages import either, end_of, instance_l
 from airflow_provider.control.waiting.observation import Observation
 from airflow_provider.error_decision import is_permanent
 
-__all__ = [
-    "CommandDone",
-    "InstanceEnded",
-    "InstanceInState",
-    "InstanceRunning",
-    "ProcessingPaused",
-    "SupervisedRunning",
-]
-
 _START_IT: Final = "its supervisor has to start it (`stateful-streams run --supervised` on its host), Airflow does not"
 
 

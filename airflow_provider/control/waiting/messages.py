@@ -10,8 +10,6 @@ from airflow_provider.control.records.progress import progress_line
 from airflow_provider.control.records.status import InstanceStatus, TaskStatus
 from airflow_provider.control.waiting.observation import Observation
 
-__all__ = ["active_line", "copy_line", "either", "end_of", "instance_line", "task_list"]
-
 
 def active_line(assignment: Assignment, task_id: TaskId, task: TaskStatus | None) -> str:
     """How a task stands with its active one."""

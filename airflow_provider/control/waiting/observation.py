@@ -12,8 +12,6 @@ from airflow_provider.control.records.status import InstanceStatus
 from airflow_provider.control.topics.liveness import Liveness, Timeouts, liveness
 from airflow_provider.control.topics.view import ControlView
 
-__all__ = ["Observation"]
-
 
 @dataclass(frozen=True)
 class Observation:

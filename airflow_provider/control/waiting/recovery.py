@@ -10,8 +10,6 @@ from airflow_provider.control.waiting.evaluation import Condition, Evaluation, N
 from airflow_provider.control.waiting.messages import end_of, instance_line, task_list
 from airflow_provider.control.waiting.observation import Observation
 
-__all__ = ["DrillPassedWithin", "FaultEnded", "FaultTaken", "IncidentResolved"]
-
 
 class FaultTaken(Condition, frozen=True, kw_only=True):
     """Instances have done to themselves what a drill asked, or their processes are gone.

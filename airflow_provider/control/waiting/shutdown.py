@@ -12,8 +12,6 @@ from airflow_provider.control.topics.view import ControlView
 if TYPE_CHECKING:
     from airflow_provider.control.topics.reader import ControlReader
 
-__all__ = ["await_shutdown", "is_stopping"]
-
 
 def is_stopping(view: ControlView, instance: str) -> bool:
     """Whether an instance lives and is shutting down, or was asked to."""

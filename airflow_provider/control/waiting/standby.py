@@ -11,8 +11,6 @@ from airflow_provider.control.waiting.messages import active_line, copy_line, en
 from airflow_provider.control.waiting.observation import Observation
 from airflow_provider.control.waiting.task import active_task, chosen_tasks, refuse_unknown
 
-__all__ = ["AllOf", "SnapshotsTaken", "StandbysCompared", "StandbysWarm"]
-
 
 class StandbysWarm(Condition, frozen=True, kw_only=True):
     """Every task runs and has its standbys, warm and near the end of the changelog, and none of them has an error.
@@ -120,6 +118,7 @@ def _is_held(task: TaskStatus, generation: int) -> bool:
 
 
 def copy(seen: Observation, instance: str, task_id: TaskId) -> TaskStatus | None:
+    """How the instance, if it lives, reports its copy of the task."""
     status = seen.living(instance)
     task = status.task(task_id) if status else None
     return task if task is not None and task.role is Role.STANDBY else None

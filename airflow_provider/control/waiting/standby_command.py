@@ -13,8 +13,6 @@ from airflow_provider.control.topics.view import ControlView
 from airflow_provider.control.waiting.standby import AllOf, SnapshotsTaken, StandbysCompared
 from airflow_provider.errors import InstanceError
 
-__all__ = ["done", "standby_commands"]
-
 _NOTHING: Final = {
     CommandKind.SNAPSHOT: ("copy", "Snapshots are taken of standbys"),
     CommandKind.CERTIFY: ("compare", "Standbys are compared with their actives"),

@@ -13,8 +13,6 @@ from airflow_provider.control.waiting.instance import CommandDone
 from airflow_provider.control.waiting.messages import active_line, copy_line, either, end_of, task_list
 from airflow_provider.control.waiting.observation import Observation
 
-__all__ = ["TaskInState", "TasksReplayed", "TasksRunning", "active_task", "chosen_tasks", "refuse_unknown"]
-
 
 class TaskInState(Condition, frozen=True):
     """A task is in one of some states, on the instance that is assigned or on a named one.

@@ -16,24 +16,6 @@ import pyarrow.compute as pc
 
 from airflow_provider.streaming.json.row_codec import Column
 
-__all__ = [
-    "Accumulator",
-    "Function",
-    "Kind",
-    "arrow_aggregation",
-    "as_kind",
-    "decimal_mean",
-    "decimal_of",
-    "exact_sum",
-    "is_number",
-    "kind_of",
-    "merge",
-    "sum_type",
-    "to_array",
-    "to_column",
-    "with_nan",
-]
-
 
 class Kind(Enum):
     """How the value of an accumulator is kept."""

@@ -41,8 +41,6 @@ from airflow_provider.streaming.operations.changes import Changes, FunctionError
 from airflow_provider.streaming.operations.operation import Batch, Operation
 from airflow_provider.streaming.operations.state_reader import StateReader
 
-__all__ = ["Aggregate", "Aggregation", "GroupedAggregation", "aggregates_text"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Aggregate:

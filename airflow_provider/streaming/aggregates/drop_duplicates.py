@@ -31,8 +31,6 @@ from airflow_provider.streaming.operations.stream_time import StreamTime, waterm
 from airflow_provider.streaming.terms.duration import duration_ms, duration_text
 from airflow_provider.streaming.terms.event_time import EVENT_MS, EventTime
 
-__all__ = ["DUPLICATES", "DropDuplicates", "FirstRows", "decode_times", "encode_times"]
-
 DUPLICATES: Final = "duplicates"
 """The name under which what is dropped is counted, beside those of the filters."""
 

@@ -17,8 +17,6 @@ from airflow_provider.streaming.operations.changes import Changes
 from airflow_provider.streaming.operations.operation import Batch, Operation
 from airflow_provider.streaming.operations.state_reader import StateReader
 
-__all__ = ["MergeAggregation"]
-
 
 @dataclass(frozen=True)
 class MergeAggregation(Operation):

@@ -16,8 +16,6 @@ from airflow_provider.streaming.operations.changes import Changes
 from airflow_provider.streaming.operations.operation import Batch, Operation
 from airflow_provider.streaming.operations.state_reader import StateReader
 
-__all__ = ["PartialAggregation", "can_combine"]
-
 _COMBINED: Final = frozenset({Function.COUNT, Function.SUM, Function.MIN, Function.MAX, Function.MEAN})
 
 

@@ -30,8 +30,6 @@ from airflow_provider.streaming.aggregates.accumulator import Accumulator, Funct
 from airflow_provider.streaming.json.json_decoder import Decoded
 from airflow_provider.streaming.json.row_codec import Column, RowCodec
 
-__all__ = ["PartialRows"]
-
 _FORMAT: Final = 2
 _ENTRY: Final = struct.Struct("<IIB")
 _TEXTS: Final = (Kind.TEXT.value, Kind.DECIMAL.value)

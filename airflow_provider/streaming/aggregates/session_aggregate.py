@@ -26,8 +26,6 @@ from airflow_provider.streaming.operations.stream_time import StreamTime, waterm
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 from airflow_provider.streaming.terms.windows import SessionWindow
 
-__all__ = ["GroupedSessions", "SessionAggregation", "StoredSession", "decode_sessions", "encode_sessions"]
-
 _SEGMENTS: Final = 4
 """About how many segments a store of sessions has: so many keys are looked up for each group."""
 

@@ -14,8 +14,6 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.aggregates.accumulator import Function, Kind
 from airflow_provider.streaming.json.row_codec import Bools, Column, RowCodec
 
-__all__ = ["StateRows"]
-
 _COUNT: Final = Function.COUNT.value
 _TEXTS: Final = (Kind.TEXT.value, Kind.DECIMAL.value)
 

@@ -20,8 +20,6 @@ from airflow_provider.streaming.aggregates.accumulator import Accumulator, Funct
 from airflow_provider.streaming.json.row_codec import Column
 from airflow_provider.streaming.operations.changes import FunctionError
 
-__all__ = ["SumBound", "has_bound", "overflows"]
-
 _SAFE: Final = 0.999
 """Sums of doubles are not exact; what comes near to a bound is looked at."""
 

@@ -13,16 +13,6 @@ from airflow_provider.state.time_segments import PREFIX_BYTES, times_of
 from airflow_provider.streaming.json.json_rows import iso_times
 from airflow_provider.streaming.terms.windows import Window
 
-__all__ = [
-    "bounds_column",
-    "groups_of",
-    "output_keys",
-    "starts_of_rows",
-    "window_column",
-    "windows_of_keys",
-    "with_time",
-]
-
 Ints = npt.NDArray[np.int64]
 
 _SIGN = np.uint64(2**63)

@@ -31,8 +31,6 @@ from airflow_provider.streaming.operations.stream_time import StreamTime, waterm
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 from airflow_provider.streaming.terms.windows import Window
 
-__all__ = ["WHEN", "WINDOW", "Emit", "WindowedAggregation"]
-
 WINDOW: Final = "window"
 """The output's field that holds the window, as in Spark."""
 

@@ -34,8 +34,6 @@ from airflow_provider.launch.run_folder import RunFolder
 from airflow_provider.streaming.driver.slots.slot_report import as_planned
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 
-__all__ = ["FailureClock", "Heartbeat", "SourceOf", "StatusWriter"]
-
 log = logging.getLogger(__name__)
 
 _SHORT_CHARS: Final = 200

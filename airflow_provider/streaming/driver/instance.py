@@ -49,8 +49,6 @@ from airflow_provider.streaming.planner.compiled_job import CompiledJob
 from airflow_provider.streaming.planner.job import StatefulJob
 from airflow_provider.streaming.worker.tasks.replica_opening import refuse_state_of
 
-__all__ = ["Instance", "num_slots", "refuse_other_state"]
-
 log = logging.getLogger(__name__)
 
 _CONTROL_POLL_S: Final = 0.1

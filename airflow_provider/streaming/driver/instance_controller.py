@@ -16,8 +16,6 @@ from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.streaming.driver.slots.slot_decisions import choose_slots
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 
-__all__ = ["InstanceController", "Slot", "StatusReport", "task_plans"]
-
 log = logging.getLogger(__name__)
 
 _NO_FAULTS: Final = (

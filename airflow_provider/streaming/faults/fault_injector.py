@@ -28,8 +28,6 @@ from airflow_provider.streaming.faults.shadow_restore import ShadowRestore, Shad
 from airflow_provider.streaming.faults.store_fault import corrupt_store, lose_store
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 
-__all__ = ["FaultInjector"]
-
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")

@@ -28,8 +28,6 @@ from airflow_provider.errors import StatefulStreamsError
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.launch.run_folder import RunFolder
 
-__all__ = ["hang", "run_elsewhere"]
-
 _TOLD_S: Final = 20.0
 """For the heartbeat that tells of the fault."""
 _LOOK_S: Final = 0.1

@@ -36,8 +36,6 @@ from airflow_provider.state.store import Store
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.tasks.kafka_clients import RestoreConsumer
 
-__all__ = ["ShadowRestore", "ShadowResult", "restore_shadow"]
-
 _POLL_S: Final = 0.1
 _SILENCE_S: Final = 30.0
 _LOWEST_PRIORITY: Final = 19

@@ -9,8 +9,6 @@ from typing import Final
 
 from airflow_provider.streaming.worker.tasks.handover import release_store
 
-__all__ = ["corrupt_store", "lose_store"]
-
 log = logging.getLogger(__name__)
 
 _DAMAGED_BYTES: Final = 4096

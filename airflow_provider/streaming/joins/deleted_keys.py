@@ -25,19 +25,6 @@ from airflow_provider.streaming.operations.state_reader import StateReader
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, joined_time, side_watermarks
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 
-__all__ = [
-    "REMEMBERED_MS",
-    "deleted_key",
-    "group_of_deleted",
-    "is_deleted_key",
-    "listed",
-    "over_keys",
-    "over_until",
-    "place_by_side",
-    "time_of_deleted",
-    "times_before",
-]
-
 REMEMBERED_MS: Final = 24 * 3_600_000
 """For how long a table without history remembers a deletion, by the greatest time of its rows."""
 

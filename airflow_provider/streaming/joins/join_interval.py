@@ -45,8 +45,6 @@ from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, Stre
 from airflow_provider.streaming.terms.duration import duration_text
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 
-__all__ = ["IntervalJoin"]
-
 _SEGMENTS: Final = 8
 """About how many segments the store has."""
 _BUCKETS: Final = 8

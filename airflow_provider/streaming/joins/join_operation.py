@@ -18,8 +18,6 @@ from airflow_provider.streaming.operations.limits import Limits, shared_too_larg
 from airflow_provider.streaming.operations.operation import Batch, Operation
 from airflow_provider.streaming.operations.stream_time import StreamTime
 
-__all__ = ["JoinOperation"]
-
 _BESIDE_ROW_BYTES: Final = 50
 """Bytes that the store of a join adds to a row and its key, rounded up; of many chunks it says eight more for each."""
 

@@ -30,8 +30,6 @@ from airflow_provider.streaming.json.json_decoder import Decoded
 from airflow_provider.streaming.json.json_rows import json_members
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 
-__all__ = ["FLAGS", "GONE", "LEFT", "RIGHT", "ROW", "UNKEYED", "How", "JoinRows", "JoinedColumns", "rows_of_columns"]
-
 How = Literal["inner", "left", "outer"]
 
 FLAGS: Final = "__flags"

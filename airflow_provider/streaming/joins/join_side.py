@@ -18,8 +18,6 @@ from airflow_provider.streaming.operations.operation import Batch, Operation
 from airflow_provider.streaming.operations.state_reader import StateReader
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 
-__all__ = ["DELETED", "JoinSide"]
-
 DELETED: Final = "__deleted"
 """The column of a table's rows in a worker that says whether the record deletes its key."""
 

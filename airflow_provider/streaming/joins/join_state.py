@@ -18,16 +18,6 @@ from typing import Any, Final, NamedTuple
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.joins.join_rows import GONE, RIGHT
 
-__all__ = [
-    "HEAD_BYTES",
-    "MATCHED",
-    "KeptRow",
-    "decode_rows",
-    "encode_rows",
-    "newest_row",
-    "python_row",
-]
-
 MATCHED: Final = 8
 
 _HEAD: Final = struct.Struct("<BqI")

@@ -44,8 +44,6 @@ from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, Stre
 from airflow_provider.streaming.terms.duration import duration_text
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 
-__all__ = ["StreamTableJoin"]
-
 Change = tuple[bytes, bytes | None]
 
 

@@ -46,8 +46,6 @@ from airflow_provider.streaming.terms.event_time import EVENT_MS
 if TYPE_CHECKING:
     from airflow_provider.streaming.joins.join_stream_table import StreamTableJoin
 
-__all__ = ["MARK_MS", "TABLE_MS", "TableRowsInTime", "group_of"]
-
 MARK_MS: Final = "__mark_ms"
 """The column with the stream's watermark at each row."""
 TABLE_MS: Final = "__table_ms"

@@ -27,8 +27,6 @@ from airflow_provider.streaming.operations.operation import Batch
 from airflow_provider.streaming.operations.state_reader import StateReader
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 
-__all__ = ["TableTableJoin"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class TableTableJoin(JoinOperation):

@@ -18,18 +18,6 @@ from airflow_provider.state.time_segments import PREFIX_BYTES, time_of, time_pre
 from airflow_provider.streaming.joins.join_rows import RIGHT
 from airflow_provider.streaming.joins.join_state import HEAD_BYTES, MATCHED, KeptRow, decode_rows, encode_rows
 
-__all__ = [
-    "CHUNK_BYTES",
-    "Chunk",
-    "ChunkedRows",
-    "OpenRow",
-    "chunk_key",
-    "further_keys",
-    "group_of",
-    "place_of",
-    "rows_of",
-]
-
 CHUNK_BYTES: Final = 16 * 1024
 """Of rows in a chunk, before it is full. What one row changes is written again with so much at the most."""
 

@@ -31,17 +31,6 @@ from airflow_provider.streaming.joins.join_state import (
 from airflow_provider.streaming.joins.row_chunks import CHUNK_BYTES
 from airflow_provider.streaming.operations.operation import BESIDE_GROUPS
 
-__all__ = [
-    "VersionChunks",
-    "chunk_keys",
-    "group_of_chunk",
-    "has_chunks",
-    "is_chunk_key",
-    "needed_chunks",
-    "versions_of",
-    "whole_state",
-]
-
 _CHUNK: Final = BESIDE_GROUPS + b"v"
 _COUNT: Final = struct.Struct("<I")
 _NO_OTHERS: Final = _COUNT.pack(0)

@@ -7,8 +7,6 @@ import math
 import re
 from typing import Any, Final
 
-__all__ = ["jackson_text"]
-
 _BEYOND_BMP: Final = re.compile("[\U00010000-\U0010ffff]")
 
 

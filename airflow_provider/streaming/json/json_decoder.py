@@ -22,8 +22,6 @@ from airflow_provider.error_text import bounded
 from airflow_provider.streaming.json.jackson_text import jackson_text
 from airflow_provider.streaming.json.json_text import raw_fields, unsafe_text
 
-__all__ = ["Decoded", "JsonDecoder", "JsonField", "misfit"]
-
 _ARROW: Final[dict[str, pa.DataType]] = {
     "STRING": pa.string(),
     "BIGINT": pa.int64(),

@@ -10,8 +10,6 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["iso_times", "json_members", "json_rows", "key_columns", "key_parts"]
-
 _NEEDS_ESCAPE: Final = r'["\\\x00-\x1f]'
 _FIRST_DAY: Final = -719_528
 """The first of the year 0, in days since 1970."""

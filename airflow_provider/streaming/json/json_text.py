@@ -16,8 +16,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["MAX_DEPTH", "not_json", "not_text", "raw_fields", "unsafe_text"]
-
 MAX_DEPTH: Final = 500
 """How deep a value may be nested. Python's decoders end at about 1,000, Spark's at exactly that."""
 

@@ -18,8 +18,6 @@ import pyarrow as pa
 
 from airflow_provider.streaming.terms.sql_type import parse_schema
 
-__all__ = ["MisreadValues"]
-
 _YEAR: Final = re.compile(r"\s*[+-]?\d{4}")
 _INTEGER: Final = re.compile(rb"-?\d+")
 _YEARS_1_TO_9999: Final = range(-62_135_596_800, 253_402_300_800)

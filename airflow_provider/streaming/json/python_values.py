@@ -9,8 +9,6 @@ import pyarrow.compute as pc
 
 from airflow_provider.streaming.json.json_rows import iso_times
 
-__all__ = ["python_values"]
-
 
 def python_values(column: pa.Array) -> list[Any]:
     """With the types that the rows of ``process()`` have: a DECIMAL is a ``Decimal``, a DATE a ``date``.

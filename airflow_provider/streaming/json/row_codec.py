@@ -22,8 +22,6 @@ import numpy.typing as npt
 
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["Column", "RowCodec"]
-
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 

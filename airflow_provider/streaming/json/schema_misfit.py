@@ -19,8 +19,6 @@ from airflow_provider.streaming.json.json_decoder import misfit
 from airflow_provider.streaming.json.json_text import raw_fields
 from airflow_provider.streaming.terms.sql_type import SqlType, parse_schema
 
-__all__ = ["SchemaMisfit"]
-
 _SHOWN_BYTES: Final = 40
 _BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _INTEGER: Final = re.compile(rb"-?\d{1,20}")

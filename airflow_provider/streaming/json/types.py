@@ -8,8 +8,6 @@ from typing import Final
 
 import pyarrow as pa
 
-__all__ = ["json_schema", "json_type", "type_name", "type_names", "without_json_type"]
-
 _NAMES: Final = {
     pa.string(): "STRING",
     pa.large_string(): "STRING",

@@ -35,8 +35,6 @@ from zoneinfo import ZoneInfo
 import msgspec
 from msgspec.msgpack import Ext
 
-__all__ = ["decode_state", "encode_state", "output_row", "rows_of", "with_key"]
-
 _FORMAT: Final = b"\xc1"
 _MAX_DEPTH: Final = 100
 _MICROSECOND: Final = dt.timedelta(microseconds=1)

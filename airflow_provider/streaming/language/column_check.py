@@ -15,18 +15,6 @@ from airflow_provider.streaming.terms.event_time import MAKE_TIME
 from airflow_provider.streaming.terms.sql_type import SqlType, parse_schema
 from airflow_provider.streaming.terms.steps import CompositeKey, Filter, Select, Step
 
-__all__ = [
-    "RECORD",
-    "STRING",
-    "Columns",
-    "check_event_time",
-    "check_grouping",
-    "check_operation",
-    "columns_after",
-    "find_column",
-    "written_columns",
-]
-
 RECORD: Final = "_source"
 """The column with the record's own topic, partition, offset, timestamp and key."""
 

@@ -9,8 +9,6 @@ from typing import Final
 from airflow_provider.streaming.language.column_check import Columns, find_column
 from airflow_provider.streaming.terms.steps import Filter, Select, Step, WithColumn
 
-__all__ = ["columns_named", "refuse_unknown_columns"]
-
 _TOKEN: Final = re.compile(
     r"""
     (?P<string>[rRxX]?'(?:\\.|[^'\\])*'|[rRxX]?"(?:\\.|[^"\\])*")

@@ -11,8 +11,6 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.operations.process import Process, ProcessFunction
 from airflow_provider.streaming.terms.argument_check import check_kind, check_number
 
-__all__ = ["check_process_function", "process_operation"]
-
 _ARGUMENTS: Final = ("key", "rows", "state")
 _SHOWN_CHARS: Final = 200
 

@@ -33,8 +33,6 @@ from airflow_provider.streaming.terms.windows import SessionWindow, Window
 if TYPE_CHECKING:
     from airflow_provider.streaming.language.stream import Stream
 
-__all__ = ["GroupedStream"]
-
 _AGGREGATES: Final = (
     'aggregates one by one, such as F.sum("amount").alias("spent"), with "from airflow_provider.streaming import '
     'functions as F", not those of pyspark'

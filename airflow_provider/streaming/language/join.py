@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from airflow_provider.streaming.language.stream import Stream
     from airflow_provider.streaming.language.table import Table
 
-__all__ = ["Join", "check_how", "check_join_names", "joined_columns"]
-
 _HOWS: Final = get_args(How)
 
 

@@ -11,8 +11,6 @@ from airflow_provider.streaming.language.column_check import check_grouping
 if TYPE_CHECKING:
     from airflow_provider.streaming.language.stream import Stream
 
-__all__ = ["KeyedRows"]
-
 
 @dataclass(frozen=True)
 class KeyedRows:

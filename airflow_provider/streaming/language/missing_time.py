@@ -12,8 +12,6 @@ from airflow_provider.streaming.language.join import Join
 if TYPE_CHECKING:
     from airflow_provider.streaming.language.stream import Stream
 
-__all__ = ["refuse_missing_time"]
-
 
 def refuse_missing_time(method: str, stream: Stream) -> None:
     """Refuse to ask for an event time behind a join of two streams, with what to do instead.

@@ -12,8 +12,6 @@ from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.terms.event_time import EventTime
 from airflow_provider.streaming.terms.windows import SessionWindow, Window
 
-__all__ = ["operation_in_time"]
-
 
 def operation_in_time(
     operation: Operation, window: Window | SessionWindow | None, event_time: EventTime | None, emit: Emit

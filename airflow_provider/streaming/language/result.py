@@ -19,8 +19,6 @@ from airflow_provider.streaming.terms.steps import Step, WithColumn
 if TYPE_CHECKING:
     from airflow_provider.streaming.language.grouped import GroupedStream
 
-__all__ = ["Result"]
-
 _TIME: Final = "_source_timestamp"
 """The column in which the time of a source's record goes through an internal topic."""
 

@@ -7,8 +7,6 @@ from typing import Final
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.language.sql_text import calls_in, has_over, words_in
 
-__all__ = ["refuse_other_rows_needed"]
-
 _AGGREGATES: Final = frozenset(
     {
         *("approx_count_distinct", "approx_percentile", "avg", "bool_and", "bool_or", "collect_list", "collect_set"),

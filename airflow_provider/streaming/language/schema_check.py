@@ -9,8 +9,6 @@ from typing import Final
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.terms.sql_type import SqlType, columns_of
 
-__all__ = ["TYPES", "check_schema"]
-
 TYPES: Final = (
     "ARRAY", "BIGINT", "BINARY", "BOOLEAN", "BYTE", "CHAR", "CHARACTER", "DATE", "DEC", "DECIMAL", "DOUBLE", "FLOAT",
     "GEOGRAPHY", "GEOMETRY", "INT", "INTEGER", "INTERVAL", "LONG", "MAP", "NUMERIC", "REAL", "SHORT", "SMALLINT",

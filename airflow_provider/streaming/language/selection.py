@@ -11,8 +11,6 @@ from airflow_provider.streaming.language.row_expression import refuse_other_rows
 from airflow_provider.streaming.language.sql_text import call_of, calls_in, is_column, split_alias
 from airflow_provider.streaming.terms.steps import Select, Selected
 
-__all__ = ["GENERATORS", "refuse_generator", "selection"]
-
 _EXPLODE: Final = "explode"
 _TAKEN: Final = (_EXPLODE, "explode_outer")
 GENERATORS: Final = frozenset(

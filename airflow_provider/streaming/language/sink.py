@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from airflow_provider.streaming.language.result import Result
     from airflow_provider.streaming.language.table import Table
 
-__all__ = ["Sink"]
-
 
 @dataclass(frozen=True)
 class Sink:

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-__all__ = ["call_of", "calls_in", "has_over", "is_column", "split_alias", "words_in"]
-
 _QUOTES: Final = "'\"`"
 _OPENING, _CLOSING = "([{", ")]}"
 _NAME: Final = r"(?:`(?:[^`]|``)+`|[A-Za-z_]\w*)"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from airflow_provider.streaming.terms.steps import CompositeKey, Filter, Select, Selected, Step
 
-__all__ = ["step_text"]
-
 
 def step_text(step: Step) -> str:
     """What a step does, with the name under which it counts what it drops."""

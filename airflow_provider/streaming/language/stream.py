@@ -42,8 +42,6 @@ from airflow_provider.streaming.terms.windows import SessionWindow, Window
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-__all__ = ["Stream", "stream"]
-
 
 @dataclass(frozen=True)
 class Stream:

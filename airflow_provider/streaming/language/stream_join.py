@@ -18,8 +18,6 @@ from airflow_provider.streaming.terms.duration import duration_ms
 if TYPE_CHECKING:
     from airflow_provider.streaming.language.stream import Stream
 
-__all__ = ["interval_of", "join_with_stream", "join_with_table", "refuse_interval", "refuse_other_rows"]
-
 
 def join_with_table(
     left: Stream, right: Table, on: str, how: How, history: str | None, grace: str | None = None

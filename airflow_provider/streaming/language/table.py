@@ -17,8 +17,6 @@ from airflow_provider.streaming.terms.argument_check import check_kind
 from airflow_provider.streaming.terms.event_time import RECORD_TIME, EventTime
 from airflow_provider.streaming.terms.steps import Step
 
-__all__ = ["Table", "check_table_key", "table"]
-
 _OF_RECORD: Final = EventTime(RECORD_TIME, 0)
 
 

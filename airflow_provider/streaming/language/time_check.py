@@ -13,8 +13,6 @@ from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.terms.event_time import EventTime
 from airflow_provider.streaming.terms.windows import SessionWindow, Window
 
-__all__ = ["check_emit", "check_time", "check_window"]
-
 
 def check_emit(emit: object) -> None:
     """Refuse what `aggregate(emit=...)` does not know.

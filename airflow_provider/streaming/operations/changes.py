@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["Changes", "FunctionError"]
-
 
 class FunctionError(Exception):
     """The user's function raised, or a sum has no room for a row's value.

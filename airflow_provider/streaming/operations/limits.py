@@ -14,8 +14,6 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.operations.changes import Changes, FunctionError
 from airflow_provider.streaming.operations.state_reader import KnownState, StateReader
 
-__all__ = ["Limits", "TooLargeError", "TopicLimit", "first_too_large", "row_by_row", "shared_too_large", "too_large"]
-
 _KEY_CHARS: Final = 200
 
 

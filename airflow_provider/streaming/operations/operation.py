@@ -24,8 +24,6 @@ from airflow_provider.streaming.terms.event_time import EVENT_MS
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["BESIDE_GROUPS", "Batch", "Decoder", "Operation"]
-
 BESIDE_GROUPS: Final = b"\xff"
 """What the keys of a store begin with that are no groups: no UTF-8 text does."""
 

@@ -24,8 +24,6 @@ from airflow_provider.streaming.operations.changes import Changes, FunctionError
 from airflow_provider.streaming.operations.operation import Batch, Operation
 from airflow_provider.streaming.operations.state_reader import StateReader
 
-__all__ = ["Process", "ProcessFunction", "ValueState", "time_limit"]
-
 _SEARCH_S: Final = 10.0
 """For so long a row that a call went wrong with is searched for: far less than a call into a worker may take."""
 

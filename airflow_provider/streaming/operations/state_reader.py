@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from airflow_provider.changelog.replica import Replica
     from airflow_provider.state.time_segments import TimeSegments
 
-__all__ = ["KnownState", "StateReader", "StoreReader"]
-
 Pair = tuple[bytes, bytes | None]
 
 

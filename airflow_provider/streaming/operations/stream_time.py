@@ -12,8 +12,6 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from airflow_provider.changelog.commit_record import CommitRecord
 
-__all__ = ["NO_WATERMARK", "StreamTime", "joined_time", "joined_watermarks", "side_watermarks", "watermarks"]
-
 Ints = npt.NDArray[np.int64]
 
 NO_WATERMARK: Final = -(2**62)

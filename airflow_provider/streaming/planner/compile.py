@@ -24,8 +24,6 @@ from airflow_provider.streaming.planner.stage_spec import Decoder, InputSpec, St
 from airflow_provider.streaming.planner.stage_topics import changelog_of
 from airflow_provider.streaming.planner.union_check import check_union
 
-__all__ = ["TopicFacts", "TypesOf", "compile_job"]
-
 _NO_STORE: Final = "commits"
 """Name of the store that holds nothing but the position of a task without state."""
 

@@ -11,8 +11,6 @@ from airflow_provider.streaming.planner.stage_spec import StageSpec, stage_of
 from airflow_provider.streaming.terms.event_time import EventTime
 from airflow_provider.streaming.terms.steps import Step
 
-__all__ = ["CompiledJob", "CompiledStage", "SourceSpec"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SourceSpec:

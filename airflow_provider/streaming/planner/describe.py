@@ -10,8 +10,6 @@ from airflow_provider.kafka.names import changelog_topic, commits_topic
 from airflow_provider.streaming.language.step_text import step_text
 from airflow_provider.streaming.planner.stage_plan import StagePlan
 
-__all__ = ["describe_stages"]
-
 
 def describe_stages(application_id: str, stages: Sequence[StagePlan], dead_letter: str | None = None) -> JobDescription:
     """All that follows from a job's stages: which topics there are, and how many partitions each has.

@@ -27,8 +27,6 @@ from airflow_provider.streaming.planner.union_check import check_unions
 from airflow_provider.streaming.terms.argument_check import check_kind, check_number
 from airflow_provider.streaming.terms.error_policy import ErrorPolicy, OnError
 
-__all__ = ["StatefulJob"]
-
 
 @dataclass(frozen=True, init=False)
 class StatefulJob:

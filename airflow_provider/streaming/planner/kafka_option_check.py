@@ -7,8 +7,6 @@ from typing import Final
 
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["check_kafka_options", "kafka_options"]
-
 _OF_THE_CONNECTION: Final = "it comes from the connection to the cluster: set it there"
 _OF_THE_TASKS: Final = "each task reads its own partition from where it stopped"
 _OF_THE_RECORDS: Final = "the results would not be exactly once"

@@ -9,8 +9,6 @@ from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.terms.event_time import EventTime
 from airflow_provider.streaming.terms.steps import Step, drop_names
 
-__all__ = ["NullKeys", "Spread", "StagePlan"]
-
 NullKeys = Literal["refuse", "drop", "keep"]
 Spread = Literal["key", "task", "all"]
 

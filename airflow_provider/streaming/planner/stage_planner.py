@@ -22,8 +22,6 @@ from airflow_provider.streaming.planner.stage_plan import NullKeys, Spread, Stag
 from airflow_provider.streaming.planner.topic_check import check_sinks
 from airflow_provider.streaming.terms.event_time import EVENT_MS, RECORD_TIME, EventTime
 
-__all__ = ["plan_stages"]
-
 
 def plan_stages(application_id: str, sinks: Sequence[Sink | Result]) -> tuple[StagePlan, ...]:
     """The stages of a job, each before those that read what it writes.

@@ -9,8 +9,6 @@ from airflow_provider.kafka.names import changelog_topic, commits_topic
 from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec, commits_spec, repartition_spec
 from airflow_provider.streaming.planner.stage_plan import StagePlan
 
-__all__ = ["changelog_of", "changelog_spec_of", "internal_specs", "partitions_read", "source_topics"]
-
 
 def source_topics(plans: Collection[StagePlan]) -> list[str]:
     """The topics that the user's programs fill, each once."""

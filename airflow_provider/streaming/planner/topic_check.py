@@ -15,8 +15,6 @@ from airflow_provider.kafka.names import (
 )
 from airflow_provider.streaming.planner.stage_plan import StagePlan
 
-__all__ = ["check_sinks", "check_topics"]
-
 
 def check_sinks(application_id: str, topics: Sequence[str]) -> None:
     """Refuse two sinks of one topic, before what follows from it: that their stores would have one name, too.

@@ -8,8 +8,6 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.language.column_check import columns_after
 from airflow_provider.streaming.planner.stage_plan import StagePlan
 
-__all__ = ["check_union", "check_unions"]
-
 
 def check_union(
     first: str, first_types: Mapping[str, str | None], other: str, other_types: Mapping[str, str | None]

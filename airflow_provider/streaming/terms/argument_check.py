@@ -8,8 +8,6 @@ from typing import Final
 
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["check_kind", "check_number", "given_text"]
-
 _MAX_CHARS: Final = 80
 """Of what was given, in an error: a stream or a job would fill pages."""
 

@@ -7,8 +7,6 @@ from typing import Final
 
 from airflow_provider.errors import ConfigurationError
 
-__all__ = ["duration_ms", "duration_text"]
-
 _UNITS: Final = {
     "week": 7 * 86_400_000,
     "day": 86_400_000,

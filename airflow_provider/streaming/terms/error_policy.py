@@ -8,8 +8,6 @@ from enum import Enum
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_topic
 
-__all__ = ["ErrorPolicy", "OnError"]
-
 
 class OnError(Enum):
     """What a job does with a record that does not decode, has no usable key, or makes its function raise."""

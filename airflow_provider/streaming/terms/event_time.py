@@ -12,8 +12,6 @@ from airflow_provider.streaming.terms.argument_check import check_kind
 from airflow_provider.streaming.terms.duration import duration_ms
 from airflow_provider.streaming.terms.steps import Select, Step, WithColumn
 
-__all__ = ["EVENT_MS", "MAKE_TIME", "RECORD_TIME", "EventTime", "event_time_after", "event_time_of"]
-
 RECORD_TIME: Final = "_source.timestamp"
 """The time of the record itself, as Kafka has it."""
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-__all__ = ["CompositeKey", "Filter", "Select", "Selected", "Step", "WithColumn", "drop_names"]
-
 
 @dataclass(frozen=True)
 class Filter:

@@ -8,8 +8,6 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.terms.argument_check import check_kind
 from airflow_provider.streaming.terms.duration import duration_ms, duration_text
 
-__all__ = ["SessionWindow", "Window", "session_window", "window"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Window:

@@ -19,8 +19,6 @@ from airflow_provider.streaming.worker.slot import Slot
 from airflow_provider.streaming.worker.step.arrival import RowMeter, freeze, prefetch
 from airflow_provider.streaming.worker.tasks.plan import SlotPlan
 
-__all__ = ["REPORT_SCHEMA", "CallReport", "call", "decode_report"]
-
 REPORT_SCHEMA = "report binary"
 
 

@@ -17,8 +17,6 @@ from airflow_provider.errors import (
     WorkerError,
 )
 
-__all__ = ["Reaction", "reaction_to_batch_error", "reaction_to_error"]
-
 
 class Reaction(Enum):
     """What becomes of a task after an error of its own. The other tasks go on, except after RAISE."""

@@ -27,8 +27,6 @@ from airflow_provider.streaming.worker.tasks.kafka_clients import ClusterClients
 from airflow_provider.streaming.worker.tasks.plan import SlotPlan, TaskPlan
 from airflow_provider.streaming.worker.tasks.task import Task
 
-__all__ = ["PlanExecution", "Slot"]
-
 
 class Slot:
     """Everything that one Python worker holds between calls.

@@ -26,8 +26,6 @@ from airflow_provider.streaming.worker.tasks.task import Task
 from airflow_provider.streaming.worker.tasks.task_memory import ClosedOwners, FailedTasks
 from airflow_provider.streaming.worker.tasks.task_report import failed_task_status, unopened_task_status, with_ownership
 
-__all__ = ["TaskRegistry"]
-
 _LOCK_TIMEOUT_S = 20.0
 _SETTLED: Final = frozenset({TaskState.RUNNING, TaskState.FOLLOWING})
 

@@ -315,7 +315,7 @@ class Accounts:
                 for one in status.tasks
             )
             logs = "\n".join(f"--- {name}\n{self.log(name)[-3000:]}" for name in self._launched)
-            raise AssertionError(f"{error}: {copies}\n{self.view.assignment}\n{statuses}\n{logs}") from None
+            raise AssertionError(f"{logs}\n{statuses}\n{self.view.assignment}\n{error}: {copies}") from None
 
     def wait_for_state(self, name: str, state: InstanceState, deadline_s: float = 60.0) -> InstanceStatus:
         def reported() -> bool:

@@ -14,8 +14,6 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.broker_error import refused_topic
 from airflow_provider.kafka.connection import KafkaConnection
 
-__all__ = ["InputPositions", "InputWait"]
-
 log = logging.getLogger(__name__)
 
 _POLL_S: Final = 0.05

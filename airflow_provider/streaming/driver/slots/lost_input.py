@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import InputLostError
 
-__all__ = ["LostInput", "lost_input"]
-
 
 @dataclass(frozen=True)
 class LostInput:

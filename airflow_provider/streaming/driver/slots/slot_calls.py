@@ -30,8 +30,6 @@ from airflow_provider.streaming.worker.tasks.plan import SlotPlan
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["RestoreLog", "SlotCalls"]
-
 log = logging.getLogger(__name__)
 
 _EVERY_S = 5.0

@@ -14,23 +14,6 @@ from airflow_provider.control.records.status import Role, TaskState, TaskStatus
 from airflow_provider.streaming.driver.slots.slot_report import SlotReport
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 
-__all__ = [
-    "SlotGoal",
-    "SlotState",
-    "choose_slots",
-    "is_settling",
-    "next_state",
-    "pause_s",
-    "query_must_end",
-    "round_budget_s",
-    "round_is_due",
-    "round_pause_s",
-    "tasks_that_go_on",
-    "tasks_to_query",
-    "wait_s",
-    "with_overlap",
-]
-
 _ROUND_BUDGET_S: Final = 0.25
 _RESTORE_BUDGET_S: Final = 1.0
 _FAR_RECORDS: Final = 500_000

@@ -39,8 +39,6 @@ from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["SlotDriver"]
-
 log = logging.getLogger(__name__)
 
 _RETRY_S: Final = 1.0

@@ -16,8 +16,6 @@ from airflow_provider.streaming.driver.slots.slot_report import QueryFailure, Sl
 from airflow_provider.streaming.driver.spark.spark_error import Cause, cause_in, cause_of
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 
-__all__ = ["Query", "SlotQueries"]
-
 log = logging.getLogger(__name__)
 
 _SURPLUS_S: Final = 300.0

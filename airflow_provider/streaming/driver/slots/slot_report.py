@@ -14,8 +14,6 @@ from airflow_provider.errors import ErrorClass, InputLostError, StepError
 from airflow_provider.streaming.driver.spark.spark_error import Cause, cause_of
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 
-__all__ = ["QueryFailure", "SlotReport", "as_planned", "with_query_failures"]
-
 _MAX_TRIES: Final = 5
 
 

@@ -17,8 +17,6 @@ from airflow_provider.streaming.planner.compiled_job import SourceSpec
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["types_of_source"]
-
 _KAFKA: Final = {
     "key": "BINARY",
     "value": "BINARY",

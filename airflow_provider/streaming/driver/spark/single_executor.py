@@ -12,8 +12,6 @@ from airflow_provider.errors import ConfigurationError, InstanceError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["ExecutorWatch", "executor_finding", "is_local", "single_executor_settings"]
-
 _ALWAYS: Final = {"spark.dynamicAllocation.enabled": "false", "spark.executor.instances": "1"}
 _SOON: Final = {
     "spark.network.timeout": "30s",

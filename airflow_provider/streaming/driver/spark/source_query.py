@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["NOT_OF_SCHEMA", "SourceQuery", "Wait", "rows_of_source"]
-
 NOT_OF_SCHEMA: Final = "the value is not JSON of the job's schema"
 
 _NO_BOUNDS: Final = {"maxNumLen": str(2**31 - 1), "maxStringLen": str(2**31 - 1)}

@@ -17,8 +17,6 @@ from airflow_provider.streaming.terms.steps import Step
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
 
-__all__ = ["Cause", "cause_in", "cause_of", "said_by_spark", "step_refusal"]
-
 _TRACEBACK: Final = "Traceback (most recent call last):\n"
 _NAMED: Final = re.compile(r"(?:Caused by: )?(?P<name>[A-Za-z_][\w.$]*)(?:: (?P<text>.*))?")
 _CAUSED_BY: Final = "Caused by: "

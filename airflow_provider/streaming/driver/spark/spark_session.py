@@ -30,19 +30,6 @@ from airflow_provider.streaming.planner.compiled_job import CompiledStage
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = [
-    "ARROW_BATCH_BYTES",
-    "MAX_BYTES_PER_BATCH",
-    "arrow_batch_bytes",
-    "closed_settings",
-    "idle_settings",
-    "max_task_failures",
-    "spark_session",
-    "start_error",
-    "time_zone",
-    "warm_up_session",
-]
-
 log = logging.getLogger(__name__)
 
 MAX_BYTES_PER_BATCH: Final = "spark.sql.execution.arrow.maxBytesPerBatch"

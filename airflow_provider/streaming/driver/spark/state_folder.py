@@ -24,8 +24,6 @@ from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.streaming.driver.spark.store_host import StoreHost
 
-__all__ = ["DiskFigures", "DiskWatch", "StateCleanup", "check_state_folder", "measure_disk"]
-
 log = logging.getLogger(__name__)
 
 _BEATS: Final = 10

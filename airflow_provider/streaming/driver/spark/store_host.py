@@ -16,8 +16,6 @@ from airflow_provider.streaming.driver.spark.single_executor import is_local
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["StoreHost", "worker_pool"]
-
 # sc.environment is one dict for the whole session, read while a UDF is made.
 _environment = threading.Lock()
 _ANSWER: Final = "answer binary"

@@ -18,8 +18,6 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.streaming.planner.compiled_job import CompiledStage
 
-__all__ = ["CommitPositions"]
-
 log = logging.getLogger(__name__)
 
 _AGAIN_S: Final = 5.0

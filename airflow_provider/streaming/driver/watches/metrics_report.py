@@ -13,8 +13,6 @@ from airflow_provider.control.records.metrics import MetricsRecord, metrics_reco
 from airflow_provider.control.records.status import InstanceStatus
 from airflow_provider.launch.instance_settings import InstanceSettings
 
-__all__ = ["MetricsReport", "RecordWriter"]
-
 log = logging.getLogger(__name__)
 
 

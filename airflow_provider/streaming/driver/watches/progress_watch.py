@@ -13,8 +13,6 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.status import RestorePhase, Role, SourceStatus, TableWaitStatus, TaskStatus
 from airflow_provider.streaming.driver.watches.source_ends import SourceEnd
 
-__all__ = ["Ends", "ProgressWatch", "StallClock"]
-
 log = logging.getLogger(__name__)
 
 _EVERY_S: Final = 5.0

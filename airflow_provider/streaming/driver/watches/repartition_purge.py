@@ -11,8 +11,6 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.status import InstanceStatus, Role, TaskState
 from airflow_provider.streaming.planner.compiled_job import CompiledJob
 
-__all__ = ["RecordDeletion", "RepartitionPurge", "next_purge"]
-
 log = logging.getLogger(__name__)
 
 _EVERY_S: Final = 30.0

@@ -12,8 +12,6 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from airflow_provider.kafka.connection import KafkaConnection
 
-__all__ = ["SourceEnd", "SourceEnds"]
-
 _PROBE_S: Final = 5.0
 _PROBE_BYTES: Final = 65_536
 

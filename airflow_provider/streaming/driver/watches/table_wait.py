@@ -14,8 +14,6 @@ from airflow_provider.control.records.status import TableWaitStatus
 from airflow_provider.streaming.driver.watches.source_ends import SourceEnd
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage
 
-__all__ = ["Ends", "Positions", "TableWait", "stages_before"]
-
 log = logging.getLogger(__name__)
 
 _POLL_S: Final = 0.02

@@ -29,8 +29,6 @@ from airflow_provider.streaming.planner.stage_topics import (
     source_topics,
 )
 
-__all__ = ["TopicWatch", "verify_topics"]
-
 log = logging.getLogger(__name__)
 
 _AGAIN_S = 5.0

@@ -14,9 +14,6 @@ from airflow_provider.errors import StoreDivergedError
 from airflow_provider.state.digest import DigestScan
 from airflow_provider.streaming.worker.tasks.task import Task
 
-__all__ = ["Certification", "Finding", "finding"]
-
-
 log = logging.getLogger(__name__)
 
 

@@ -17,8 +17,6 @@ from airflow_provider.streaming.worker.tasks.kafka_clients import RestoreConsume
 from airflow_provider.streaming.worker.tasks.task import Task
 from airflow_provider.streaming.worker.tasks.torn_transaction import values_before
 
-__all__ = ["ChangelogFollower"]
-
 _POLL_S = 0.02
 _TOUCH_TIMEOUT_S = 1.0
 _OPEN_TRANSACTION_S = 10.0

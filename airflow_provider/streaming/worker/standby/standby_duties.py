@@ -17,8 +17,6 @@ from airflow_provider.streaming.worker.standby.task_snapshots import TaskSnapsho
 from airflow_provider.streaming.worker.tasks.kafka_clients import RestoreConsumer
 from airflow_provider.streaming.worker.tasks.task import Task
 
-__all__ = ["StandbyDuties"]
-
 Isolating = Callable[[TaskId], AbstractContextManager[None]]
 
 

@@ -30,8 +30,6 @@ from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.tasks.kafka_clients import RestoreConsumer
 from airflow_provider.streaming.worker.tasks.task import Task
 
-__all__ = ["TaskSnapshots"]
-
 log = logging.getLogger(__name__)
 
 _INCOMING: Final = "incoming"

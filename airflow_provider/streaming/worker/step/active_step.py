@@ -42,8 +42,6 @@ from airflow_provider.streaming.worker.step.row_validation import (
 from airflow_provider.streaming.worker.tasks.task import Task
 from airflow_provider.streaming.worker.tasks.task_committer import BatchResult
 
-__all__ = ["Attempt", "active_step", "certain_failures", "idle_step", "processed"]
-
 
 def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
     """Process one task's rows of a micro-batch, exactly once however often they come.

@@ -19,17 +19,6 @@ from airflow_provider.streaming.json.json_text import not_json, not_text
 from airflow_provider.streaming.planner.stage_spec import Decoder, InputSpec, StageSpec
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 
-__all__ = [
-    "ROUND_COLUMN",
-    "RowMeter",
-    "drained",
-    "for_join",
-    "freeze",
-    "no_collection",
-    "prefetch",
-    "rows_by_partition",
-]
-
 ROUND_COLUMN = "__round"
 """The one column of a round's rows; a micro-batch has other columns."""
 

@@ -17,8 +17,6 @@ from airflow_provider.errors import WorkerError
 from airflow_provider.streaming.worker.step.active_step import active_step
 from airflow_provider.streaming.worker.tasks.task import Task
 
-__all__ = ["BatchProcessor", "CrashCounter"]
-
 _CATCH_UP_S = 0.5
 
 

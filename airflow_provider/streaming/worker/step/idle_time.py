@@ -14,8 +14,6 @@ from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.worker.step.active_step import idle_step
 from airflow_provider.streaming.worker.tasks.task import Task
 
-__all__ = ["MAX_GAP_S", "IdleTime"]
-
 MAX_GAP_S: Final = 60.0
 """Between two signs that a source holds nothing new; a process that stood still does not know what came."""
 

@@ -20,8 +20,6 @@ from airflow_provider.errors import DecodeError, RecordError
 from airflow_provider.state.position import RESERVED_PREFIX
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 
-__all__ = ["Failure", "count_records", "filtered_records", "validate_rows", "without_records", "without_strays"]
-
 _READ: Final = ("__offset", "__source_key", "__corrupt", "__key")
 _FIRST_MS: Final = -62_135_596_800_000
 _END_MS: Final = 253_402_300_800_000

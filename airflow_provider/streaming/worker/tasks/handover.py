@@ -21,8 +21,6 @@ from typing import Final
 from airflow_provider.errors import StoreLockedError
 from airflow_provider.state.store import Store
 
-__all__ = ["Handover", "open_store", "release_store"]
-
 _HOLDER: Final = "holder"
 _RETRY_S: Final = 0.02
 _MAX_BYTES: Final = 100

@@ -18,8 +18,6 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import transactional_id
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 
-__all__ = ["ClusterClients", "KafkaClients", "RestoreConsumer", "TaskProducer"]
-
 
 class RestoreConsumer(Protocol):
     """Reads the changelogs of all tasks of a slot, committed records only, as `ChangelogReader` does."""

@@ -10,8 +10,6 @@ import numpy as np
 
 from airflow_provider.kafka.partitioners import PARTITIONERS
 
-__all__ = ["PartitionCheck"]
-
 _ENOUGH: Final = 100
 """Groups that show which partitioner placed them: with two partitions 2^-100 is the chance that another would, too."""
 

@@ -10,8 +10,6 @@ from airflow_provider.control.records.status import Role
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 
-__all__ = ["SlotPlan", "TaskPlan"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class TaskPlan:

@@ -18,8 +18,6 @@ from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.tasks.handover import open_store
 from airflow_provider.streaming.worker.tasks.kafka_clients import RestoreConsumer
 
-__all__ = ["continued_signature", "open_replica", "refuse_state_of", "resume_offset"]
-
 log = logging.getLogger(__name__)
 
 

@@ -32,8 +32,6 @@ from airflow_provider.streaming.worker.tasks.task_memory import ClosedOwner, Own
 from airflow_provider.streaming.worker.tasks.task_report import open_task_status
 from airflow_provider.streaming.worker.tasks.torn_transaction import check_undo
 
-__all__ = ["Task", "TaskLife"]
-
 log = logging.getLogger(__name__)
 
 

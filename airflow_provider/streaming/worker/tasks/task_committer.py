@@ -26,8 +26,6 @@ from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.tasks.kafka_clients import KafkaClients, TaskProducer
 
-__all__ = ["BatchResult", "TaskCommitter"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class BatchResult:

@@ -15,8 +15,6 @@ from airflow_provider.control.records.task_state import Role
 from airflow_provider.error_decision import retry_pause_s
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 
-__all__ = ["Closed", "ClosedOwner", "ClosedOwners", "FailedTasks", "Ownership"]
-
 
 class Ownership:
     """The times and counts of a task that is, or was, the active one. `Task` knows when each happens."""

@@ -13,8 +13,6 @@ from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 from airflow_provider.streaming.worker.tasks.task_memory import Ownership
 
-__all__ = ["failed_task_status", "open_task_status", "unopened_task_status", "with_ownership"]
-
 
 def open_task_status(
     *,

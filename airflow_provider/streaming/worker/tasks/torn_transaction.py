@@ -13,8 +13,6 @@ from airflow_provider.errors import TopicMismatchError
 from airflow_provider.state.digest import DIGEST_MASK, digest_change
 from airflow_provider.state.time_segments import time_prefix
 
-__all__ = ["check_undo", "values_before"]
-
 
 def values_before(
     reader: PartitionReader, partition: ChangelogPartition, bounds: tuple[int, int], first: int, rate: RestoreSettings
