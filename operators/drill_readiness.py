@@ -22,8 +22,7 @@ from airflow_provider.control.records.drill_fault import DrillKind, parse_drill_
 from airflow_provider.control.records.watcher import SILENT_AFTER_S
 from airflow_provider.errors import InstanceError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
-from airflow_provider.operators.control import ControlOperator
-from airflow_provider.operators.failover_dag import failover_dag_problem
+from airflow_provider.operators.control import ControlOperator, failover_dag_problem
 
 log = structlog.get_logger(__name__)
 

@@ -14,14 +14,19 @@ from airflow_provider.assets import answers as answers_asset
 from airflow_provider.bases.arguments import parse_whole
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import from_plain, to_plain
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.application.tasks import parse_tasks
 from airflow_provider.control.failover.detection import detect
 from airflow_provider.control.failover.failover_answer import FailoverAnswer
 from airflow_provider.control.failover.incident_answer import IncidentFinder, answer_incidents, wrong_now
 from airflow_provider.control.failover.incident_event import IncidentEvent
 from airflow_provider.control.history.builder import failover_record
+from airflow_provider.control.placement.promotion import promote
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.incident import Incident, IncidentRecord
 from airflow_provider.control.topics.liveness import Timeouts
+from airflow_provider.control.waiting.conditions import TasksRunning
+from airflow_provider.errors import AssignmentError
 from airflow_provider.operators.control import ControlOperator
 
 if TYPE_CHECKING:
@@ -132,3 +137,62 @@ class FailOverOperator(ControlOperator):
         """What is wrong now, for a run that was started by hand."""
         found = detect(view.assignment, view.statuses, view.silent_for_s, timeouts, view.heard_at_ms)
         return wrong_now(view, found, self.instance)
+
+
+class PromoteStandbyOperator(ControlOperator):
+    """Makes a standby the active one, and waits until it processes the tasks.
+
+    The former active, when it lives, becomes a standby. A retry goes on waiting for what the first try published.
+
+    Args:
+        tasks: the task, such as ``0_3``, or several.
+        to: the instance to promote; None takes each task's most caught-up healthy standby.
+        kwargs: see `ControlOperator`.
+
+    Returns:
+        ``generation`` and the ``active`` instance by task.
+
+    Raises:
+        AssignmentError: nothing is assigned yet, a task does not exist, or it has no healthy standby to promote.
+        FencedError: other publishers took over again and again.
+        InstanceError: the task failed there, or a newer generation gave it to another.
+        DeadlineError: it did not run in time.
+    """
+
+    template_fields: Sequence[str] = (*ControlOperator.template_fields, "tasks", "to")
+
+    def __init__(
+        self,
+        *,
+        application_id: str,
+        tasks: TaskId | str | Sequence[TaskId | str],
+        to: str | None = None,
+        timeout_s: float | None = 120.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(application_id=application_id, timeout_s=timeout_s, **kwargs)
+        self.tasks = tasks
+        self.to = to
+
+    def execute(self, context: Context) -> Any:
+        """Publish and wait."""
+        tasks = parse_tasks(self.tasks)
+        # It names the try's run, so that a retry knows its own generation again.
+        reason = f"promotion of task(s) {', '.join(map(str, tasks))} by {context['run_id']}/{self.task_id}"
+        generation = self.publish_by(lambda publisher: self._publish(publisher, tasks, reason))
+        return self.wait_for(TasksRunning(tasks, self.to or None, generation))
+
+    def _publish(self, publisher: AssignmentPublisher, tasks: tuple[TaskId, ...], reason: str) -> int:
+        view = publisher.view
+        if view.assignment is None:
+            raise AssignmentError(
+                f"Nothing of {self.application_id!r} is assigned yet: assign its tasks before promoting any."
+            )
+        if view.assignment.reason == reason:
+            return view.assignment.generation
+        healthy = view.healthy(self.timeouts)
+        after = promote(view.assignment, view.statuses, healthy, tasks, self.to or None)
+        following = view.assignment.next(after, reason)
+        publisher.publish(following)
+        self.log.info("Published generation %d: %s", following.generation, reason)
+        return following.generation

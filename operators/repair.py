@@ -17,7 +17,7 @@ from airflow_provider.control.history.report import FailoverReport, report
 from airflow_provider.control.records.incident import IncidentRecord
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import InstanceError
-from airflow_provider.links.failover_run import FailoverRun, FailoverRunLink
+from airflow_provider.links import FailoverRun, FailoverRunLink
 from airflow_provider.operators.control import ControlOperator
 
 

@@ -23,9 +23,7 @@ from airflow_provider.control.records.metrics import MetricsRecord
 from airflow_provider.control.records.watcher import SILENT_AFTER_S
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import InstanceError, TopicMissingError
-from airflow_provider.operators.control import ControlOperator
-from airflow_provider.operators.failover_dag import failover_dag_problem
-from airflow_provider.operators.first_deployment import skip_before_deployment
+from airflow_provider.operators.control import ControlOperator, failover_dag_problem, skip_before_deployment
 
 _HISTORY_MS: Final = 180 * 86_400_000
 """What is older says little of today's application."""

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Final
 
-from airflow_provider.cli.causes import causes
-from airflow_provider.cli.held_time import held_time, wait_text
-from airflow_provider.cli.standby_rows import certified, missing_standbys, standby_rows, standby_table
-from airflow_provider.cli.task_totals import TaskCopy, task_totals
-from airflow_provider.cli.text import listed, seconds, shortened
+from airflow_provider.cli.task_tables import (
+    TaskCopy,
+    certified,
+    missing_standbys,
+    standby_rows,
+    standby_table,
+    task_totals,
+)
+from airflow_provider.cli.text import ago, causes, listed, seconds, shortened
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.table import table
 from airflow_provider.common.task_id import TaskId
@@ -23,7 +28,14 @@ from airflow_provider.control.outlook.predicted_rto import PredictedRto, measure
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.history import HistoryRecord
 from airflow_provider.control.records.incident import IncidentRecord
-from airflow_provider.control.records.status import InstanceState, InstanceStatus, Role, TaskState, TaskStatus
+from airflow_provider.control.records.status import (
+    InstanceState,
+    InstanceStatus,
+    Role,
+    TableWaitStatus,
+    TaskState,
+    TaskStatus,
+)
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
 
@@ -42,7 +54,6 @@ class ApplicationState:
     Args:
         silent: the instances that reported no end and sent no heartbeat while they were listened to; not one that may
             still be starting.
-        watched: whether a watcher lives.
         history: what the application went through, the oldest first: predictions rest on it.
         losses: by task, what it left out within the last ten minutes.
         num_standby_replicas: wanted standbys per task; fewer where there are not enough instances.
@@ -376,3 +387,31 @@ def _hosts(status: InstanceStatus) -> str:
     """Where the driver runs, and on a Spark cluster where the stores lie."""
     driver = status.process.host or "-"
     return driver if status.stores_host in ("", driver) else f"{driver}, stores on {status.stores_host}"
+
+
+_WORTH_MS: Final = 60_000
+"""Of two sides that are read side by side one is always a little behind."""
+
+
+def held_time(task: TaskStatus) -> str | None:
+    """What a task's watermark waits for; None where no side of a join holds it back by a minute or more."""
+    time = task.time
+    if time.held_back_by is None or (time.held_back_ms is not None and time.held_back_ms < _WORTH_MS):
+        return None
+    if time.watermark_ms is None or time.held_back_ms is None:
+        return f"task {task.task}: there is no watermark yet, because no row of {time.held_back_by!r} has come"
+    at = datetime.fromtimestamp(time.watermark_ms / 1000, UTC).isoformat(timespec="seconds")
+    return (
+        f"task {task.task}: the watermark stands at {at}, because no later row of {time.held_back_by!r} has come; the "
+        f"other side is {ago(time.held_back_ms)} further"
+    )
+
+
+def wait_text(wait: TableWaitStatus) -> str:
+    """How long a task of a stream has been waiting for a table, for which of its tasks, and how far that is."""
+    others = f" and {wait.others:,} more tasks are" if wait.others else " is"
+    at = "the end of the log is not known" if wait.end is None else f"it has read {wait.offset or 0:,} of {wait.end:,}"
+    return (
+        f"for {wait.for_s:.0f} s until the table is read: task {wait.task}{others} behind in {wait.topic!r}, {at}; "
+        f"nothing is lost, look at task {wait.task}"
+    )

@@ -10,13 +10,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from airflow_provider.cli.assign import place
-from airflow_provider.cli.cluster import add_application_options, cluster_of
 from airflow_provider.cli.drill_answer import DrillAnswer
-from airflow_provider.cli.exit_status import ExitStatus
-from airflow_provider.cli.history_note import note
-from airflow_provider.cli.named_instance import check_instance
-from airflow_provider.cli.start_timeout_option import add_start_timeout
-from airflow_provider.cli.waiting import await_condition, say, say_waiting
+from airflow_provider.cli.options import add_application_options, add_start_timeout, check_instance, cluster_of
+from airflow_provider.cli.terminal import ExitStatus, await_condition, note, say, say_waiting
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.interruption import interruptible
 from airflow_provider.control.drills.blackout import Blackout, blackout_at, parse_blackouts
@@ -250,12 +246,7 @@ class _Drill:
 
 
 def not_whole(result: WaitResult, limit_s: float) -> str | None:
-    """Why an application is not ready for a drill, in one line; None where it is whole.
-
-    Args:
-        result: of the wait for its standbys.
-        limit_s: how long it was to be waited for.
-    """
+    """Why an application is not ready for a drill, in one line; None where it is whole."""
     match result.outcome:
         case Outcome.MET:
             return None
@@ -266,11 +257,7 @@ def not_whole(result: WaitResult, limit_s: float) -> str | None:
 
 
 def exit_status_of(record: HistoryRecord) -> ExitStatus:
-    """What a script is told of a drill.
-
-    Args:
-        record: as it was judged.
-    """
+    """What a script is told of a drill."""
     match record.outcome:
         case HistoryOutcome.PASSED:
             return ExitStatus.FINE
@@ -280,11 +267,7 @@ def exit_status_of(record: HistoryRecord) -> ExitStatus:
 
 
 def drill_text(record: HistoryRecord) -> str:
-    """The RTO by its parts, and the verdict.
-
-    Args:
-        record: as it was judged.
-    """
+    """The RTO by its parts, and the verdict."""
     rto = record.rto
     lines = [f"drill ({record.cause}) of {', '.join(record.instances)}: {record.outcome.value}"]
     lines += [f"  {name:<34}{_seconds(of(rto)):>10}" for name, of in _PARTS.items()]

@@ -7,10 +7,9 @@ import time
 from collections.abc import Callable
 
 from airflow_provider.cli.assign import place
-from airflow_provider.cli.failover import find_incidents, publish_answers
-from airflow_provider.cli.incident_closing import close_incident
-from airflow_provider.cli.instance_start import await_running, start_deployment
-from airflow_provider.cli.waiting import await_condition
+from airflow_provider.cli.failover import close_incident, find_incidents, publish_answers
+from airflow_provider.cli.instance import await_running, start_deployment
+from airflow_provider.cli.terminal import await_condition
 from airflow_provider.common.host_name import host_name
 from airflow_provider.control.drills.judgement import answer_to
 from airflow_provider.control.failover.incident_answer import IncidentFinder
@@ -32,11 +31,8 @@ class DrillAnswer:
     """Answers one fault.
 
     Args:
-        run_id: of this command.
         master: of Spark, for the replacement.
-        num_standby_replicas: of each task.
         store: of the job, by which its tasks are counted.
-        timeouts: by which instances are found to live.
         say: gets what is done, in one line each.
     """
 
@@ -52,9 +48,6 @@ class DrillAnswer:
 
     def give(self, timeout_s: float) -> None:
         """Fail over, replace the instance where its process ended, give every task its standbys, mark it resolved.
-
-        Args:
-            timeout_s: how long it may take in all.
 
         Raises:
             InstanceError: the replacement cannot be started here, or ended while it started.

@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import Final
 
 from airflow_provider import __version__
-from airflow_provider.cli.cluster import add_cluster_options, cluster_of
-from airflow_provider.cli.exit_status import ExitStatus
-from airflow_provider.cli.instance_start import LogFollower, await_running, start_deployment
-from airflow_provider.cli.instance_stop import stop_instance
-from airflow_provider.cli.options import set_defaults_of_environment, settings_option
-from airflow_provider.cli.start_timeout_option import add_start_timeout
+from airflow_provider.cli.instance import LogFollower, await_running, start_deployment, stop_instance
+from airflow_provider.cli.options import (
+    add_cluster_options,
+    add_start_timeout,
+    cluster_of,
+    set_defaults_of_environment,
+    settings_option,
+)
 from airflow_provider.cli.supervised_run import SupervisedRun
+from airflow_provider.cli.terminal import ExitStatus
 from airflow_provider.common.interruption import interruptible
 from airflow_provider.control.records.deployment import Deployment, Placement
 from airflow_provider.control.records.status import InstanceState
@@ -118,9 +121,6 @@ def _supervised(asked: argparse.Namespace, timeouts: Timeouts) -> int:
 
 def deployment_of(asked: argparse.Namespace) -> Deployment:
     """How the arguments say that the instance is deployed.
-
-    Args:
-        asked: with the arguments of ``run``.
 
     Raises:
         ConfigurationError: an argument is not what it has to be.

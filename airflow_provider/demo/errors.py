@@ -21,7 +21,6 @@ class DemoError(StatefulStreamsError):
     """The demo cannot go on.
 
     Args:
-        reason: what was found and what was needed, in one line.
         log_file: the log with the details; its last lines are shown.
     """
 

@@ -1,7 +1,8 @@
-"""The demo's folder: what is in it, and whether a demo is up on it."""
+"""The demo's folder: what is in it, which instances Airflow launched there, and whether a demo is up on it."""
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import shutil
@@ -9,12 +10,52 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+import psutil
 
 from airflow_provider.demo.errors import DemoFolderError
-from airflow_provider.demo.instance_processes import launchers_under
 from airflow_provider.kit.folder import BrokerFolder
 from airflow_provider.kit.process import GroupLeader
+
+_LAUNCHER: Final = "airflow_provider.launch.launcher"
+_GONE: Final = (psutil.NoSuchProcess, psutil.AccessDenied)
+
+
+def launchers_under(run_dir: Path) -> list[psutil.Process]:
+    """Return the living launchers of the instances whose folders lie in `run_dir`."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(*_GONE):
+            command = process.cmdline()
+            if _LAUNCHER in command and Path(command[-1]).parent == run_dir and process.status() != "zombie":
+                found.append(process)
+    return found
+
+
+def end_launchers(run_dir: Path, timeout_s: float) -> None:
+    """Stop the instances cleanly, and kill what is left after the timeout; return when all are gone.
+
+    Args:
+        timeout_s: for the clean stop, which needs the broker.
+    """
+    launchers = launchers_under(run_dir)
+    families = [*launchers, *(child for launcher in launchers for child in _family(launcher)[1:])]
+    for launcher in launchers:
+        with contextlib.suppress(*_GONE):
+            launcher.terminate()  # it asks the instance to stop
+    _, living = psutil.wait_procs(families, timeout=timeout_s)
+    for process in living:
+        with contextlib.suppress(*_GONE):
+            process.kill()
+    psutil.wait_procs(living, timeout=5.0)
+
+
+def _family(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return [process, *process.children(recursive=True)]
+    except _GONE:
+        return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +72,6 @@ class DemoFolder:
         logs/           a log for each of Airflow's components
         run/            a folder for each launch of an instance, with its log
         state/          a folder for each instance, with its stores
-
-    Args:
-        root: the folder; it need not exist yet.
     """
 
     root: Path

@@ -24,7 +24,6 @@ class Publisher:
     known before.
 
     Args:
-        topic: where to.
         records: key and value of each, in the order of publication.
         duration_s: how long all of them take.
         hold_at: the part of them that does not wait.

@@ -2,39 +2,103 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Final
+
+from confluent_kafka import KafkaException
 
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.history.report import FailoverReport
 from airflow_provider.control.topics.reader import ControlReader
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.demo import flights_job
-from airflow_provider.demo.backlog import Backlog
-from airflow_provider.demo.dag_file import dag_file
 from airflow_provider.demo.errors import DemoError
-from airflow_provider.demo.flights import flights_file, read_flights, records
+from airflow_provider.demo.flights import Truth, compute_truth, flights_file, read_flights, records
 from airflow_provider.demo.folder import DemoFolder
-from airflow_provider.demo.judge import Table, judge
-from airflow_provider.demo.narrator import Narrator, next_steps, processed, result_rows, result_title
+from airflow_provider.demo.judge import Table, decode_aircraft, decode_airport_hour, judge
 from airflow_provider.demo.publisher import Publisher
-from airflow_provider.demo.results import aircraft_of, airport_hour_of, read_outputs, read_state
-from airflow_provider.demo.screen import Screen
-from airflow_provider.demo.settings import DemoSettings
-from airflow_provider.demo.stage import Stage
-from airflow_provider.demo.state_row import decode_aircraft, decode_airport_hour
-from airflow_provider.demo.timeline import Timeline
-from airflow_provider.demo.truth import Truth, compute_truth
+from airflow_provider.demo.results import Timeline, aircraft_of, airport_hour_of, read_outputs, read_state
+from airflow_provider.demo.screen import Narrator, Screen, next_steps, positions, processed, result_rows, result_title
+from airflow_provider.demo.stage import Stage, dag_file
 from airflow_provider.jars.jar_sets import kafka_broker_jars, spark_kafka_jars
 from airflow_provider.jars.java import find_java
+from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import changelog_topic, commits_topic, repartition_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
+from airflow_provider.streaming.driver.watches.source_ends import SourceEnds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class DemoSettings:
+    """What a demo does.
+
+    Args:
+        folder: where everything of it lies.
+        keep: whether all stays up after it.
+        kill_at: the drill that kills an instance begins when this part of the flights is published; above 0, below 1.
+        publish_s: how long the flights take.
+        flights: only so many of them; None for all.
+        limit_s: how long it may take in all, in seconds.
+        spark_master: of both instances.
+        spark_conf: of both instances. Two Java machines share two cores with a broker and an Airflow, for two minutes:
+            so one compiler that is quick to be ready, one thread to collect garbage, and no pages.
+    """
+
+    folder: Path = Path(".demo")
+    keep: bool = False
+    kill_at: float = 1 / 3
+    victim: str = "i1"
+    publish_s: float = 110.0
+    flights: int | None = None
+    limit_s: float = 600.0
+    spark_master: str = "local[1]"
+    spark_conf: Mapping[str, str] = field(
+        default_factory=lambda: MappingProxyType(
+            {
+                "spark.ui.enabled": "false",
+                "spark.log.level": "WARN",
+                "spark.driver.host": "127.0.0.1",
+                "spark.driver.bindAddress": "127.0.0.1",
+                "spark.driver.memory": "512m",
+                "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+            }
+        )
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse values that no demo could be run with.
+
+        Raises:
+            DemoError: a value is outside of its range.
+        """
+        if not 0 < self.kill_at < 1:
+            raise DemoError(
+                f"Found --kill-at {self.kill_at:g}, expected a part of the flights above 0 and below 1: 0.4 kills when "
+                "40 % of them are published."
+            )
+        if self.publish_s <= 0:
+            raise DemoError(f"Found --seconds {self.publish_s:g}, expected more than 0.")
+        if self.flights is not None and self.flights < 1:
+            raise DemoError(f"Found --flights {self.flights}, expected 1 or more.")
+
+    @staticmethod
+    def random_kill(seed: int) -> tuple[float, str]:
+        """Return a moment between 20 % and 70 % of the flights and an instance, the same for the same seed."""
+        chance = random.Random(seed)
+        return chance.uniform(0.2, 0.7), chance.choice(["i1", "i2"])
+
 
 APPLICATION: Final = flights_job.job.application_id
 SOURCE: Final = flights_job.flights.topic
@@ -66,12 +130,38 @@ class _Kill:
     tasks: tuple[TaskId, ...]
 
 
-class Demo:
-    """One demo.
+class Backlog:
+    """The records of an internal topic; a context manager."""
 
-    Args:
-        screen: what a person sees.
-    """
+    def __init__(self, connection: KafkaConnection, topic: str, stage: int) -> None:
+        self._ends, self._stage = SourceEnds(connection, topic), stage
+
+    def __enter__(self) -> Backlog:
+        """Itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Leave the cluster."""
+        self._ends.close()
+
+    def is_empty(self, view: ControlView) -> bool:
+        """Whether all that lies there now is processed; not before it is known.
+
+        Args:
+            view: read before this is called.
+        """
+        offsets = positions(view, self._stage)
+        try:
+            ends = self._ends.look(offsets)
+        except (KafkaException, TimeoutError):
+            return False
+        return all(ends[partition].lag_records(offset) == 0 for partition, offset in offsets.items())
+
+
+class Demo:
+    """One demo."""
 
     def __init__(self, settings: DemoSettings, screen: Screen) -> None:
         self._settings, self._screen, self._narrator = settings, screen, Narrator(screen, READERS)

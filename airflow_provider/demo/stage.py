@@ -1,22 +1,59 @@
-"""The demo's broker and Airflow, started together and ended together."""
+"""The demo's DAG file, and its broker and Airflow, started together and ended together."""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Final
 
-from airflow_provider.demo.airflow_home import AirflowHome
-from airflow_provider.demo.airflow_service import AirflowService
+from airflow_provider.demo.airflow_service import AirflowHome, AirflowService
 from airflow_provider.demo.errors import DemoError
-from airflow_provider.demo.folder import DemoFolder
-from airflow_provider.demo.instance_processes import end_launchers
+from airflow_provider.demo.folder import DemoFolder, end_launchers
 from airflow_provider.errors import StatefulStreamsError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kit.broker import EmbeddedBroker
-from airflow_provider.kit.child import end_groups
 from airflow_provider.kit.ports import free_ports
+from airflow_provider.kit.process import end_groups
 from airflow_provider.kit.settings import BrokerSettings
+
+_TEXT = '''"""The DAGs of the demo's application."""
+
+from airflow_provider import Drill, Instance, stream_dags
+
+stream_dags(
+    {application_id!r},
+    job={job!r},
+    instances=[{instances}],
+    drills=[Drill("crash")],
+    monitor_schedule=None,
+    state_dir={state_dir!r},
+    run_dir={run_dir!r},
+    conf={conf!r},
+)
+'''
+
+
+def dag_file(
+    *,
+    application_id: str,
+    job: Path,
+    instances: Sequence[str],
+    state_dir: Path,
+    run_dir: Path,
+    conf: Mapping[str, str],
+) -> str:
+    """The text of the file."""
+    return _TEXT.format(
+        application_id=application_id,
+        job=str(job),
+        instances=", ".join(f"Instance({name!r})" for name in instances),
+        state_dir=str(state_dir),
+        run_dir=str(run_dir),
+        conf=dict(conf),
+    )
+
 
 _AIRFLOW_S: Final = 8.0
 _CLEAN_STOP_S: Final = 10.0
@@ -26,8 +63,6 @@ class Stage:
     """A broker and an Airflow of the demo's own.
 
     Args:
-        dag_file: the text of the DAG file that Airflow reads.
-        spark_master: of Airflow's Spark connection.
         lives_on: whether it may outlive this process; otherwise all but the instances is killed with it.
     """
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, Param, task
 
-from airflow_provider.factory.form import chosen_instances, instances_field, timeouts
-from airflow_provider.factory.parts import WARM_TIMEOUT, Parts
-from airflow_provider.operators.changelog_topics import CreateChangelogTopicsOperator
-from airflow_provider.operators.instance_stop import StopInstanceOperator
-from airflow_provider.sensors.standby_lag import StandbyLagSensor
+from airflow_provider.factory.parts import WARM_TIMEOUT, Parts, chosen_instances, instances_field, timeouts
+from airflow_provider.operators.instance_commands import StopInstanceOperator
+from airflow_provider.operators.topics import CreateChangelogTopicsOperator
+from airflow_provider.sensors.figures import StandbyLagSensor
 
 
 def deploy_dag(parts: Parts) -> DAG:

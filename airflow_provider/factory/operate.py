@@ -6,12 +6,14 @@ from typing import Final
 
 from airflow.sdk import DAG, Param, get_current_context, task
 
-from airflow_provider.factory.form import chosen_instances, instances_field, lines_field
-from airflow_provider.factory.parts import Parts
+from airflow_provider.factory.parts import Parts, chosen_instances, instances_field, lines_field
 from airflow_provider.operators.application_reset import RemoveStateOperator, ResetApplicationOperator
-from airflow_provider.operators.instance_stop import StopInstanceOperator
-from airflow_provider.operators.processing_pause import PauseProcessingOperator
-from airflow_provider.operators.standby_command import CertifyStandbysOperator, SnapshotStandbysOperator
+from airflow_provider.operators.instance_commands import (
+    CertifyStandbysOperator,
+    PauseProcessingOperator,
+    SnapshotStandbysOperator,
+    StopInstanceOperator,
+)
 
 _ACTIONS: Final = {
     "check_topics": "Check topics: looks only, and says what to do",

@@ -9,19 +9,17 @@ from airflow.sdk import DAG
 from airflow_provider.assets import drills
 from airflow_provider.control.drills.blackout import parse_blackouts
 from airflow_provider.control.records.drill_fault import DRILLS, DrillKind
-from airflow_provider.factory.form import instance_field, lines_field, seconds_field
-from airflow_provider.factory.parts import Parts
+from airflow_provider.factory.parts import Parts, instance_field, lines_field, seconds_field
 from airflow_provider.factory.spec import Drill
+from airflow_provider.operators.drill import CheckRecoveryOperator, InjectFaultOperator
 from airflow_provider.operators.drill_readiness import (
     CheckBlackoutOperator,
     CheckDrillReadinessOperator,
     SkippedDrillNote,
 )
-from airflow_provider.operators.fault_injection import InjectFaultOperator
-from airflow_provider.operators.recovery_check import CheckRecoveryOperator
 from airflow_provider.operators.slo_check import CheckSloOperator
-from airflow_provider.sensors.fault_end import FaultEndSensor
-from airflow_provider.sensors.standby_lag import StandbyLagSensor
+from airflow_provider.sensors.figures import StandbyLagSensor
+from airflow_provider.sensors.states import FaultEndSensor
 
 
 def monitor_dag(parts: Parts) -> DAG:

@@ -10,8 +10,7 @@ from airflow.sdk import DAG, AssetWatcher, task
 
 from airflow_provider.assets import answers, answers_alias, incidents
 from airflow_provider.control.topics.liveness import Timeouts
-from airflow_provider.factory.form import instance_field, timeouts
-from airflow_provider.factory.parts import Parts
+from airflow_provider.factory.parts import Parts, instance_field, timeouts
 from airflow_provider.factory.spec import Stream
 from airflow_provider.operators.failover import FailOverOperator
 from airflow_provider.operators.repair import ListRepairsOperator, ReportFailOverOperator
@@ -122,8 +121,8 @@ def repair_dag(parts: Parts) -> DAG:
 
 def _ask(parts: Parts, before: Any, after: Any) -> None:
     """Ask a person what to do with held tasks; the redundancy of the others does not wait for the answer."""
-    from airflow_provider.operators.changelog_replay import ReplayChangelogOperator
     from airflow_provider.operators.held_task_question import AskAboutHeldTasksOperator
+    from airflow_provider.operators.instance_commands import ReplayChangelogOperator
 
     callbacks = parts.stream.callbacks.on_hold
     ask = AskAboutHeldTasksOperator(

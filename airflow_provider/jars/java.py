@@ -1,4 +1,4 @@
-"""The Java runtime that Spark and Kafka run on."""
+"""The Java that runs Kafka and Spark, and the errors of this folder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from airflow_provider.jars.errors import JavaError
+from airflow_provider.errors import StatefulStreamsError
+
+
+class JavaError(StatefulStreamsError):
+    """No Java was found, or one that is too old."""
+
+
+class JarsError(StatefulStreamsError):
+    """The jars of some coordinates could not be resolved."""
+
 
 MINIMUM_JAVA = 17
 """What Spark 4 and Kafka 4 need."""

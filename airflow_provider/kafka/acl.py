@@ -35,11 +35,6 @@ class Acl:
     def to_command(self, principal: str, bootstrap_server: str, command_config: str | None = None) -> str:
         """The line of a shell that grants it.
 
-        Args:
-            principal: whom, such as ``User:orders``.
-            bootstrap_server: ``host:port``.
-            command_config: file by which ``kafka-acls.sh`` logs in; None for none.
-
         Raises:
             ConfigurationError: the principal has no type.
         """

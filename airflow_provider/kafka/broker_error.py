@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any, Final
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient, ClusterMetadata
@@ -18,7 +19,6 @@ from airflow_provider.errors import (
     TopicMismatchError,
     TopicMissingError,
 )
-from airflow_provider.kafka.leader_change import LEADER_CHANGES
 
 _RIGHTS: Final = {
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "Create on the topics that are to be made, or on the cluster",
@@ -55,7 +55,6 @@ def refusal(error: KafkaError, what: str, needed: str | None = None) -> AccessEr
     """The error where the brokers refuse something for want of a right, which no try gets past until it is granted.
 
     Args:
-        error: of the brokers or of librdkafka.
         what: what was asked for, to begin the message with.
         needed: the rights without which it cannot be done, and on what; None where that may be any of an
             application's. A right that is granted to no purpose is one to do harm with.
@@ -79,20 +78,13 @@ def refusal_to_describe(metadata: ClusterMetadata, topic: str, what: str) -> Acc
 
     Args:
         metadata: as the brokers gave it for this topic by name.
-        what: what was asked for, to begin the message with.
     """
     found = metadata.topics.get(topic)
     return None if found is None or found.error is None else refusal(found.error, what)
 
 
 def refused_topic(consumer: Consumer, topic: str, what: str, timeout_s: float) -> AccessError | None:
-    """The same, asked of the brokers; None also where they do not answer.
-
-    Args:
-        consumer: of that user.
-        what: what was asked for, to begin the message with.
-        timeout_s: how long to wait for the answer.
-    """
+    """The same, asked of the brokers; None also where they do not answer."""
     try:
         return refusal_to_describe(consumer.list_topics(topic, timeout=timeout_s), topic, what)
     except KafkaException:
@@ -103,8 +95,6 @@ def lacking(config: Mapping[str, Any], operation: AclOperation, topics: Collecti
     """Those of some topics on which a client's user may not do something, or that it may not even see, sorted.
 
     Args:
-        config: of a client of that user.
-        operation: what is to be done.
         topics: their names; those of which no answer came are not returned.
     """
     admin = AdminClient(dict(config))  # which has to live until it has answered
@@ -149,10 +139,7 @@ def broker_error(error: KafkaError, what: str, otherwise: str, needed: str | Non
     """The error of this package for one of the brokers or of librdkafka.
 
     Args:
-        error: as it came.
-        what: what was asked for, to begin the message with.
         otherwise: what to do where no broker answered.
-        needed: see `refusal`.
     """
     if (refused := refusal(error, what, needed)) is not None:
         return refused
@@ -184,3 +171,44 @@ def broker_error(error: KafkaError, what: str, otherwise: str, needed: str | Non
             "brokers run ('kafka-topics.sh --describe --unavailable-partitions' names those without), and try again."
         )
     return BrokerUnreachableError(f"{what} got no answer ({why}): {otherwise}")
+
+
+Answer = TypeVar("Answer")
+
+LEADER_CHANGES: Final = frozenset(
+    {
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError._NOENT,  # its leader is not known to librdkafka
+    }
+)
+"""Said while a topic is new, a broker of several restarts, or partitions are moved: another broker leads soon, or this
+one does. Java's clients take them for retriable, too; librdkafka hands them over where offsets are asked for."""
+_ASK_AGAIN: Final = LEADER_CHANGES | {KafkaError._TRANSPORT}
+_PAUSE_S: Final = 0.1
+
+
+def ask_leader(ask: Callable[[float], Answer], timeout_s: float) -> Answer:
+    """The answer of the broker that leads a partition, asked again for as long as the leader changes.
+
+    Args:
+        ask: one request; called with the seconds that are left. It raises `KafkaException`.
+
+    Raises:
+        KafkaException: of the last try, where the time is over, or it says something else.
+    """
+    deadline = time.monotonic() + timeout_s
+    left_s = timeout_s
+    while True:
+        try:
+            return ask(left_s)
+        except KafkaException as error:
+            left_s = deadline - time.monotonic() - _PAUSE_S
+            if left_s <= 0 or error.args[0].code() not in _ASK_AGAIN:
+                raise
+        time.sleep(_PAUSE_S)

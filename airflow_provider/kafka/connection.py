@@ -2,13 +2,98 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.kafka.jaas import LOGIN_MODULES, jaas_config
-from airflow_provider.kafka.pem import check_readable, read_certificates, read_private_key
+
+
+def read_certificates(file: str) -> str:
+    """The text of a PEM file with a client's certificate, and those between it and an authority.
+
+    Raises:
+        ConfigurationError: it cannot be read.
+    """
+    return _read(file, "the client's certificate").decode("ascii", "replace")
+
+
+def read_private_key(file: str, password: str | None) -> str:
+    """The key of a PEM file as Java takes it: PKCS 8, not encrypted. It is secret.
+
+    Librdkafka takes keys that Java does not: of other forms (``BEGIN RSA PRIVATE KEY``), and encrypted as openssl does
+    it today.
+
+    Raises:
+        ConfigurationError: it cannot be read, or not with this password.
+    """
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+        load_pem_private_key,
+    )
+
+    content = _read(file, "the client's private key")
+    try:
+        key = load_pem_private_key(content, password.encode() if password else None)
+    except (TypeError, ValueError, UnsupportedAlgorithm) as error:
+        # The error of such a library may quote what it read.
+        raise ConfigurationError(
+            f"{file} holds no private key that can be read {'with' if password else 'without'} a password "
+            f"({type(error).__name__}): name a PEM file with the client's key, and its password as ssl_key_password if "
+            "it is encrypted."
+        ) from None
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode("ascii")
+
+
+def check_readable(file: str, what: str) -> None:
+    """Refuse a file that a client could not read: its own error names none.
+
+    Args:
+        what: it holds, for the error.
+
+    Raises:
+        ConfigurationError: it cannot be read.
+    """
+    _read(file, what)
+
+
+def _read(file: str, what: str) -> bytes:
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise ConfigurationError(
+            f"{file}, which holds {what}, cannot be read here ({error.strerror}): put it there on every host that "
+            "connects to Kafka, readable for the user that runs there."
+        ) from error
+
+
+_PACKAGE: Final = "org.apache.kafka.common.security"
+
+LOGIN_MODULES: Final = {
+    "PLAIN": f"{_PACKAGE}.plain.PlainLoginModule",
+    "SCRAM-SHA-256": f"{_PACKAGE}.scram.ScramLoginModule",
+    "SCRAM-SHA-512": f"{_PACKAGE}.scram.ScramLoginModule",
+    "OAUTHBEARER": f"{_PACKAGE}.oauthbearer.OAuthBearerLoginModule",
+}
+"""By SASL mechanism, the class that logs in by it."""
+
+
+def jaas_config(mechanism: str, options: Mapping[str, str]) -> str:
+    """One login, as the value of ``sasl.jaas.config``."""
+    words = [f"{name}={_quoted(value)}" for name, value in options.items()]
+    return f"{' '.join([LOGIN_MODULES[mechanism], 'required', *words])};"
+
+
+def _quoted(value: str) -> str:
+    # Java reads it with a StreamTokenizer, to which the end of a line is the end of a string.
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
+    return f'"{escaped}"'
+
 
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _OAUTH: Final = "OAUTHBEARER"

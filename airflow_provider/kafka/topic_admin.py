@@ -23,10 +23,9 @@ from airflow_provider.errors import (
     TopicMismatchError,
     TopicMissingError,
 )
-from airflow_provider.kafka.broker_error import broker_error, refusal
+from airflow_provider.kafka.broker_error import LEADER_CHANGES, ask_leader, broker_error, refusal
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
-from airflow_provider.kafka.leader_change import LEADER_CHANGES, ask_leader
 from airflow_provider.kafka.topic_spec import TopicDescription, TopicSpec, mismatch
 
 _IF_MISSING: Final = (
@@ -158,8 +157,6 @@ class TopicAdmin:
         """By partition of a topic, the offset after the last record that its log has, committed or not.
 
         Args:
-            name: of the topic.
-            partitions: which of them.
             committed: to ask for the offset before which no transaction is open, which is no greater.
 
         Raises:
@@ -201,7 +198,6 @@ class TopicAdmin:
         """Delete the records of a topic's partitions before an offset; no reader gets them any more.
 
         Args:
-            name: of the topic.
             before: by partition, the first offset that is kept.
 
         Raises:
@@ -221,7 +217,6 @@ class TopicAdmin:
         """How many partitions a topic has.
 
         Args:
-            name: the topic.
             if_missing: what a person does where it does not exist.
 
         Raises:
@@ -278,10 +273,6 @@ class TopicAdmin:
 
     def alter_setting(self, topic: str, name: str, value: str) -> None:
         """Give a topic a setting, and leave its others as they are.
-
-        Args:
-            name: of the setting, as Kafka calls it.
-            value: which it gets.
 
         Raises:
             StatefulStreamsError: the brokers refuse it.

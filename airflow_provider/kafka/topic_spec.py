@@ -62,7 +62,6 @@ class TopicDescription:
 
     Args:
         replication_factor: the least number of replicas of a partition.
-        config: its settings.
     """
 
     name: str
@@ -107,8 +106,6 @@ def changelog_spec(
     """The changelog of a store: compacted, with deletions kept as long as Kafka does by default.
 
     Args:
-        partitions: of the source.
-        replication_factor: at least this many replicas; None as in `TopicSpec`.
         windowed: whether its keys begin with a time. Then the owner has the brokers delete the log's beginning, which
             they do only where the policy has ``delete``; by their own clock they must delete nothing: they do not know
             which windows are open, and the last commit record may be old.
@@ -152,13 +149,7 @@ def commits_spec(application_id: str, stage: int, partitions: int, replication_f
 
 
 def repartition_spec(name: str, partitions: int, replication_factor: int | None = None) -> TopicSpec:
-    """A topic between two stages: nothing in it grows too old, and what is processed is deleted by who processed it.
-
-    Args:
-        name: of the topic (`names.repartition_topic`).
-        partitions: of the later stage, as many as it has tasks.
-        replication_factor: as of `TopicSpec`.
-    """
+    """A topic between two stages: nothing in it grows too old, and what is processed is deleted by who processed it."""
     return TopicSpec(
         name=name,
         partitions=partitions,
@@ -260,11 +251,7 @@ def mismatch(spec: TopicSpec, found: TopicDescription) -> str | None:
 
 
 def differences(spec: TopicSpec, found: TopicDescription) -> Iterator[TopicDifference]:
-    """All that keeps a topic from being used; nothing that is a matter of taste.
-
-    Args:
-        spec: the topic as it has to be.
-    """
+    """All that keeps a topic from being used; nothing that is a matter of taste."""
     if spec.partitions is not None and found.partitions != spec.partitions:
         yield TopicDifference(
             f"topic {spec.name!r} has {found.partitions} partitions, {spec.partitions} are needed: a key would be "

@@ -11,11 +11,10 @@ from typing import Self
 
 from airflow_provider.jars.jar_sets import kafka_broker_jars
 from airflow_provider.jars.java import find_java
-from airflow_provider.kit.child import Child
 from airflow_provider.kit.errors import BrokerFolderError
 from airflow_provider.kit.folder import BrokerFolder, Tenant
 from airflow_provider.kit.ports import require_free
-from airflow_provider.kit.process import GroupLeader
+from airflow_provider.kit.process import Child, GroupLeader
 from airflow_provider.kit.settings import BrokerSettings
 from airflow_provider.kit.start import BrokerStart, format_storage, store_scram_users, wait_until_ready
 

@@ -36,13 +36,7 @@ rootLogger.appenderRef.file.ref = file
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """The process that runs, or ran, on a folder.
-
-    Args:
-        leader: the broker's process.
-        port: where its clients connect.
-        controller_port: where its controller listens.
-    """
+    """The process that runs, or ran, on a folder."""
 
     leader: GroupLeader
     port: int
@@ -61,9 +55,6 @@ class BrokerFolder:
         kafka.log           Kafka's log
         console.log         what Java itself says, for instance when it crashes
         server.properties, log4j2.properties    written at every start
-
-    Args:
-        root: the folder. It need not exist yet.
     """
 
     root: Path
@@ -155,7 +146,6 @@ class BrokerFolder:
         """Return the end of both logs, for an error's text.
 
         Args:
-            count: how many lines of each.
             after: by log, how much of it is not to be shown (`log_sizes`); one that was emptied since is shown whole.
         """
         lines: list[str] = []

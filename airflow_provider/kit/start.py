@@ -27,17 +27,11 @@ from airflow_provider.kit.folder import BrokerFolder, write_properties
 from airflow_provider.kit.ports import LOOPBACK
 from airflow_provider.kit.process import GroupLeader
 from airflow_provider.kit.records import SILENT
-from airflow_provider.kit.secured_listener import SecuredListener
-from airflow_provider.kit.settings import BrokerSettings
+from airflow_provider.kit.settings import BrokerSettings, SecuredListener
 
 
 def format_storage(folder: BrokerFolder, settings: BrokerSettings, java: Sequence[str], timeout_s: float) -> None:
     """Make Kafka's data folder beside its place, then move it there: it is never seen half made.
-
-    Args:
-        folder: the broker's folder, without data.
-        java: the Java program with Kafka's class path.
-        timeout_s: how long Kafka's tool may take.
 
     Raises:
         BrokerStartError: the tool failed or took too long.
@@ -68,10 +62,8 @@ class BrokerStart:
     """One start of a broker.
 
     Args:
-        folder: the broker's folder, whose logs are quoted in errors.
         logs_before: their lengths before it (`BrokerFolder.log_sizes`).
         deadline: on the monotonic clock, in seconds.
-        timeout_s: how long it was given.
     """
 
     settings: BrokerSettings
@@ -93,9 +85,6 @@ class BrokerStart:
 
 def wait_until_ready(leader: GroupLeader, start: BrokerStart) -> None:
     """Return when the broker names itself to a client, which it does once its controller has registered it.
-
-    Args:
-        leader: the broker's process.
 
     Raises:
         PortBusyError: another program took a port while the broker started.
@@ -140,8 +129,6 @@ def store_scram_users(bootstrap_servers: str, listeners: Iterable[SecuredListene
 
     Args:
         bootstrap_servers: of a listener where nobody has to log in.
-        listeners: of the broker.
-        timeout_s: how long it may take.
 
     Raises:
         BrokerStartError: they could not be stored.

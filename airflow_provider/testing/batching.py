@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from airflow_provider.streaming.planner.job import StatefulJob
-from airflow_provider.testing.input_record import InputRecord
 from airflow_provider.testing.job_tester import JobTester
+from airflow_provider.testing.records import InputRecord
 from airflow_provider.testing.source_rows import SourceRecord
 
 _FIRST_MS: Final = 1_700_000_000_000

@@ -132,7 +132,6 @@ def result_of(event: dict[str, Any] | None, limit: str = "timeout_s") -> dict[st
     """The result of a `ControlTrigger`'s event.
 
     Args:
-        event: as it came; None without one.
         limit: what says how long the wait may last.
 
     Raises:

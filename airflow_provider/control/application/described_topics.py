@@ -8,8 +8,7 @@ from typing import Final
 from airflow_provider.control.application.job_change import refuse_change
 from airflow_provider.control.records.job_description import JobDescription, JobTopic, TopicKind
 from airflow_provider.errors import ConfigurationError, TopicMissingError
-from airflow_provider.kafka.application_topics import refuse_those_of_others
-from airflow_provider.kafka.source_topic import check_partitions
+from airflow_provider.kafka.application_topics import check_partitions, refuse_those_of_others
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_findings import TopicFinding
 from airflow_provider.kafka.topic_spec import (

@@ -12,8 +12,8 @@ from airflow_provider.errors import AccessError
 from airflow_provider.kafka.broker_error import refusal
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
-from airflow_provider.kafka.flushing import flush
 from airflow_provider.kafka.names import assignment_topic
+from airflow_provider.kafka.transactional_producer import flush
 
 
 class ControlWriter:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from airflow_provider.jars.ivy import Coordinate, resolve
+from airflow_provider.jars.jar_sets import Coordinate, resolve
 from airflow_provider.jars.java import find_java
 from tests.benchmarks.figures import Figures
 

@@ -15,7 +15,7 @@ from airflow_provider.kafka.names import assignment_topic, metrics_topic, status
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.operators.control import ControlOperator
 from airflow_provider.operators.slo_check import CheckSloOperator
-from airflow_provider.operators.topic_check import CheckTopicsOperator
+from airflow_provider.operators.topics import CheckTopicsOperator
 from tests.airflow_connection import DEFAULT_CONNECTION, airflow_connection
 from tests.builders import instance
 from tests.integration.airflow.running import context

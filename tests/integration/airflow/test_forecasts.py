@@ -15,7 +15,7 @@ from airflow_provider.errors import DeadlineError, InstanceError, TopicMissingEr
 from airflow_provider.kafka.names import metrics_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.operators.slo_check import CheckSloOperator
-from airflow_provider.sensors.changelog_growth import ChangelogGrowthSensor
+from airflow_provider.sensors.figures import ChangelogGrowthSensor
 from tests.integration.airflow.conftest import Deploy, make_pair
 from tests.integration.airflow.running import context, run
 from tests.integration.launch.application import Application

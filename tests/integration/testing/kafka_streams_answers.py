@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from airflow_provider.jars.ivy import Coordinate, resolve
+from airflow_provider.jars.jar_sets import Coordinate, resolve
 from airflow_provider.jars.java import find_java
 
 _PROGRAMS: Final = Path(__file__).parent / "kafka_streams"

@@ -11,8 +11,8 @@ import pytest
 
 from airflow_provider.cli import drill as cli_drill
 from airflow_provider.cli.drill import drill_text, exit_status_of, not_whole
-from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.main import main
+from airflow_provider.cli.terminal import ExitStatus
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.drills import rehearsal
 from airflow_provider.control.records.drill_fault import DrillKind, InjectedFault

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.demo.errors import DemoFolderError
-from airflow_provider.demo.folder import DemoFolder
+from airflow_provider.demo.folder import DemoFolder, end_launchers, launchers_under
 from airflow_provider.kit.process import GroupLeader
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -83,3 +84,18 @@ def test_newest_log_is_that_of_an_instance_or_of_a_task(tmp_path: Path) -> None:
     assert folder.newest_log() == instance
     assert folder.task_log("deploy", "start") == task
     assert folder.task_log("deploy", "other") is None
+
+
+def test_launchers_of_another_folder_are_left_alone(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "input()", "airflow_provider.launch.launcher"]
+    with (
+        subprocess.Popen([*command, str(tmp_path / "ours" / "x")], stdin=subprocess.PIPE) as ours,
+        subprocess.Popen([*command, str(tmp_path / "others" / "x")], stdin=subprocess.PIPE) as others,
+    ):
+        wait_until(lambda: launchers_under(tmp_path / "others"), 5.0, "the other launcher")
+        wait_until(lambda: launchers_under(tmp_path / "ours"), 5.0, "our launcher")
+
+        end_launchers(tmp_path / "ours", 5.0)
+
+        assert ours.poll() is not None
+        assert [p.pid for p in launchers_under(tmp_path / "others")] == [others.pid]

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider.jars.errors import JavaError
-from airflow_provider.jars.java import find_java, major_version
+from airflow_provider.jars.java import JavaError, find_java, major_version
 
 
 def fake_java(home: Path, version_line: str) -> Path:
