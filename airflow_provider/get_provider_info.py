@@ -7,16 +7,13 @@ from typing import Any
 _NAME = "Stateful Streams"
 _OPERATORS = (
     "application_reset",
+    "assignment",
+    "checks",
     "drill",
-    "drill_readiness",
-    "failover",
     "held_task_question",
-    "history",
     "instance_commands",
     "instance_deployment",
     "repair",
-    "slo_check",
-    "task_assignment",
     "topics",
 )
 _LINKS = ("InstanceLogLink", "SparkUiLink", "FailoverRunLink")

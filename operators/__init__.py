@@ -11,11 +11,10 @@ from airflow_provider.common.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from airflow_provider.operators.application_reset import RemoveStateOperator, ResetApplicationOperator
+    from airflow_provider.operators.assignment import AssignTasksOperator, FailOverOperator, PromoteStandbyOperator
+    from airflow_provider.operators.checks import CheckBlackoutOperator, CheckDrillReadinessOperator, CheckSloOperator
     from airflow_provider.operators.drill import CheckRecoveryOperator, InjectFaultOperator
-    from airflow_provider.operators.drill_readiness import CheckBlackoutOperator, CheckDrillReadinessOperator
-    from airflow_provider.operators.failover import FailOverOperator, PromoteStandbyOperator
     from airflow_provider.operators.held_task_question import AskAboutHeldTasksOperator
-    from airflow_provider.operators.history import HistoryOperator
     from airflow_provider.operators.instance_commands import (
         CertifyStandbysOperator,
         PauseProcessingOperator,
@@ -24,9 +23,7 @@ if TYPE_CHECKING:
         StopInstanceOperator,
     )
     from airflow_provider.operators.instance_deployment import DeployInstanceOperator
-    from airflow_provider.operators.repair import ListRepairsOperator, ReportFailOverOperator
-    from airflow_provider.operators.slo_check import CheckSloOperator
-    from airflow_provider.operators.task_assignment import AssignTasksOperator
+    from airflow_provider.operators.repair import HistoryOperator, ListRepairsOperator, ReportFailOverOperator
     from airflow_provider.operators.topics import CheckTopicsOperator, CreateChangelogTopicsOperator
 
 __all__ = [
@@ -59,20 +56,20 @@ __getattr__ = lazy_names(
     {
         "ListRepairsOperator": "repair",
         "AskAboutHeldTasksOperator": "held_task_question",
-        "AssignTasksOperator": "task_assignment",
+        "AssignTasksOperator": "assignment",
         "CertifyStandbysOperator": "instance_commands",
-        "CheckBlackoutOperator": "drill_readiness",
-        "CheckDrillReadinessOperator": "drill_readiness",
+        "CheckBlackoutOperator": "checks",
+        "CheckDrillReadinessOperator": "checks",
         "CheckRecoveryOperator": "drill",
-        "CheckSloOperator": "slo_check",
+        "CheckSloOperator": "checks",
         "CheckTopicsOperator": "topics",
         "CreateChangelogTopicsOperator": "topics",
         "DeployInstanceOperator": "instance_deployment",
-        "FailOverOperator": "failover",
-        "HistoryOperator": "history",
+        "FailOverOperator": "assignment",
+        "HistoryOperator": "repair",
         "InjectFaultOperator": "drill",
         "PauseProcessingOperator": "instance_commands",
-        "PromoteStandbyOperator": "failover",
+        "PromoteStandbyOperator": "assignment",
         "RemoveStateOperator": "application_reset",
         "ReplayChangelogOperator": "instance_commands",
         "ReportFailOverOperator": "repair",

@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 _NONE: Final[tuple[Any, ...]] = ("", "[]", (), [])
 
 
+def _names(argument: str, value: Any) -> tuple[str, ...]:
+    """As `parse_names`, where there may be none."""
+    return () if value in _NONE else parse_names(argument, value)
+
+
 class CreateChangelogTopicsOperator(ControlOperator):
     """Creates the topics of an application but its sources, or verifies them.
 
@@ -112,8 +117,8 @@ class CreateChangelogTopicsOperator(ControlOperator):
             parse_names("source_topics", self.source_topics),
             parse_names("stores", self.stores),
             parse_if_given(parse_whole, "replication_factor", self.replication_factor, minimum=1),
-            parse_names("output_topics", self.output_topics) if self.output_topics not in _NONE else (),
-            parse_names("windowed_stores", self.windowed_stores) if self.windowed_stores not in _NONE else (),
+            _names("output_topics", self.output_topics),
+            _names("windowed_stores", self.windowed_stores),
         )
         self.log.info("Created %s of %s", list(made.created) or "none", [*made.changelogs, *made.control])
         plain: dict[str, Any] = to_plain(made)
@@ -262,10 +267,8 @@ class CheckTopicsOperator(ControlOperator):
             application_id=self.application_id,
             sources=parse_names("source_topics", self.source_topics),
             stores=stores,
-            outputs=parse_names("output_topics", self.output_topics) if self.output_topics not in _NONE else (),
+            outputs=_names("output_topics", self.output_topics),
             replication_factor=replication,
-            windowed_stores=parse_names("windowed_stores", self.windowed_stores)
-            if self.windowed_stores not in _NONE
-            else (),
+            windowed_stores=_names("windowed_stores", self.windowed_stores),
         )
         return find_topic_problems(self.hook.connection, admin, wanted), wanted.own()

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any, Final
 
 from airflow_provider.cli.task_tables import (
-    TaskCopy,
     certified,
     missing_standbys,
     standby_rows,
@@ -150,10 +149,6 @@ class ApplicationState:
         tasks = sorted((task for status in alive for task in status.tasks), key=lambda task: task.task)
         return tuple(line for task in tasks if task.role is Role.ACTIVE and (line := held_time(task)) is not None)
 
-    @property
-    def _no_problems(self) -> str:
-        return "no other problems" if self.open_incidents else "no problems"
-
     def to_json(self) -> dict[str, Any]:
         """The newest assignment, every instance's last heartbeat as it was sent, and what `to_text` shows besides."""
         return {
@@ -191,6 +186,7 @@ class ApplicationState:
             _incident_line(one, one.decisions if everything else causes(one.decisions, self._instance_names))
             for one in self._open_records
         ]
+        problems = self.problems
         generation = self.view.assignment.generation if self.view.assignment else "none"
         watching = watched_by(self.view.watcher, watched=self.watched)
         parts = [
@@ -203,7 +199,7 @@ class ApplicationState:
             ),
             *([below("time that waits:", self.held_time)] if self.held_time else []),
             *([below("open incidents:", incidents)] if incidents else []),
-            below("problems:", self.problems) if self.problems else self._no_problems,
+            below("problems:", problems) if problems else "no other problems" if incidents else "no problems",
         ]
         return "\n\n".join(parts)
 
@@ -236,11 +232,11 @@ class ApplicationState:
         summed_up = len(copies) > _MOST_ROWS and not everything
         return [
             table(("instance", "state", "incarnation", "generation", "host", "pid"), self._instance_rows()),
-            self._totals(copies) if summed_up else table(_TASK_COLUMNS, self._task_rows(copies)),
+            self._totals(copies) if summed_up else table(_TASK_COLUMNS, [self._task_row(*copy) for copy in copies]),
         ]
 
     def _totals(self, copies: Sequence[tuple[TaskStatus, InstanceStatus]]) -> str:
-        summed_up = [TaskCopy(task, status.instance, self._task_state(task, status)) for task, status in copies]
+        summed_up = [(task, status.instance, self._task_state(task, status)) for task, status in copies]
         return task_totals(summed_up, self.predicted, self.measured_ms)
 
     def _instance_rows(self) -> list[Sequence[str]]:
@@ -266,27 +262,27 @@ class ApplicationState:
         ]
         return sorted(rows, key=lambda row: (row[0].task, row[0].role is Role.STANDBY, row[1].instance))
 
-    def _task_rows(self, rows: Sequence[tuple[TaskStatus, InstanceStatus]]) -> list[Sequence[str]]:
-        return [
-            (
-                str(task.task),
-                status.instance,
-                task.role.value,
-                self._task_state(task, status),
-                _number(task.lag_records),
-                "-" if task.lag_s is None else f"{task.lag_s:.1f}",
-                certified(task, status.sent_at_ms),
-                _number(task.source.lag_records) if task.role is Role.ACTIVE else "-",
-                _number(task.processed_records) if task.role is Role.ACTIVE else "-",
-                _number(sum(task.filtered_records.values())) if task.role is Role.ACTIVE else "-",
-                _number(task.failed_records) if task.role is Role.ACTIVE else "-",
-                _number(task.late_records) if task.role is Role.ACTIVE else "-",
-                _number(task.lost_records) if task.role is Role.ACTIVE else "-",
-                f"{task.records_per_s:,.0f}" if task.role is Role.ACTIVE else "-",
-                *(self._rto(task.task) if task.role is Role.ACTIVE else ("-", "-")),
-            )
-            for task, status in rows
-        ]
+    def _task_row(self, task: TaskStatus, status: InstanceStatus) -> Sequence[str]:
+        of_active = (
+            _number(task.source.lag_records),
+            _number(task.processed_records),
+            _number(sum(task.filtered_records.values())),
+            _number(task.failed_records),
+            _number(task.late_records),
+            _number(task.lost_records),
+            f"{task.records_per_s:,.0f}",
+            *self._rto(task.task),
+        )
+        return (
+            str(task.task),
+            status.instance,
+            task.role.value,
+            self._task_state(task, status),
+            _number(task.lag_records),
+            "-" if task.lag_s is None else f"{task.lag_s:.1f}",
+            certified(task, status.sent_at_ms),
+            *(of_active if task.role is Role.ACTIVE else "-" * len(of_active)),
+        )
 
     def _lives(self, status: InstanceStatus) -> bool:
         return status.state.alive and status.instance not in self.silent

@@ -105,9 +105,6 @@ def place(cluster: KafkaConnection, application_id: str, wanted: TaskPlacement, 
 
     Raises:
         AssignmentError: no instance runs.
-        FencedError: other publishers took over again and again.
-        TopicMissingError: the application's topics do not exist.
-        BrokerUnreachableError: no broker answered.
     """
 
     def tasks() -> Sequence[TaskId]:

@@ -52,8 +52,6 @@ class DrillAnswer:
         Raises:
             InstanceError: the replacement cannot be started here, or ended while it started.
             DeadlineError: it took longer.
-            FencedError: other publishers took over again and again.
-            BrokerUnreachableError: no broker answered.
         """
         deadline = time.monotonic() + timeout_s
         self._fail_over(deadline)

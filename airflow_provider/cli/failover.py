@@ -95,8 +95,6 @@ def find_incidents(reader: ControlReader, timeouts: Timeouts, instance: str | No
 
     Raises:
         InstanceError: there is no such instance.
-        TopicMissingError: the application has no control topics.
-        BrokerUnreachableError: no broker answered.
     """
     view, began = reader.read_to_end(), time.monotonic()
     check_instance(view, instance)
@@ -153,9 +151,6 @@ def publish_answers(cluster: KafkaConnection, application_id: str, finder: Incid
 
     Raises:
         AssignmentError: the assignment topic holds none that could be changed.
-        FencedError: other publishers took over again and again.
-        TopicMissingError: the application has no control topics.
-        BrokerUnreachableError: no broker answered.
     """
     if not finder.events:
         return []
@@ -179,10 +174,6 @@ def close_incidents(cluster: KafkaConnection, application_id: str, num_standby_r
     """Wait until every task is whole again, where incidents are open, and mark those resolved; says what it does.
 
     Nothing is waited for that only another step brings: standbys that are not assigned.
-
-    Raises:
-        TopicMissingError: the application has no control topics.
-        BrokerUnreachableError: no broker answered.
     """
     view = _read(cluster, application_id)
     open_ids = [record.incident.id for record in view.unresolved_incidents]
@@ -204,11 +195,7 @@ def close_incidents(cluster: KafkaConnection, application_id: str, num_standby_r
 
 
 def close_incident(cluster: KafkaConnection, record: IncidentRecord, view: ControlView) -> None:
-    """Mark one as resolved, in the assignment topic and in the history (`resolve_incident`).
-
-    Raises:
-        BrokerUnreachableError: it was not stored in time.
-    """
+    """Mark one as resolved, in the assignment topic and in the history (`resolve_incident`)."""
     resolve_incident(
         record,
         view,

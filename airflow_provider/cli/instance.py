@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 import time
 from pathlib import Path
 
@@ -40,9 +42,6 @@ def start_deployment(
     Raises:
         ConfigurationError: it lives and was deployed otherwise, unless a supervisor starts it, or cannot be launched
             here.
-        FencedError: other publishers took over again and again.
-        TopicMissingError: the application has no control topics.
-        BrokerUnreachableError: no broker answered.
     """
     application_id, instance = deployment.application_id, deployment.instance
 
@@ -96,6 +95,19 @@ def await_running(cluster: KafkaConnection, deployment: Deployment, started: Sta
     except (InstanceError, DeadlineError):
         say(file_end(Path(started.launched.log_file), _TAIL_BYTES))
         raise
+
+
+def has_ended(child: int) -> bool:
+    """Whether a child of this process has ended; its exit status is taken."""
+    if os.getpid() == 1:  # the init of a container has every orphan's exit status to take
+        with contextlib.suppress(ChildProcessError):
+            while (reaped := os.waitpid(-1, os.WNOHANG)[0]) not in (0, child):
+                pass
+            return reaped == child
+    try:
+        return os.waitpid(child, os.WNOHANG)[0] == child
+    except ChildProcessError:
+        return True
 
 
 class LogFollower:
@@ -159,9 +171,6 @@ def stop_instance(
     Raises:
         InstanceError: there is no such instance, or it ended without a clean shutdown.
         DeadlineError: it did not stop in time.
-        FencedError: other publishers took over again and again.
-        TopicMissingError: the application has no control topics.
-        BrokerUnreachableError: no broker answered.
     """
     with ControlReader(connection, application_id) as reader:
         view = reader.read_to_end()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from airflow_provider import __version__
-from airflow_provider.cli.instance import LogFollower, await_running, start_deployment, stop_instance
+from airflow_provider.cli.instance import LogFollower, await_running, has_ended, start_deployment, stop_instance
 from airflow_provider.cli.options import (
     add_cluster_options,
     add_start_timeout,
@@ -168,7 +168,7 @@ def _stay(cluster: KafkaConnection, deployment: Deployment, started: Started, st
     log = LogFollower(Path(started.launched.log_file))
     try:
         with interruptible(signal.SIGINT, signal.SIGTERM):
-            while not _ended(started.launched.launcher_pid):
+            while not has_ended(started.launched.launcher_pid):
                 print(log.read(), end="", flush=True)
                 time.sleep(_POLL_S)
     except KeyboardInterrupt:
@@ -189,10 +189,3 @@ def _stay(cluster: KafkaConnection, deployment: Deployment, started: Started, st
             f"{started.launched.log_file}."
         )
     return ExitStatus.FINE
-
-
-def _ended(child: int) -> bool:
-    try:
-        return os.waitpid(child, os.WNOHANG)[0] == child
-    except ChildProcessError:
-        return True

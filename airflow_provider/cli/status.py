@@ -105,10 +105,6 @@ def look(reader: ControlReader, listen_s: float, timeouts: Timeouts) -> Applicat
 
     Args:
         listen_s: how long to listen at most, to each of them.
-
-    Raises:
-        TopicMissingError: the application has no control topics.
-        BrokerUnreachableError: no broker answered.
     """
     view = reader.read_to_end()
     silent = reader.listen(lambda: expected_instances(view, timeouts), listen_s)
@@ -203,10 +199,6 @@ def watch(
     Args:
         read_history: of the application, asked once a minute; None where it cannot be read now.
         read_metrics: those of the last minutes, asked as often.
-
-    Raises:
-        TopicMissingError: the application has no control topics.
-        BrokerUnreachableError: no broker answered.
     """
     heartbeats, watcher = HeartbeatWatch(timeouts), WatcherWatch()
     view = reader.read_to_end()

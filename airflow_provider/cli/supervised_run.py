@@ -15,7 +15,7 @@ from typing import Final
 
 import psutil
 
-from airflow_provider.cli.instance import LogFollower, start_deployment
+from airflow_provider.cli.instance import LogFollower, has_ended, start_deployment
 from airflow_provider.cli.options import set_defaults_of_environment
 from airflow_provider.cli.terminal import ExitStatus
 from airflow_provider.common.clock import now_ms
@@ -189,7 +189,7 @@ class SupervisedRun:
             hang_s=self.hang_timeout_s,
             start_s=self.timeouts.start_s,
         )
-        while not _ended(started.launched.launcher_pid):
+        while not has_ended(started.launched.launcher_pid):
             self._show(log)
             time.sleep(_POLL_S)
             if silence.lasts_too_long():
@@ -260,18 +260,6 @@ class SupervisedRun:
         _say(f"incarnation {status.incarnation} is {status.state.value}, and its processes are gone: reports its end")
         ended = replace(status, state=InstanceState.ENDED, tasks=(), sent_at_ms=now_ms(), error=why, error_kind=None)
         write_control(self.cluster, application_id, ended)
-
-
-def _ended(child: int) -> bool:
-    if os.getpid() == 1:  # the init of a container has every orphan's exit status to take
-        with contextlib.suppress(ChildProcessError):
-            while (reaped := os.waitpid(-1, os.WNOHANG)[0]) not in (0, child):
-                pass
-            return reaped == child
-    try:
-        return os.waitpid(child, os.WNOHANG)[0] == child
-    except ChildProcessError:
-        return True
 
 
 def _exit_status_of_error(error: Exception) -> ExitStatus:

@@ -159,22 +159,19 @@ def _runs(status: InstanceStatus) -> bool:
 _NAMES = 4
 
 
-@dataclass(frozen=True)
-class TaskCopy:
-    """A task on an instance."""
-
-    status: TaskStatus
-    instance: str
-    state: str
-
-
 def task_totals(
-    copies: Iterable[TaskCopy], predicted: Mapping[TaskId, PredictedRto], measured_ms: Mapping[TaskId, int]
+    copies: Iterable[tuple[TaskStatus, str, str]],
+    predicted: Mapping[TaskId, PredictedRto],
+    measured_ms: Mapping[TaskId, int],
 ) -> str:
-    """The sums of what is counted, the greatest of lags and RTOs; ``-`` where none is known."""
+    """The sums of what is counted, the greatest of lags and RTOs; ``-`` where none is known.
+
+    Args:
+        copies: of all tasks in their order, each with its instance and its state in a word.
+    """
     groups: dict[tuple[str, Role, str], list[TaskStatus]] = {}
-    for copy in copies:
-        groups.setdefault((copy.instance, copy.status.role, copy.state), []).append(copy.status)
+    for task, instance, state in copies:
+        groups.setdefault((instance, task.role, state), []).append(task)
     rows = []
     for (instance, role, state), tasks in sorted(groups.items(), key=lambda group: (group[0][0], group[0][1].value)):
         active = tasks if role is Role.ACTIVE else []

@@ -13,8 +13,8 @@ from airflow.sdk import DAG, Param, get_current_context
 from airflow_provider.assets import incidents_name
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.factory.spec import Instance, Stream
+from airflow_provider.operators.assignment import AssignTasksOperator
 from airflow_provider.operators.instance_deployment import DeployInstanceOperator
-from airflow_provider.operators.task_assignment import AssignTasksOperator
 from airflow_provider.operators.topics import CheckTopicsOperator
 from airflow_provider.sensors.figures import StandbyLagSensor
 

@@ -45,6 +45,9 @@ class TopicAdmin:
 
     Args:
         timeout_s: for each request.
+
+    Raises:
+        BrokerUnreachableError: by every method: no broker answered in time.
     """
 
     def __init__(self, connection: KafkaConnection, timeout_s: float = 10.0) -> None:
@@ -59,7 +62,6 @@ class TopicAdmin:
 
         Raises:
             ConfigurationError: the connection's user may not describe it, so whether there is one is not known.
-            BrokerUnreachableError: no broker answered in time.
         """
         try:
             # Without a name: asking for one topic would create it where the brokers allow that.
@@ -82,22 +84,14 @@ class TopicAdmin:
         )
 
     def names(self) -> frozenset[str]:
-        """Of all topics of the cluster.
-
-        Raises:
-            BrokerUnreachableError: no broker answered in time.
-        """
+        """Of all topics of the cluster."""
         try:
             return frozenset(self._admin.list_topics(timeout=self._timeout_s).topics)
         except KafkaException as error:
             raise self._typed(error, "Listing the topics") from error
 
     def brokers(self) -> int:
-        """How many answer for the cluster.
-
-        Raises:
-            BrokerUnreachableError: no broker answered in time.
-        """
+        """How many answer for the cluster."""
         try:
             return len(self._admin.list_topics(timeout=self._timeout_s).brokers)
         except KafkaException as error:
@@ -131,7 +125,6 @@ class TopicAdmin:
 
         Raises:
             TopicMissingError: there is no such topic.
-            BrokerUnreachableError: no broker answered in time.
         """
         futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self._timeout_s)
         try:
@@ -149,7 +142,6 @@ class TopicAdmin:
 
         Raises:
             TopicMissingError: there is no such topic or partition.
-            BrokerUnreachableError: no broker answered in time.
         """
         return self._offsets(name, partitions, OffsetSpec.earliest(), "first")  # type: ignore[no-untyped-call]
 
@@ -161,7 +153,6 @@ class TopicAdmin:
 
         Raises:
             TopicMissingError: there is no such topic or partition.
-            BrokerUnreachableError: no broker answered in time.
         """
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
@@ -202,7 +193,6 @@ class TopicAdmin:
 
         Raises:
             TopicMissingError: there is no such topic or partition.
-            BrokerUnreachableError: no broker answered in time.
             StatefulStreamsError: the brokers refuse it.
         """
         asked = [TopicPartition(name, partition, offset) for partition, offset in before.items()]
@@ -259,7 +249,6 @@ class TopicAdmin:
 
         Raises:
             TopicMismatchError: one exists otherwise than specified.
-            BrokerUnreachableError: no broker answered in time.
         """
         created = []
         for spec in specs:
@@ -276,7 +265,6 @@ class TopicAdmin:
 
         Raises:
             StatefulStreamsError: the brokers refuse it.
-            BrokerUnreachableError: no broker answered in time.
         """
         entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])

@@ -18,11 +18,9 @@ from airflow_provider.control.topics.view import ControlView
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec, control_specs
+from airflow_provider.operators.assignment import AssignTasksOperator, FailOverOperator
 from airflow_provider.operators.drill import CheckRecoveryOperator, InjectFaultOperator
-from airflow_provider.operators.failover import FailOverOperator
-from airflow_provider.operators.history import HistoryOperator
-from airflow_provider.operators.repair import ReportFailOverOperator
-from airflow_provider.operators.task_assignment import AssignTasksOperator
+from airflow_provider.operators.repair import HistoryOperator, ReportFailOverOperator
 from airflow_provider.operators.topics import CreateChangelogTopicsOperator
 from airflow_provider.sensors.figures import StandbyLagSensor
 from airflow_provider.sensors.states import FaultEndSensor

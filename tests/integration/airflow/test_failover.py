@@ -26,7 +26,7 @@ from airflow_provider.errors import (
     BrokerUnreachableError,
 )
 from airflow_provider.kit.ports import free_ports
-from airflow_provider.operators.failover import FailOverOperator
+from airflow_provider.operators.assignment import FailOverOperator
 from airflow_provider.operators.repair import ListRepairsOperator, ReportFailOverOperator
 from airflow_provider.sensors.states import InstanceStateSensor
 from airflow_provider.triggers.incident import IncidentTrigger

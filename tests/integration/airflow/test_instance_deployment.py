@@ -21,9 +21,9 @@ from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import changelog_spec
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.links import InstanceLogLink, SparkUiLink
-from airflow_provider.operators.history import HistoryOperator
 from airflow_provider.operators.instance_commands import StopInstanceOperator
 from airflow_provider.operators.instance_deployment import DeployInstanceOperator
+from airflow_provider.operators.repair import HistoryOperator
 from airflow_provider.sensors.states import InstanceStateSensor
 from airflow_provider.triggers.control import ControlTrigger
 from tests.integration.airflow.conftest import Deploy

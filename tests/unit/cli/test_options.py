@@ -44,8 +44,8 @@ def test_other_name_is_refused_with_those_that_there_are() -> None:
     ("command", "module", "reads"),
     [
         ("drill", "drill", "control.drills.rehearsal"),
-        ("certify", "standby_question", "cli.standby_question"),
-        ("snapshot", "standby_question", "cli.standby_question"),
+        ("certify", "standby_commands", "cli.standby_commands"),
+        ("snapshot", "standby_commands", "cli.standby_commands"),
     ],
 )
 def test_command_about_another_name_ends_at_once(

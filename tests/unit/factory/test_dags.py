@@ -18,7 +18,7 @@ from airflow_provider.assets import answers, drills
 from airflow_provider.control.records.drill_fault import DrillKind
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.factory import operate, parts
-from airflow_provider.operators.drill_readiness import SkippedDrillNote
+from airflow_provider.operators.checks import SkippedDrillNote
 from tests.unit.factory.read_fields import read_fields
 
 FILE = """

@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.kit.__main__ import main, topic_option
-from airflow_provider.kit.broker import EmbeddedBroker
+from airflow_provider.kit.broker import BrokerStart, EmbeddedBroker, wait_until_ready
 from airflow_provider.kit.errors import BrokerStartError
 from airflow_provider.kit.folder import BrokerFolder
 from airflow_provider.kit.ports import LOOPBACK, free_ports, require_free
 from airflow_provider.kit.process import GroupLeader
 from airflow_provider.kit.settings import BrokerSettings
-from airflow_provider.kit.start import BrokerStart, wait_until_ready
 
 
 def test_start_that_takes_too_long_says_how_long_it_was_given_and_what_gives_more(tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ from airflow_provider.errors import ConfigurationError, DeadlineError, FencedErr
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.operators.application_reset import RemoveStateOperator, ResetApplicationOperator
+from airflow_provider.operators.assignment import AssignTasksOperator, FailOverOperator, PromoteStandbyOperator
+from airflow_provider.operators.checks import CheckBlackoutOperator, CheckDrillReadinessOperator, CheckSloOperator
 from airflow_provider.operators.control import ControlOperator
 from airflow_provider.operators.drill import CheckRecoveryOperator, InjectFaultOperator
-from airflow_provider.operators.drill_readiness import CheckBlackoutOperator, CheckDrillReadinessOperator
-from airflow_provider.operators.failover import FailOverOperator, PromoteStandbyOperator
 from airflow_provider.operators.instance_commands import (
     CertifyStandbysOperator,
     PauseProcessingOperator,
@@ -29,8 +29,6 @@ from airflow_provider.operators.instance_commands import (
 )
 from airflow_provider.operators.instance_deployment import DeployInstanceOperator
 from airflow_provider.operators.repair import ListRepairsOperator, ReportFailOverOperator
-from airflow_provider.operators.slo_check import CheckSloOperator
-from airflow_provider.operators.task_assignment import AssignTasksOperator
 from airflow_provider.operators.topics import CheckTopicsOperator, CreateChangelogTopicsOperator
 from airflow_provider.sensors.control import ControlSensor
 from airflow_provider.sensors.figures import StandbyLagSensor
