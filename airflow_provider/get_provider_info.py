@@ -69,7 +69,7 @@ def get_provider_info() -> dict[str, Any]:
         "triggers": [
             {
                 "integration-name": _NAME,
-                "python-modules": ["airflow_provider.triggers.control", "airflow_provider.triggers.incident"],
+                "python-modules": ["airflow_provider.triggers"],
             }
         ],
         "extra-links": [f"airflow_provider.links.{name}" for name in _LINKS],

@@ -21,7 +21,7 @@ from airflow_provider.control.application.job_text import description_text, merm
 from airflow_provider.control.records.job_description import TopicKind
 from airflow_provider.errors import ConfigurationError, TopicMismatchError
 from airflow_provider.kafka.topic_findings import TopicFinding, WantedTopics
-from airflow_provider.kafka.topic_spec import TopicSpec, control_specs, history_spec, metrics_spec
+from airflow_provider.kafka.topic_spec import TopicSpec, control_plane_specs
 from airflow_provider.launch.job_file_description import describe_job_file
 from airflow_provider.operators.control import ControlOperator, skip_before_deployment
 
@@ -138,15 +138,10 @@ class CreateChangelogTopicsOperator(ControlOperator):
         described, created = create_job_topics(self.hook.connection, self.hook.topics(), job, replication)
         text, picture = description_text(described), mermaid(described)
         self.log.info("Created %s of the topics of this job:\n%s\n\n%s", list(created) or "none", text, picture)
-        specs = (
-            *control_specs(self.application_id),
-            history_spec(self.application_id),
-            metrics_spec(self.application_id),
-        )
         return {
             "partitions": {str(stage): number for stage, number in described.num_partitions.items()},
             "changelogs": list(described.names(TopicKind.CHANGELOG, TopicKind.COMMITS)),
-            "control": [spec.name for spec in specs],
+            "control": [spec.name for spec in control_plane_specs(self.application_id)],
             "created": list(created),
             "job": to_plain(described),
             "text": text,

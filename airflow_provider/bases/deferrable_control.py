@@ -25,7 +25,7 @@ from airflow_provider.control.waiting.conditions import Condition, Outcome, Wait
 from airflow_provider.errors import ConfigurationError, TopicMissingError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.links import FailoverRun
-from airflow_provider.triggers.control import ControlTrigger, result_of
+from airflow_provider.triggers import ControlTrigger, result_of
 
 if TYPE_CHECKING:
     from airflow_provider.kafka.connection import KafkaConnection

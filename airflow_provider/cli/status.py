@@ -10,7 +10,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from airflow_provider.cli.application_state import ApplicationState
@@ -57,38 +57,38 @@ def add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def _act(asked: argparse.Namespace) -> int:
-    cluster, application_id = cluster_of(asked), asked.application_id
-    timeouts = Timeouts(start_s=asked.start_timeout)
-    with ControlReader(cluster, application_id) as reader:
+    cluster, timeouts = cluster_of(asked), Timeouts(start_s=asked.start_timeout)
+    with ControlReader(cluster, asked.application_id) as reader:
         if asked.watch is not None:
-            watch(
-                reader,
-                lambda: known_history(cluster, application_id),
-                lambda: known_metrics(cluster, application_id),
-                asked.watch,
-                timeouts,
-                as_json=asked.json,
-                standbys=asked.standbys,
-                everything=asked.all,
-                num_standby_replicas=asked.num_standby_replicas,
-            )
+            _watch(asked, cluster, reader, timeouts)
             return ExitStatus.FINE
         state = look(reader, asked.listen, timeouts)
-    history = known_history(cluster, application_id)
+    history = known_history(cluster, asked.application_id)
     if history is None:
         say("the history could not be read: the RTO is predicted by defaults, and the last one is not known")
-    state = dataclasses.replace(
+    state = _completed(asked, state, history or (), known_metrics(cluster, asked.application_id))
+    print(_text(asked, state, indent=2))
+    return ExitStatus.NO if asked.check and state.problems else ExitStatus.FINE
+
+
+def _completed(
+    asked: argparse.Namespace,
+    state: ApplicationState,
+    history: Sequence[HistoryRecord],
+    metrics: Sequence[MetricsRecord],
+) -> ApplicationState:
+    return dataclasses.replace(
         state,
-        history=history or (),
-        losses=recent_losses(known_metrics(cluster, application_id), state.view.statuses, now_ms(), LATELY_MS),
+        history=history,
+        losses=recent_losses(metrics, state.view.statuses, now_ms(), LATELY_MS),
         num_standby_replicas=asked.num_standby_replicas,
     )
-    print(
-        json.dumps(state.to_json(), indent=2)
-        if asked.json
-        else state.to_text(standbys=asked.standbys, everything=asked.all)
-    )
-    return ExitStatus.NO if asked.check and state.problems else ExitStatus.FINE
+
+
+def _text(asked: argparse.Namespace, state: ApplicationState, indent: int | None = None) -> str:
+    if asked.json:
+        return json.dumps(state.to_json(), indent=indent)
+    return state.to_text(standbys=asked.standbys, everything=asked.all)
 
 
 def _interval(text: str) -> float:
@@ -182,52 +182,32 @@ class WatcherWatch:
         return view.watcher is not None and now - self._heard_at <= SILENT_AFTER_S
 
 
-def watch(
-    reader: ControlReader,
-    read_history: Callable[[], Sequence[HistoryRecord] | None],
-    read_metrics: Callable[[], Sequence[MetricsRecord]],
-    interval_s: float,
-    timeouts: Timeouts,
-    *,
-    as_json: bool,
-    standbys: bool = False,
-    everything: bool = False,
-    num_standby_replicas: int = 1,
-) -> None:
-    """Show the status until Ctrl-C: redrawn on a terminal, one after the other where it goes into a file.
-
-    Args:
-        read_history: of the application, asked once a minute; None where it cannot be read now.
-        read_metrics: those of the last minutes, asked as often.
-    """
+def _watch(asked: argparse.Namespace, cluster: KafkaConnection, reader: ControlReader, timeouts: Timeouts) -> None:
+    """Show the status until Ctrl-C: redrawn on a terminal, one after the other where it goes into a file."""
     heartbeats, watcher = HeartbeatWatch(timeouts), WatcherWatch()
     view = reader.read_to_end()
-    history, metrics, known_at = read_history() or (), read_metrics(), time.monotonic()
+
+    def known() -> tuple[Sequence[HistoryRecord] | None, Sequence[MetricsRecord]]:
+        return known_history(cluster, asked.application_id), known_metrics(cluster, asked.application_id)
+
+    (read, metrics), known_at = known(), time.monotonic()
+    history = read or ()
     try:
         with interruptible(signal.SIGINT):
             while True:
                 now = time.monotonic()
                 if now - known_at > _HISTORY_EVERY_S:
-                    history, metrics, known_at = read_history() or history, read_metrics(), now
-                silent = heartbeats.silent(view, now)
-                state = ApplicationState(
-                    view,
-                    silent,
-                    watched=watcher.watched(view, now),
-                    history=history,
-                    losses=recent_losses(metrics, view.statuses, now_ms(), LATELY_MS),
-                    num_standby_replicas=num_standby_replicas,
-                )
-                text = (
-                    json.dumps(state.to_json()) if as_json else state.to_text(standbys=standbys, everything=everything)
-                )
-                if as_json:
+                    (read, metrics), known_at = known(), now
+                    history = read or history
+                state = ApplicationState(view, heartbeats.silent(view, now), watched=watcher.watched(view, now))
+                text = _text(asked, _completed(asked, state, history, metrics))
+                if asked.json:
                     print(text, flush=True)
                 elif sys.stdout.isatty():
                     print(_CLEAR + fitted(text, shutil.get_terminal_size().lines), end="", flush=True)
                 else:
                     print(f"{text}\n", flush=True)
-                until = time.monotonic() + interval_s
+                until = time.monotonic() + asked.watch
                 while (left_s := until - time.monotonic()) > 0:
                     reader.poll(left_s)
     except KeyboardInterrupt:

@@ -22,14 +22,12 @@ from airflow_provider.control.topics.view import ControlView
 from airflow_provider.demo import flights_job
 from airflow_provider.demo.errors import DemoError
 from airflow_provider.demo.flights import Truth, compute_truth, flights_file, read_flights, records
-from airflow_provider.demo.folder import DemoFolder
 from airflow_provider.demo.judge import Table, decode_aircraft, decode_airport_hour, judge
 from airflow_provider.demo.publisher import Publisher
 from airflow_provider.demo.results import Timeline, aircraft_of, airport_hour_of, read_outputs, read_state
 from airflow_provider.demo.screen import Narrator, Screen, next_steps, positions, processed, result_rows, result_title
-from airflow_provider.demo.stage import Stage, dag_file
-from airflow_provider.jars.jar_sets import kafka_broker_jars, spark_kafka_jars
-from airflow_provider.jars.java import find_java
+from airflow_provider.demo.stage import DemoFolder, Stage, dag_file
+from airflow_provider.jars.jar_sets import find_java, kafka_broker_jars, spark_kafka_jars
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import changelog_topic, commits_topic, repartition_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin

@@ -25,7 +25,7 @@ from airflow_provider.operators.drill import CheckRecoveryOperator, InjectFaultO
 from airflow_provider.operators.repair import ListRepairsOperator, ReportFailOverOperator
 from airflow_provider.sensors.figures import StandbyLagSensor
 from airflow_provider.sensors.states import FaultEndSensor
-from airflow_provider.triggers.incident import IncidentTrigger
+from airflow_provider.triggers import IncidentTrigger
 
 _REPLACED = "{{ ti.xcom_pull('list_repairs') | selectattr('replace') | list | length > 0 }}"
 _MANY_RUNS = 32
@@ -132,8 +132,8 @@ def repair_dag(parts: Parts) -> DAG:
 
 def _ask(parts: Parts, before: Any, after: Any) -> None:
     """Ask a person what to do with held tasks; the redundancy of the others does not wait for the answer."""
-    from airflow_provider.operators.held_task_question import AskAboutHeldTasksOperator
     from airflow_provider.operators.instance_commands import ReplayChangelogOperator
+    from airflow_provider.operators.repair import AskAboutHeldTasksOperator
 
     callbacks = parts.stream.callbacks.on_hold
     ask = AskAboutHeldTasksOperator(

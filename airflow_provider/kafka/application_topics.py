@@ -10,7 +10,7 @@ from airflow_provider.common.empty_state import EMPTY_STATE
 from airflow_provider.errors import ConfigurationError, TopicMismatchError
 from airflow_provider.kafka.names import assignment_topic, changelog_topic, check_name
 from airflow_provider.kafka.topic_admin import TopicAdmin
-from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec, control_specs, history_spec, metrics_spec
+from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec, control_plane_specs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,11 +80,7 @@ def create_topics(
     refuse_those_of_others(topics, application_id, stores)
     existing = [at for spec in changelogs if (at := topics.describe(spec.name)) is not None]
     check_partitions(source_topics[0], partitions, {at.name: at.partitions for at in existing})
-    control = (
-        *control_specs(application_id, replication_factor),
-        history_spec(application_id, replication_factor),
-        metrics_spec(application_id, replication_factor),
-    )
+    control = control_plane_specs(application_id, replication_factor)
     outputs = [
         TopicSpec(name=name, partitions=partitions, replication_factor=replication_factor, required=frozenset())
         for name in output_topics

@@ -23,10 +23,10 @@ from airflow_provider.errors import (
     TopicMismatchError,
     TopicMissingError,
 )
-from airflow_provider.kafka.broker_error import LEADER_CHANGES, ask_leader, broker_error, refusal
+from airflow_provider.kafka.broker_error import LEADER_CHANGES, ConnectionErrors, ask_leader, broker_error, refusal
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.kafka.connection_errors import ConnectionErrors
-from airflow_provider.kafka.topic_spec import TopicDescription, TopicSpec, mismatch
+from airflow_provider.kafka.topic_findings import mismatch
+from airflow_provider.kafka.topic_spec import TopicDescription, TopicSpec
 
 _IF_MISSING: Final = (
     "Create it if it is a source, sink or dead-letter topic; run CreateChangelogTopicsOperator, or 'stateful-streams "

@@ -7,14 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 
 from airflow_provider.kafka.topic_spec import (
+    DELETE_RETENTION,
+    MIN_IN_SYNC,
     TopicDescription,
     TopicSpec,
     changelog_spec,
-    config_command,
+    control_plane_specs,
     control_specs,
-    differences,
-    history_spec,
-    metrics_spec,
 )
 
 
@@ -48,11 +47,7 @@ class WantedTopics:
     @property
     def control(self) -> tuple[TopicSpec, ...]:
         """The two control topics, that of the history, and that of the metrics."""
-        return (
-            *control_specs(self.application_id, self.replication_factor),
-            history_spec(self.application_id, self.replication_factor),
-            metrics_spec(self.application_id, self.replication_factor),
-        )
+        return control_plane_specs(self.application_id, self.replication_factor)
 
     def changelog(self, store: str, partitions: int | None) -> TopicSpec:
         """The changelog of one of its stores; with None for `partitions`, of any number of them."""
@@ -110,6 +105,64 @@ class TopicFinding:
         return self.keep
 
 
+def mismatch(spec: TopicSpec, found: TopicDescription) -> str | None:
+    """Why a topic cannot be used, or None when it can: what was found, what is needed, what to do."""
+    for difference in differences(spec, found):
+        return f"{difference.problem} {difference.fix}"
+    return None
+
+
+def differences(spec: TopicSpec, found: TopicDescription) -> Iterator[TopicFinding]:
+    """All that keeps a topic from being used; nothing that is a matter of taste."""
+    if spec.partitions is not None and found.partitions != spec.partitions:
+        yield TopicFinding(
+            f"topic {spec.name!r} has {found.partitions} partitions, {spec.partitions} are needed: a key would be "
+            "looked for in another partition than it was stored in.",
+            spec.if_resized
+            or "Find out which topic was changed; see 'Changelog missing or mismatched' in the runbook. Where nothing "
+            "can be changed back, use a new application id.",
+            topic=spec.name,
+        )
+    if spec.replication_factor is not None and found.replication_factor < spec.replication_factor:
+        yield TopicFinding(
+            f"topic {spec.name!r} has {found.replication_factor} replicas, {spec.replication_factor} are needed:",
+            "raise its replication with kafka-reassign-partitions, or ask for fewer replicas.",
+            topic=spec.name,
+        )
+    in_sync, needed = found.config.get(MIN_IN_SYNC), spec.config.get(MIN_IN_SYNC, "1")
+    if in_sync is not None and int(in_sync) < int(needed):
+        yield TopicFinding(
+            f"topic {spec.name!r} has {MIN_IN_SYNC}={in_sync}, {needed} is needed with {spec.replication_factor} "
+            "replicas: a commit that one broker alone holds is lost with it.",
+            f"Set it with {config_command(spec.name, MIN_IN_SYNC, needed)}.",
+            setting=(MIN_IN_SYNC, needed),
+            topic=spec.name,
+        )
+    for name in sorted(spec.required):
+        wanted, has = spec.config.get(name), found.config.get(name)
+        if wanted is not None and not _fits(name, wanted, has):
+            yield TopicFinding(
+                f"topic {spec.name!r} has {name}={has}, {wanted} is needed: without it records would be lost.",
+                f"Set it with {config_command(spec.name, name, wanted)}, after you know why it was changed.",
+                setting=(name, wanted),
+                topic=spec.name,
+            )
+
+
+def _fits(name: str, wanted: str, has: str | None) -> bool:
+    if has is None or wanted == has:
+        return wanted == has
+    if name == "cleanup.policy":
+        return set(wanted.split(",")) == set(has.split(","))
+    return False
+
+
+def config_command(topic: str, name: str, value: str) -> str:
+    """What gives a topic a setting, as a person types it."""
+    shown = f"[{value}]" if "," in value else value
+    return f"kafka-configs --alter --entity-type topics --entity-name {topic} --add-config {name}={shown}"
+
+
 def topic_findings(wanted: WantedTopics, found: Mapping[str, TopicDescription | None]) -> tuple[TopicFinding, ...]:
     """All that is wrong, in the order in which it can be repaired.
 
@@ -157,7 +210,7 @@ def _of_control(wanted: WantedTopics, found: Mapping[str, TopicDescription | Non
                 create=spec,
             )
         else:
-            yield from _of_existing(spec, description)
+            yield from differences(spec, description)
 
 
 def _of_changelogs(
@@ -167,7 +220,7 @@ def _of_changelogs(
         spec = wanted.changelog(store, partitions)
         description = found[spec.name]
         if description is not None:
-            yield from _of_existing(spec, description)
+            yield from differences(spec, description)
         elif wanted.ran and wanted.state_in is not None:
             yield TopicFinding(
                 f"changelog {spec.name!r} does not exist; the newest state of {wanted.application_id!r} is in "
@@ -214,11 +267,6 @@ def _of_outputs(
             )
 
 
-def _of_existing(spec: TopicSpec, found: TopicDescription) -> Iterator[TopicFinding]:
-    for difference in differences(spec, found):
-        yield TopicFinding(difference.problem, difference.fix, topic=spec.name, setting=difference.setting)
-
-
 def _after_creation(wanted: WantedTopics, spec: TopicSpec) -> str:
     acted_on = {control.name for control in control_specs(wanted.application_id)}
     return "deploy and assign again afterwards" if spec.name in acted_on else "it is written into from then on"
@@ -234,11 +282,9 @@ def _repair_command(wanted: WantedTopics) -> str:
     return f"stateful-streams topics repair {wanted.application_id} {' '.join(told)} --apply"
 
 
-_IN_SYNC = "min.insync.replicas"
 _SEGMENT = "segment.bytes"
 _SEGMENT_MS = "segment.ms"
 _DIRTY = "min.cleanable.dirty.ratio"
-_RETENTION = "delete.retention.ms"
 _MIB = 1 << 20
 
 
@@ -261,7 +307,7 @@ def topic_advice(
 
 
 def _of_replicas(found: TopicDescription, brokers: int) -> Iterator[TopicFinding]:
-    replicas, in_sync = found.replication_factor, int(found.config.get(_IN_SYNC, 1))
+    replicas, in_sync = found.replication_factor, int(found.config.get(MIN_IN_SYNC, 1))
     if replicas < 2 <= brokers:
         yield TopicFinding(
             f"topic {found.name!r} has {replicas} replica(s) and the cluster {brokers} brokers: the loss of one broker "
@@ -272,16 +318,16 @@ def _of_replicas(found: TopicDescription, brokers: int) -> Iterator[TopicFinding
     elif replicas > 2 and in_sync < 2:
         yield _set(
             found.name,
-            f"topic {found.name!r} has {_IN_SYNC}={in_sync} with {replicas} replicas: a commit that one broker alone "
-            "holds is lost with it.",
-            (_IN_SYNC, "2"),
+            f"topic {found.name!r} has {MIN_IN_SYNC}={in_sync} with {replicas} replicas: a commit that one broker "
+            "alone holds is lost with it.",
+            (MIN_IN_SYNC, "2"),
         )
     elif replicas > 1 and in_sync >= replicas:
         yield _set(
             found.name,
-            f"topic {found.name!r} has {_IN_SYNC}={in_sync} with {replicas} replicas: while one broker is away nothing "
-            "can be committed.",
-            (_IN_SYNC, str(replicas - 1)),
+            f"topic {found.name!r} has {MIN_IN_SYNC}={in_sync} with {replicas} replicas: while one broker is away "
+            "nothing can be committed.",
+            (MIN_IN_SYNC, str(replicas - 1)),
         )
 
 
@@ -322,7 +368,7 @@ def _of_absence(found: TopicDescription, max_absence_s: float | None) -> Iterato
             found.name,
             f"topic {found.name!r} keeps deletions for {found.delete_retention_ms / 3_600_000:,.1f} h, so an instance "
             f"that was away for longer restores all of it: {max_absence_s / 3600:,.1f} h are to be allowed.",
-            (_RETENTION, str(int(1000 * max_absence_s))),
+            (DELETE_RETENTION, str(int(1000 * max_absence_s))),
         )
 
 

@@ -1,9 +1,9 @@
-"""Topics as this package needs them, and as they are: values, and the comparison of the two."""
+"""Topics as this package needs them, and as they are: values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from airflow_provider.kafka.names import (
@@ -30,8 +30,8 @@ LOST_BETWEEN: Final = (
 )
 """What a person does where a topic between two stages is gone of an application that ran."""
 
-_DELETE_RETENTION: Final = "delete.retention.ms"
-_MIN_IN_SYNC: Final = "min.insync.replicas"
+DELETE_RETENTION: Final = "delete.retention.ms"
+MIN_IN_SYNC: Final = "min.insync.replicas"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,28 +72,12 @@ class TopicDescription:
     @property
     def delete_retention_ms(self) -> int:
         """How long it keeps deletions."""
-        return int(self.config.get(_DELETE_RETENTION, DELETE_RETENTION_MS))
+        return int(self.config.get(DELETE_RETENTION, DELETE_RETENTION_MS))
 
     @property
     def max_message_bytes(self) -> int:
         """The largest record batch that it takes."""
         return int(self.config.get("max.message.bytes", MAX_MESSAGE_BYTES))
-
-
-@dataclass(frozen=True)
-class TopicDifference:
-    """One thing that keeps a topic from being used.
-
-    Args:
-        problem: what was found, and what is needed.
-        fix: what a person does about it.
-        setting: the name and the value that make it right; None where no setting does.
-    """
-
-    problem: str
-    fix: str
-    _: KW_ONLY
-    setting: tuple[str, str] | None = None
 
 
 def changelog_spec(
@@ -118,7 +102,7 @@ def changelog_spec(
         replication_factor=replication_factor,
         config={
             "cleanup.policy": "compact",
-            _DELETE_RETENTION: str(DELETE_RETENTION_MS),
+            DELETE_RETENTION: str(DELETE_RETENTION_MS),
             "segment.bytes": str(256 << 20),
             "min.cleanable.dirty.ratio": "0.3",
             "compression.type": "producer",
@@ -138,7 +122,7 @@ def commits_spec(application_id: str, stage: int, partitions: int, replication_f
         replication_factor=replication_factor,
         config={
             "cleanup.policy": "compact",
-            _DELETE_RETENTION: str(DELETE_RETENTION_MS),
+            DELETE_RETENTION: str(DELETE_RETENTION_MS),
             "segment.bytes": str(4 << 20),
             "segment.ms": "600000",
             "min.cleanable.dirty.ratio": "0.05",
@@ -180,7 +164,7 @@ def control_specs(application_id: str, replication_factor: int | None = None) ->
         "segment.bytes": str(4 << 20),
         "segment.ms": "600000",
         "min.cleanable.dirty.ratio": "0.05",
-        _DELETE_RETENTION: str(DELETE_RETENTION_MS),
+        DELETE_RETENTION: str(DELETE_RETENTION_MS),
         **_in_sync(replication_factor),
     }
     required = frozenset({"cleanup.policy", "message.timestamp.type"})
@@ -240,58 +224,13 @@ def _in_sync(replication_factor: int | None) -> dict[str, str]:
 
     The cluster's own default where its default of replicas is taken.
     """
-    return {} if replication_factor is None else {_MIN_IN_SYNC: str(max(1, min(2, replication_factor - 1)))}
+    return {} if replication_factor is None else {MIN_IN_SYNC: str(max(1, min(2, replication_factor - 1)))}
 
 
-def mismatch(spec: TopicSpec, found: TopicDescription) -> str | None:
-    """Why a topic cannot be used, or None when it can: what was found, what is needed, what to do."""
-    for difference in differences(spec, found):
-        return f"{difference.problem} {difference.fix}"
-    return None
-
-
-def differences(spec: TopicSpec, found: TopicDescription) -> Iterator[TopicDifference]:
-    """All that keeps a topic from being used; nothing that is a matter of taste."""
-    if spec.partitions is not None and found.partitions != spec.partitions:
-        yield TopicDifference(
-            f"topic {spec.name!r} has {found.partitions} partitions, {spec.partitions} are needed: a key would be "
-            "looked for in another partition than it was stored in.",
-            spec.if_resized
-            or "Find out which topic was changed; see 'Changelog missing or mismatched' in the runbook. Where nothing "
-            "can be changed back, use a new application id.",
-        )
-    if spec.replication_factor is not None and found.replication_factor < spec.replication_factor:
-        yield TopicDifference(
-            f"topic {spec.name!r} has {found.replication_factor} replicas, {spec.replication_factor} are needed:",
-            "raise its replication with kafka-reassign-partitions, or ask for fewer replicas.",
-        )
-    in_sync, needed = found.config.get(_MIN_IN_SYNC), spec.config.get(_MIN_IN_SYNC, "1")
-    if in_sync is not None and int(in_sync) < int(needed):
-        yield TopicDifference(
-            f"topic {spec.name!r} has {_MIN_IN_SYNC}={in_sync}, {needed} is needed with {spec.replication_factor} "
-            "replicas: a commit that one broker alone holds is lost with it.",
-            f"Set it with {config_command(spec.name, _MIN_IN_SYNC, needed)}.",
-            setting=(_MIN_IN_SYNC, needed),
-        )
-    for name in sorted(spec.required):
-        wanted, has = spec.config.get(name), found.config.get(name)
-        if wanted is not None and not _fits(name, wanted, has):
-            yield TopicDifference(
-                f"topic {spec.name!r} has {name}={has}, {wanted} is needed: without it records would be lost.",
-                f"Set it with {config_command(spec.name, name, wanted)}, after you know why it was changed.",
-                setting=(name, wanted),
-            )
-
-
-def _fits(name: str, wanted: str, has: str | None) -> bool:
-    if has is None or wanted == has:
-        return wanted == has
-    if name == "cleanup.policy":
-        return set(wanted.split(",")) == set(has.split(","))
-    return False
-
-
-def config_command(topic: str, name: str, value: str) -> str:
-    """What gives a topic a setting, as a person types it."""
-    shown = f"[{value}]" if "," in value else value
-    return f"kafka-configs --alter --entity-type topics --entity-name {topic} --add-config {name}={shown}"
+def control_plane_specs(application_id: str, replication_factor: int | None = None) -> tuple[TopicSpec, ...]:
+    """The two control topics, that of the history, and that of the metrics."""
+    return (
+        *control_specs(application_id, replication_factor),
+        history_spec(application_id, replication_factor),
+        metrics_spec(application_id, replication_factor),
+    )

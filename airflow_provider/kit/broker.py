@@ -25,8 +25,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from airflow_provider.jars.jar_sets import kafka_broker_jars
-from airflow_provider.jars.java import find_java
+from airflow_provider.jars.jar_sets import find_java, kafka_broker_jars
 from airflow_provider.kit.errors import BrokerFolderError, BrokerStartError, KitError, PortBusyError
 from airflow_provider.kit.folder import BrokerFolder, Tenant, write_properties
 from airflow_provider.kit.ports import LOOPBACK, require_free

@@ -29,7 +29,7 @@ from airflow_provider.kit.ports import free_ports
 from airflow_provider.operators.assignment import FailOverOperator
 from airflow_provider.operators.repair import ListRepairsOperator, ReportFailOverOperator
 from airflow_provider.sensors.states import InstanceStateSensor
-from airflow_provider.triggers.incident import IncidentTrigger
+from airflow_provider.triggers import IncidentTrigger
 from tests.builders import active, assigned, instance, placed, standby
 from tests.integration.airflow.running import caused_by, context, incident_of, kill, run
 from tests.integration.launch.application import Application

@@ -25,7 +25,7 @@ from airflow_provider.operators.instance_commands import StopInstanceOperator
 from airflow_provider.operators.instance_deployment import DeployInstanceOperator
 from airflow_provider.operators.repair import HistoryOperator
 from airflow_provider.sensors.states import InstanceStateSensor
-from airflow_provider.triggers.control import ControlTrigger
+from airflow_provider.triggers import ControlTrigger
 from tests.integration.airflow.conftest import Deploy
 from tests.integration.airflow.running import context, deferral, kill, run, wait
 from tests.integration.launch.application import FAKE_INSTANCE, Application

@@ -23,7 +23,7 @@ from airflow_provider.operators.assignment import AssignTasksOperator, FailOverO
 from airflow_provider.operators.instance_commands import StopInstanceOperator
 from airflow_provider.operators.topics import CreateChangelogTopicsOperator
 from airflow_provider.sensors.figures import StandbyLagSensor
-from airflow_provider.triggers.incident import IncidentTrigger
+from airflow_provider.triggers import IncidentTrigger
 from tests.airflow_connection import DEFAULT_CONNECTION, airflow_connection
 from tests.builders import active, assigned, instance, standby
 from tests.integration.airflow.running import run

@@ -180,7 +180,7 @@ class Broken:
 
         monkeypatch.setattr(rehearsal, "publish_by", lambda *_, **__: FAULT)
         monkeypatch.setattr(cli_drill, "await_condition", wait)
-        monkeypatch.setattr(cli_drill, "DrillAnswer", lambda **_: SimpleNamespace(give=lambda _timeout_s: None))
+        monkeypatch.setattr("airflow_provider.cli.drill._Drill._answer", lambda *_: None)
         monkeypatch.setattr(cli_drill, "place", self._place)
 
     def _place(self, *_: object) -> None:

@@ -4,7 +4,8 @@ import pytest
 
 from airflow_provider.errors import TopicMismatchError
 from airflow_provider.kafka.application_topics import check_partitions, missing_source, other_owners, source_spec
-from airflow_provider.kafka.topic_spec import TopicDescription, mismatch
+from airflow_provider.kafka.topic_findings import mismatch
+from airflow_provider.kafka.topic_spec import TopicDescription
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ from airflow_provider.sensors.states import (
     InstanceStateSensor,
     TaskStateSensor,
 )
-from airflow_provider.triggers.control import ControlTrigger
+from airflow_provider.triggers import ControlTrigger
 from tests.unit.control.drills.test_judgement import FAULT
 
 ARGUMENTS: dict[type[ControlOperator | ControlSensor], dict[str, Any]] = {

@@ -8,17 +8,22 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from airflow.serialization.encoders import encode_trigger
 from confluent_kafka import KafkaError, KafkaException
 
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.failover.decide import Action, decide
 from airflow_provider.control.failover.detection import detect
 from airflow_provider.control.failover.incident_event import IncidentEvent
 from airflow_provider.control.records.incident import IncidentRecord
+from airflow_provider.control.records.instance_handle import InstanceHandle
 from airflow_provider.control.records.status import InstanceState, TaskState
 from airflow_provider.control.records.watcher import Watcher
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
-from airflow_provider.triggers.incident import IncidentTrigger
+from airflow_provider.control.waiting.conditions import StandbysWarm
+from airflow_provider.errors import DeadlineError, InstanceError, StatefulStreamsError
+from airflow_provider.triggers import ControlTrigger, IncidentTrigger, result_of
 from tests.builders import APPLICATION, active, assigned, instance, standby, view_of
 
 FAILED = instance("a", active(0, state=TaskState.FAILED, error="a call took too long", error_kind="WorkerError"))
@@ -176,3 +181,54 @@ def test_watching_goes_on_where_that_cannot_be_written(error: Exception) -> None
     trigger.write(Writer(error))
 
     assert trigger.due(view_of(assigned("a"), FAILED)) == ["a"]
+
+
+def event(outcome: str) -> dict[str, Any]:
+    return {"outcome": outcome, "waited_for": "rain", "waited_s": 3.0, "seen": "clouds", "result": {"mm": 1}}
+
+
+def test_trigger_is_rebuilt_from_its_arguments() -> None:
+    trigger = ControlTrigger(
+        "app",
+        StandbysWarm(num_standby_replicas=2, tasks=(TaskId(0, 0), TaskId(0, 1))),
+        "kafka",
+        99,
+        stop_on_kill=InstanceHandle(application_id="app", instance="a", incarnation=1),
+    )
+
+    path, arguments = trigger.serialize()
+
+    assert path == "airflow_provider.triggers.ControlTrigger"
+    assert ControlTrigger(**arguments).serialize() == (path, arguments)
+
+
+def test_incident_trigger_is_rebuilt_from_its_arguments() -> None:
+    path, arguments = IncidentTrigger("app", "kafka", 3.0, num_standby_replicas=2).serialize()
+
+    assert path == "airflow_provider.triggers.IncidentTrigger"
+    assert IncidentTrigger(**arguments).serialize() == (path, arguments)
+
+
+def test_airflow_can_store_the_arguments() -> None:
+    path, arguments = ControlTrigger(
+        "app", StandbysWarm(num_standby_replicas=2, tasks=(TaskId(0, 0), TaskId(0, 1)))
+    ).serialize()
+
+    assert encode_trigger({"classpath": path, "kwargs": arguments})
+
+
+def test_met_condition_gives_its_result() -> None:
+    assert result_of(event("met")) == {"mm": 1}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "error"), [("failed", InstanceError), ("waiting", DeadlineError)], ids=["failed", "deadline"]
+)
+def test_other_ends_are_typed_errors_that_say_what_was_waited_for(outcome: str, error: type[Exception]) -> None:
+    with pytest.raises(error, match=r"rain.*clouds"):
+        result_of(event(outcome))
+
+
+def test_resuming_without_an_event_is_an_error() -> None:
+    with pytest.raises(StatefulStreamsError):
+        result_of(None)
