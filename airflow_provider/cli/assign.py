@@ -102,9 +102,6 @@ def place(cluster: KafkaConnection, application_id: str, wanted: TaskPlacement, 
 
     Args:
         store: of the job, by which its tasks are counted before the first assignment.
-
-    Raises:
-        AssignmentError: no instance runs.
     """
 
     def tasks() -> Sequence[TaskId]:

@@ -86,9 +86,6 @@ def describe(view: ControlView, silent: Collection[str], what: str | None = None
     Args:
         silent: the instances that sent no heartbeat while they were listened to.
         what: an instance's name, or a task; None for the whole application.
-
-    Raises:
-        InstanceError: the application has neither.
     """
     if what is None:
         return _of_application(view, silent)

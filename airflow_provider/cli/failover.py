@@ -92,9 +92,6 @@ def find_incidents(reader: ControlReader, timeouts: Timeouts, instance: str | No
     Args:
         timeouts: by which an instance counts as gone, and a task as standing still.
         instance: only this one; None for all.
-
-    Raises:
-        InstanceError: there is no such instance.
     """
     view, began = reader.read_to_end(), time.monotonic()
     check_instance(view, instance)
@@ -147,11 +144,7 @@ def answers_text(answers: Sequence[FailoverAnswer], *, dry_run: bool) -> str:
 
 
 def publish_answers(cluster: KafkaConnection, application_id: str, finder: IncidentFinder) -> list[FailoverAnswer]:
-    """Answer what was found, once however many others answer, and leave an open record of each answer in the history.
-
-    Raises:
-        AssignmentError: the assignment topic holds none that could be changed.
-    """
+    """Answer what was found, once however many others answer; an open record of each answer goes into the history."""
     if not finder.events:
         return []
     published: list[IncidentRecord] = []

@@ -38,10 +38,6 @@ def start_deployment(
 
     Returns:
         Its status where it lives, what was started otherwise.
-
-    Raises:
-        ConfigurationError: it lives and was deployed otherwise, unless a supervisor starts it, or cannot be launched
-            here.
     """
     application_id, instance = deployment.application_id, deployment.instance
 
@@ -83,12 +79,7 @@ def start_deployment(
 
 
 def await_running(cluster: KafkaConnection, deployment: Deployment, started: Started, timeouts: Timeouts) -> None:
-    """Wait until a process that was started is up; the end of its log goes to standard error where it does not.
-
-    Raises:
-        InstanceError: it ended while it started.
-        DeadlineError: it did not start in time.
-    """
+    """Wait until a process that was started is up; the end of its log goes to standard error where it does not."""
     running = InstanceRunning(deployment.instance, started.incarnation)
     try:
         await_condition(cluster, deployment.application_id, running, timeouts.start_s, timeouts)
@@ -167,10 +158,6 @@ def stop_instance(
 
     Returns:
         `InstanceState.STOPPED`, also of one that was stopped before.
-
-    Raises:
-        InstanceError: there is no such instance, or it ended without a clean shutdown.
-        DeadlineError: it did not stop in time.
     """
     with ControlReader(connection, application_id) as reader:
         view = reader.read_to_end()

@@ -31,11 +31,7 @@ def set_defaults_of_environment(parser: argparse.ArgumentParser, *options: str) 
 
 
 def settings_option(option: str, given: Sequence[str]) -> dict[str, str]:
-    """The settings that an option was given with, by name.
-
-    Raises:
-        ConfigurationError: one has no name, or no ``=``.
-    """
+    """The settings that an option was given with, by name."""
     found = {}
     for text in given:
         name, equals, value = text.partition("=")
@@ -73,22 +69,14 @@ def add_cluster_options(parser: argparse.ArgumentParser) -> None:
 
 
 def cluster_of(asked: argparse.Namespace) -> KafkaConnection:
-    """The cluster that the arguments name.
-
-    Raises:
-        ConfigurationError: the file or the Airflow connection cannot be read.
-    """
+    """The cluster that the arguments name."""
     if asked.config is None and asked.conn_id is not None:
         return cluster_from_airflow(asked.conn_id)
     return connection_from_options(asked.config, asked.bootstrap_servers)
 
 
 def cluster_from_airflow(kafka_conn_id: str) -> KafkaConnection:
-    """The cluster of an Airflow connection, where Airflow is installed and set up.
-
-    Raises:
-        ConfigurationError: there is no Airflow, or no such connection.
-    """
+    """The cluster of an Airflow connection, where Airflow is installed and set up."""
     try:
         from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError
 
@@ -118,11 +106,7 @@ def add_start_timeout(parser: argparse.ArgumentParser) -> None:
 
 
 def check_instance(view: ControlView, instance: str | None) -> None:
-    """Refuse a name that the application does not have.
-
-    Raises:
-        InstanceError: there is no such instance.
-    """
+    """Refuse a name that the application does not have."""
     known = {*view.statuses, *(view.assignment.instances if view.assignment else ())}
     if instance is not None and instance not in known:
         raise InstanceError(

@@ -120,11 +120,7 @@ def _supervised(asked: argparse.Namespace, timeouts: Timeouts) -> int:
 
 
 def deployment_of(asked: argparse.Namespace) -> Deployment:
-    """How the arguments say that the instance is deployed.
-
-    Raises:
-        ConfigurationError: an argument is not what it has to be.
-    """
+    """How the arguments say that the instance is deployed."""
     application_id = check_name("application id", asked.application or application_of(asked.job))
     if not asked.supervised or Path(asked.job).exists():  # the launch reports that it is missing: nobody else is told
         check_job_file(asked.job, application_id)
@@ -150,11 +146,7 @@ def deployment_of(asked: argparse.Namespace) -> Deployment:
 
 
 def application_of(job: str) -> str:
-    """The application id that a job file names.
-
-    Raises:
-        ConfigurationError: it names none, several, or not literally.
-    """
+    """The application id that a job file names."""
     named = set(application_ids_of(job))
     found = next(iter(named), None)
     if len(named) != 1 or found is None:

@@ -33,10 +33,6 @@ def ask_standbys(asked: argparse.Namespace, kind: CommandKind) -> list[dict[str,
 
     Returns:
         What each instance answered; None where it was not waited for, after the instances that were asked were printed.
-
-    Raises:
-        InstanceError: there is no such instance, no running one holds such a standby, or one cannot do it.
-        DeadlineError: it was not done in time.
     """
     cluster, application_id = cluster_of(asked), asked.application_id
     with ControlReader(cluster, application_id) as reader:

@@ -63,10 +63,6 @@ def await_condition(
 
     Returns:
         The condition's result, as plain values.
-
-    Raises:
-        InstanceError: it cannot be met any more.
-        DeadlineError: the time was over; says what was last seen.
     """
     found = wait_for(cluster, application_id, condition, timeout_s=timeout_s, timeouts=timeouts, say=say_waiting)
     match found.outcome:

@@ -137,7 +137,6 @@ class _Cause:
 
     Args:
         why: the reason, as the first of them has it; the sentence where it has none.
-        others: how many of them have it with other numbers or names.
         sayings: what is said of which tasks, by its shape; none for a sentence that is of no task.
         follows: what is said of tasks because of an instance that is named here.
         tasks: that the sentences name elsewhere, behind those of the first.

@@ -27,11 +27,8 @@ class AirflowHome:
     """An Airflow for one machine and one user, with nothing in it but the DAGs of one folder.
 
     Args:
-        root: its AIRFLOW_HOME.
-        dags: folder of the DAGs.
         port: of its API server, on loopback.
         bootstrap_servers: of the Kafka cluster, which becomes the connection ``kafka_streams_default``.
-        spark_master: of the connection ``spark_default``.
     """
 
     root: Path
@@ -118,7 +115,6 @@ class AirflowClient:
     something gives it a name first, by which a repeated request recognises it.
 
     Args:
-        address: such as ``http://127.0.0.1:8080``.
         patience_s: for how long a request is repeated.
     """
 
@@ -226,11 +222,7 @@ class AirflowService:
         self._environment = home.to_environment(os.environ)
 
     def prepare(self, timeout_s: float) -> None:
-        """Make its database.
-
-        Raises:
-            DemoError: that failed or took too long.
-        """
+        """Make its database."""
         migration = self._start("airflow-db", ("db", "migrate"))
         status = migration.wait(timeout_s)
         if status != 0:
@@ -246,21 +238,13 @@ class AirflowService:
             self._start(name, arguments)
 
     def check(self) -> None:
-        """Return when every component that was started still runs.
-
-        Raises:
-            DemoError: one ended.
-        """
+        """Return when every component that was started still runs."""
         for child in self.children:
             if child.exit_status is not None:
                 raise DemoError(f"Airflow's {child.name} ended with status {child.exit_status}.", child.log_file)
 
     def wait_until_ready(self, dags: Sequence[str], timeout_s: float) -> None:
-        """Return when every component is healthy and the DAGs were read.
-
-        Raises:
-            DemoError: a component ended, a DAG file cannot be read, or it took too long.
-        """
+        """Return when every component is healthy and the DAGs were read."""
         deadline = time.monotonic() + timeout_s
         serves_tasks = False
         while True:

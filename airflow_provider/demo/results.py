@@ -31,11 +31,7 @@ class _Topic:
     name: str
 
     def messages(self) -> Iterator[Message]:
-        """Every committed record; those of one partition in their order.
-
-        Raises:
-            DemoError: the end was not reached in time.
-        """
+        """Every committed record; those of one partition in their order."""
         consumer = Consumer(
             self.connection.to_client_config()
             | {
@@ -118,9 +114,7 @@ class Timeline:
     """One failover, in epoch ms of this machine's one clock; None where it is not known.
 
     Args:
-        killed_ms: the SIGKILL.
         detected_ms: the watcher saw it.
-        decided_ms: the next assignment was published.
         promoted_ms: the last of the tasks was owned by its new instance.
         first_output_ms: the first of the tasks had committed output again.
         all_outputs_ms: all of the tasks had.

@@ -17,6 +17,7 @@ from confluent_kafka import KafkaException
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.history.report import FailoverReport
+from airflow_provider.control.records.drill_fault import InjectedFault
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.demo import flights_job
@@ -43,13 +44,7 @@ class DemoSettings:
     """What a demo does.
 
     Args:
-        folder: where everything of it lies.
-        keep: whether all stays up after it.
         kill_at: the drill that kills an instance begins when this part of the flights is published; above 0, below 1.
-        publish_s: how long the flights take.
-        flights: only so many of them; None for all.
-        limit_s: how long it may take in all, in seconds.
-        spark_master: of both instances.
         spark_conf: of both instances. Two Java machines share two cores with a broker and an Airflow, for two minutes:
             so one compiler that is quick to be ready, one thread to collect garbage, and no pages.
     """
@@ -76,11 +71,7 @@ class DemoSettings:
     )
 
     def __post_init__(self) -> None:
-        """Refuse values that no demo could be run with.
-
-        Raises:
-            DemoError: a value is outside of its range.
-        """
+        """Refuse values that no demo could be run with."""
         if not 0 < self.kill_at < 1:
             raise DemoError(
                 f"Found --kill-at {self.kill_at:g}, expected a part of the flights above 0 and below 1: 0.4 kills when "
@@ -115,17 +106,6 @@ DRILL: Final = f"{APPLICATION}_drill_crash"
 
 _POLL_S: Final = 0.2
 _LOOK_S: Final = 1.0
-
-
-@dataclass(frozen=True)
-class _Kill:
-    """The fault: the drill's run and its time, the process that it ended, and the tasks that were active there."""
-
-    run_id: str
-    at_ms: int
-    instance: str
-    incarnation: int
-    tasks: tuple[TaskId, ...]
 
 
 class Backlog:
@@ -171,9 +151,6 @@ class Demo:
 
         Returns:
             Whether everything came out right.
-
-        Raises:
-            StatefulStreamsError: it could not be run to its end; says why.
         """
         say = self._screen.say
         find_java()
@@ -226,13 +203,13 @@ class Demo:
         try:
             with ControlReader(stage.connection, APPLICATION) as reader:
                 reader.read_to_end()
-                kill = self._until_killed(stage, reader, publisher)
-                report = self._until_whole(stage, reader, publisher, kill)
-            self._await_run(stage, DRILL, kill.run_id)
+                run_id, fault = self._until_killed(stage, reader, publisher)
+                report = self._until_whole(stage, reader, publisher, fault)
+            self._await_run(stage, DRILL, run_id)
             say(f"DAG {DRILL} passed: the next owners went on at the last commits, and all is whole again")
         finally:
             publisher.stop()
-        return self._judge(stage, truth, kill, report)
+        return self._judge(stage, truth, fault, report)
 
     def _prepare(self, path: Path) -> tuple[Truth, list[tuple[bytes | None, bytes]]]:
         flights = read_flights(path, self._settings.flights)
@@ -281,8 +258,8 @@ class Demo:
             raise DemoError(f"Task {failed!r} of DAG {dag_id} failed.", self._folder.task_log(dag_id, failed))
         return state
 
-    def _until_killed(self, stage: Stage, reader: ControlReader, publisher: Publisher) -> _Kill:
-        """Let it work for a while, then have a drill kill one whole instance."""
+    def _until_killed(self, stage: Stage, reader: ControlReader, publisher: Publisher) -> tuple[str, InjectedFault]:
+        """Let it work for a while, then have a drill kill one whole instance; the drill's run, and its fault."""
         while publisher.published < self._settings.kill_at * publisher.total:
             reader.poll(_POLL_S)
             self._narrator.progress(reader.view, publisher)
@@ -300,15 +277,17 @@ class Demo:
         (fault,) = reader.view.faults.values()
         publisher.release()
         self._screen.say(f"kill -9 of instance {victim} by the drill, active for tasks {_names(fault.tasks)}")
-        return _Kill(run_id, fault.injected_at_ms, victim, fault.incarnation, fault.tasks)
+        return run_id, fault
 
-    def _until_whole(self, stage: Stage, reader: ControlReader, publisher: Publisher, kill: _Kill) -> FailoverReport:
+    def _until_whole(
+        self, stage: Stage, reader: ControlReader, publisher: Publisher, fault: InjectedFault
+    ) -> FailoverReport:
         """Follow the failover until every task has a warm standby again and every flight is processed."""
         ended = False
         with Backlog(stage.connection, ON_THE_WAY, AIRPORTS_STAGE) as backlog:
             while True:
                 reader.poll(_POLL_S)
-                report = self._narrator.failover(reader.view, kill.instance, kill.incarnation, kill.at_ms)
+                report = self._narrator.failover(reader.view, fault.instance, fault.incarnation, fault.injected_at_ms)
                 self._narrator.progress(reader.view, publisher)
                 self._check(stage, "the failover and the last flights", publisher)
                 if publisher.done and not ended:
@@ -319,7 +298,7 @@ class Demo:
                 if processed(reader.view, READERS) >= publisher.total and backlog.is_empty(reader.view):
                     return report
 
-    def _judge(self, stage: Stage, truth: Truth, kill: _Kill, report: FailoverReport) -> bool:
+    def _judge(self, stage: Stage, truth: Truth, fault: InjectedFault, report: FailoverReport) -> bool:
         self._screen.show("Reading the changelog and the output, comparing with pandas")
         cluster = stage.connection
         aircraft, of_aircraft = read_state(cluster, changelog_topic(APPLICATION, AIRCRAFT), SOURCE, decode_aircraft)
@@ -331,7 +310,7 @@ class Demo:
         airport_outputs, _ = read_outputs(cluster, AIRPORTS, airport_hour_of)
         commits = (of_aircraft, on_the_way, of_airports)
         verdict = judge(truth, Table(aircraft, outputs), Table(airports, airport_outputs), commits)
-        timeline = Timeline.of(kill.at_ms, kill.tasks, report, times)
+        timeline = Timeline.of(fault.injected_at_ms, fault.tasks, report, times)
         rows = result_rows(timeline, verdict, truth.flights, outputs.records + airport_outputs.records)
         self._screen.result(result_title(verdict.right), verdict.right, rows, verdict.lines())
         return verdict.right

@@ -194,12 +194,7 @@ def result_title(right: bool) -> str:
 
 
 def result_rows(timeline: Timeline, verdict: Verdict, flights: int, outputs: int) -> list[tuple[str, str]]:
-    """Return name and figure of every row.
-
-    Args:
-        timeline: of the failover; its steps are given in seconds after the kill.
-        outputs: how many output records there are, of both stages that write any.
-    """
+    """Return name and figure of every row."""
 
     def seconds(value: float | None, sign: str = "") -> str:
         return "-" if value is None else f"{value:{sign}.2f} s"

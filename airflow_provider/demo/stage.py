@@ -9,7 +9,6 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,11 +40,7 @@ def launchers_under(run_dir: Path) -> list[psutil.Process]:
 
 
 def end_launchers(run_dir: Path, timeout_s: float) -> None:
-    """Stop the instances cleanly, and kill what is left after the timeout; return when all are gone.
-
-    Args:
-        timeout_s: for the clean stop, which needs the broker.
-    """
+    """Stop the instances cleanly, and kill what is left after the timeout; return when all are gone."""
     launchers = launchers_under(run_dir)
     families = [*launchers, *(child for launcher in launchers for child in _family(launcher)[1:])]
     for launcher in launchers:
@@ -65,7 +60,6 @@ def _family(process: psutil.Process) -> list[psutil.Process]:
         return []
 
 
-@dataclass(frozen=True, slots=True)
 class DemoFolder:
     """Owns the truth of which demo is up.
 
@@ -81,45 +75,14 @@ class DemoFolder:
         state/          a folder for each instance, with its stores
     """
 
-    root: Path
-
-    @property
-    def kafka(self) -> Path:
-        """The broker's folder."""
-        return self.root / "kafka"
-
-    @property
-    def dags(self) -> Path:
-        """Folder of the DAG file."""
-        return self.root / "dags"
-
-    @property
-    def airflow(self) -> Path:
-        """AIRFLOW_HOME."""
-        return self.root / "airflow"
-
-    @property
-    def logs(self) -> Path:
-        """Logs of Airflow's components."""
-        return self.root / "logs"
-
-    @property
-    def run(self) -> Path:
-        """Folders of the instances' launches."""
-        return self.root / "run"
-
-    @property
-    def state(self) -> Path:
-        """Folders of the instances' stores."""
-        return self.root / "state"
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.kafka, self.dags, self.airflow = root / "kafka", root / "dags", root / "airflow"
+        self.logs, self.run, self.state = root / "logs", root / "run", root / "state"
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other demos off the folder. A dead holder holds nothing.
-
-        Raises:
-            DemoFolderError: another one works on it.
-        """
+        """Keep other demos off the folder. A dead holder holds nothing."""
         self.root.mkdir(parents=True, exist_ok=True)
         with (self.root / "lock").open("w") as file:
             try:
@@ -131,11 +94,7 @@ class DemoFolder:
             yield
 
     def clear(self) -> None:
-        """Remove what an earlier demo left.
-
-        Raises:
-            DemoFolderError: it is still up.
-        """
+        """Remove what an earlier demo left."""
         if self.is_up():
             raise DemoFolderError(f"A demo is up on {self.root}: end it with 'make down' first.")
         for path in (self.kafka, self.dags, self.airflow, self.logs, self.run, self.state):
@@ -244,14 +203,7 @@ class Stage:
         return KafkaConnection(self.broker.bootstrap_servers)
 
     def start(self, timeout_s: float) -> None:
-        """Start both, side by side; Airflow is not ready yet when this returns.
-
-        Args:
-            timeout_s: how long each may take, of Airflow its database.
-
-        Raises:
-            StatefulStreamsError: one of them did not start.
-        """
+        """Start both, side by side; Airflow is not ready yet when this returns."""
         self.folder.dags.mkdir(parents=True, exist_ok=True)
         (self.folder.dags / "flights_dags.py").write_text(self._dag_file, encoding="utf-8")
         with ThreadPoolExecutor(1) as pool:

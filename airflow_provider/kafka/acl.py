@@ -22,7 +22,6 @@ class Acl:
     """What a user may do with one resource, or with those whose names begin alike.
 
     Args:
-        name: its name, or the beginning of it.
         operations: as ``kafka-acls.sh`` names them.
         prefixed: whether `name` is a beginning.
     """

@@ -180,6 +180,20 @@ _TOO_LARGE: Final = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_
 _MISSING: Final = frozenset(
     {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 )
+LEADER_CHANGES: Final = frozenset(
+    {
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError._NOENT,  # its leader is not known to librdkafka
+    }
+)
+"""Said while a topic is new, a broker of several restarts, or partitions are moved: another broker leads soon, or this
+one does. Java's clients take them for retriable, too; librdkafka hands them over where offsets are asked for."""
 _RIGHTS_S: Final = 5.0
 
 
@@ -307,20 +321,6 @@ def broker_error(error: KafkaError, what: str, otherwise: str, needed: str | Non
 
 Answer = TypeVar("Answer")
 
-LEADER_CHANGES: Final = frozenset(
-    {
-        KafkaError.FENCED_LEADER_EPOCH,
-        KafkaError.KAFKA_STORAGE_ERROR,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.OFFSET_NOT_AVAILABLE,
-        KafkaError.REPLICA_NOT_AVAILABLE,
-        KafkaError.UNKNOWN_LEADER_EPOCH,
-        KafkaError._NOENT,  # its leader is not known to librdkafka
-    }
-)
-"""Said while a topic is new, a broker of several restarts, or partitions are moved: another broker leads soon, or this
-one does. Java's clients take them for retriable, too; librdkafka hands them over where offsets are asked for."""
 _ASK_AGAIN: Final = LEADER_CHANGES | {KafkaError._TRANSPORT}
 _PAUSE_S: Final = 0.1
 

@@ -11,15 +11,6 @@ from urllib.parse import urlsplit
 from airflow_provider.errors import ConfigurationError
 
 
-def read_certificates(file: str) -> str:
-    """The text of a PEM file with a client's certificate, and those between it and an authority.
-
-    Raises:
-        ConfigurationError: it cannot be read.
-    """
-    return _read(file, "the client's certificate").decode("ascii", "replace")
-
-
 def read_private_key(file: str, password: str | None) -> str:
     """The key of a PEM file as Java takes it: PKCS 8, not encrypted. It is secret.
 
@@ -50,19 +41,8 @@ def read_private_key(file: str, password: str | None) -> str:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode("ascii")
 
 
-def check_readable(file: str, what: str) -> None:
-    """Refuse a file that a client could not read: its own error names none.
-
-    Args:
-        what: it holds, for the error.
-
-    Raises:
-        ConfigurationError: it cannot be read.
-    """
-    _read(file, what)
-
-
 def _read(file: str, what: str) -> bytes:
+    """What a file holds; a client's own error, where it cannot be read, does not name it."""
     try:
         return Path(file).read_bytes()
     except OSError as error:
@@ -99,8 +79,6 @@ _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _OAUTH: Final = "OAUTHBEARER"
 _OAUTH_LOGIN: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 
-SecurityProtocol = str
-
 
 @dataclass(frozen=True)
 class KafkaConnection:
@@ -117,10 +95,8 @@ class KafkaConnection:
         ssl_ca_location: path of a file with the authorities to trust; None takes the system's.
         ssl_certificate_location: path of the client's certificate, for mutual TLS, with what leads to an authority.
         ssl_key_location: path of the certificate's private key; needed with a certificate.
-        ssl_key_password: of the key; None where it is not encrypted. Never in ``repr``.
         sasl_oauthbearer_token_endpoint_url: where the client's id and secret are exchanged for tokens (OIDC); needed
             with OAUTHBEARER.
-        sasl_oauthbearer_scope: of the tokens.
         sasl_oauthbearer_extensions: comma-separated ``name=value``, sent to the brokers with each token.
         https_ca_location: as `ssl_ca_location`, for the token endpoint.
 
@@ -130,7 +106,7 @@ class KafkaConnection:
 
     bootstrap_servers: str
     _: KW_ONLY
-    security_protocol: SecurityProtocol = "PLAINTEXT"
+    security_protocol: str = "PLAINTEXT"
     sasl_mechanism: str | None = None
     sasl_username: str | None = None
     sasl_password: str | None = field(default=None, repr=False)
@@ -245,7 +221,7 @@ class KafkaConnection:
             )
         for name in ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "https.ca.location"):
             if (file := config.get(name)) is not None:
-                check_readable(file, name)
+                _read(file, name)
         return config
 
     def _oauth_client_config(self) -> dict[str, str]:
@@ -287,7 +263,8 @@ class KafkaConnection:
             options["kafka.ssl.truststore.location"] = self.ssl_ca_location
         if self.ssl_certificate_location and self.ssl_key_location:
             options["kafka.ssl.keystore.type"] = "PEM"
-            options["kafka.ssl.keystore.certificate.chain"] = read_certificates(self.ssl_certificate_location)
+            chain = _read(self.ssl_certificate_location, "the client's certificate")
+            options["kafka.ssl.keystore.certificate.chain"] = chain.decode("ascii", "replace")
             options["kafka.ssl.keystore.key"] = read_private_key(self.ssl_key_location, self.ssl_key_password)
         return options
 

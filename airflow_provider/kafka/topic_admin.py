@@ -43,9 +43,6 @@ _LATE_S: Final = 5.0
 class TopicAdmin:
     """Creates, verifies and describes topics of one cluster.
 
-    Args:
-        timeout_s: for each request.
-
     Raises:
         BrokerUnreachableError: by every method: no broker answered in time.
     """

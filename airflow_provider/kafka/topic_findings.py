@@ -80,8 +80,6 @@ class TopicFinding:
     """One thing that is not as it should be.
 
     Args:
-        problem: what was found, and what is needed.
-        fix: what a person does about it.
         create: the topic to be created; None where that is not the answer.
         setting: the name and the value of the setting to be given; None where that is not the answer.
         keep: what has to be written into it, in a few words, by who knows it; None where that is not the answer.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from airflow_provider.kafka.names import (
     assignment_topic,
@@ -80,6 +80,19 @@ class TopicDescription:
         return int(self.config.get("max.message.bytes", MAX_MESSAGE_BYTES))
 
 
+def _spec(
+    name: str, partitions: int, replication_factor: int | None, config: Mapping[str, str], **more: Any
+) -> TopicSpec:
+    """Two replicas have to hold a commit where there are three, so that no single broker can lose it.
+
+    The cluster's own default where its default of replicas is taken.
+    """
+    in_sync = {} if replication_factor is None else {MIN_IN_SYNC: str(max(1, min(2, replication_factor - 1)))}
+    return TopicSpec(
+        name=name, partitions=partitions, replication_factor=replication_factor, config={**config, **in_sync}, **more
+    )
+
+
 def changelog_spec(
     application_id: str,
     store: str,
@@ -96,18 +109,17 @@ def changelog_spec(
     """
     without_end = {"retention.ms": "-1", "retention.bytes": "-1"}
     expiry = {"cleanup.policy": "compact,delete", **without_end} if windowed else {}
-    return TopicSpec(
-        name=changelog_topic(application_id, store),
-        partitions=partitions,
-        replication_factor=replication_factor,
-        config={
+    return _spec(
+        changelog_topic(application_id, store),
+        partitions,
+        replication_factor,
+        {
             "cleanup.policy": "compact",
             DELETE_RETENTION: str(DELETE_RETENTION_MS),
             "segment.bytes": str(256 << 20),
             "min.cleanable.dirty.ratio": "0.3",
             "compression.type": "producer",
             "message.timestamp.type": "CreateTime",
-            **_in_sync(replication_factor),
             **expiry,
         },
         required=frozenset({"cleanup.policy", *expiry}),
@@ -116,36 +128,34 @@ def changelog_spec(
 
 def commits_spec(application_id: str, stage: int, partitions: int, replication_factor: int | None = None) -> TopicSpec:
     """Where the tasks of a stage without stores keep their commit records: compacted, one key in each partition."""
-    return TopicSpec(
-        name=commits_topic(application_id, stage),
-        partitions=partitions,
-        replication_factor=replication_factor,
-        config={
+    return _spec(
+        commits_topic(application_id, stage),
+        partitions,
+        replication_factor,
+        {
             "cleanup.policy": "compact",
             DELETE_RETENTION: str(DELETE_RETENTION_MS),
             "segment.bytes": str(4 << 20),
             "segment.ms": "600000",
             "min.cleanable.dirty.ratio": "0.05",
             "message.timestamp.type": "CreateTime",
-            **_in_sync(replication_factor),
         },
     )
 
 
 def repartition_spec(name: str, partitions: int, replication_factor: int | None = None) -> TopicSpec:
     """A topic between two stages: nothing in it grows too old, and what is processed is deleted by who processed it."""
-    return TopicSpec(
-        name=name,
-        partitions=partitions,
-        replication_factor=replication_factor,
-        config={
+    return _spec(
+        name,
+        partitions,
+        replication_factor,
+        {
             "cleanup.policy": "delete",
             "retention.ms": "-1",
             "retention.bytes": "-1",
             # Only whole segments are removed from the disk.
             "segment.bytes": str(50 << 20),
             "message.timestamp.type": "CreateTime",
-            **_in_sync(replication_factor),
         },
         required=frozenset({"cleanup.policy", "retention.ms", "retention.bytes"}),
         if_missing="It lies between two stages. If the application is new, or its job has a stage more than before, "
@@ -165,14 +175,10 @@ def control_specs(application_id: str, replication_factor: int | None = None) ->
         "segment.ms": "600000",
         "min.cleanable.dirty.ratio": "0.05",
         DELETE_RETENTION: str(DELETE_RETENTION_MS),
-        **_in_sync(replication_factor),
     }
     required = frozenset({"cleanup.policy", "message.timestamp.type"})
     names = (assignment_topic(application_id), status_topic(application_id))
-    first, second = (
-        TopicSpec(name=name, partitions=1, replication_factor=replication_factor, config=config, required=required)
-        for name in names
-    )
+    first, second = (_spec(name, 1, replication_factor, config, required=required) for name in names)
     return first, second
 
 
@@ -182,16 +188,15 @@ def history_spec(application_id: str, replication_factor: int | None = None) -> 
     Compaction keeps the newest record of each event, so that a retry overwrites. No event ever becomes too old; only
     above ``retention.bytes``, some hundred thousand events, the brokers delete the oldest.
     """
-    return TopicSpec(
-        name=history_topic(application_id),
-        partitions=1,
-        replication_factor=replication_factor,
-        config={
+    return _spec(
+        history_topic(application_id),
+        1,
+        replication_factor,
+        {
             "cleanup.policy": "compact,delete",
             "retention.ms": "-1",
             "retention.bytes": str(256 << 20),
             "segment.bytes": str(4 << 20),
-            **_in_sync(replication_factor),
         },
         required=frozenset({"cleanup.policy", "retention.ms"}),
     )
@@ -203,28 +208,19 @@ def metrics_spec(application_id: str, replication_factor: int | None = None) -> 
     Not compacted: the keys are few, and every record counts. ``LogAppendTime``, so that the records of all instances,
     and of one whose clock was set, lie on one time scale.
     """
-    return TopicSpec(
-        name=metrics_topic(application_id),
-        partitions=1,
-        replication_factor=replication_factor,
-        config={
+    return _spec(
+        metrics_topic(application_id),
+        1,
+        replication_factor,
+        {
             "cleanup.policy": "delete",
             "retention.ms": str(7 * 86_400_000),
             "retention.bytes": str(256 << 20),
             "segment.bytes": str(16 << 20),
             "segment.ms": str(6 * 3_600_000),
             "message.timestamp.type": "LogAppendTime",
-            **_in_sync(replication_factor),
         },
     )
-
-
-def _in_sync(replication_factor: int | None) -> dict[str, str]:
-    """How many replicas have to hold a commit: two where there are three, so that no single broker can lose it.
-
-    The cluster's own default where its default of replicas is taken.
-    """
-    return {} if replication_factor is None else {MIN_IN_SYNC: str(max(1, min(2, replication_factor - 1)))}
 
 
 def control_plane_specs(application_id: str, replication_factor: int | None = None) -> tuple[TopicSpec, ...]:

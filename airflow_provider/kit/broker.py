@@ -11,7 +11,6 @@ import subprocess
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -61,56 +60,6 @@ def format_storage(folder: BrokerFolder, settings: BrokerSettings, java: Sequenc
 _PROBE_S: Final = 0.05
 
 
-@dataclass(frozen=True, kw_only=True)
-class BrokerStart:
-    """One start of a broker.
-
-    Args:
-        logs_before: their lengths before it (`BrokerFolder.log_sizes`).
-        deadline: on the monotonic clock, in seconds.
-    """
-
-    settings: BrokerSettings
-    folder: BrokerFolder
-    logs_before: Mapping[Path, int]
-    deadline: float
-    timeout_s: float
-
-    def failure(self, how: str) -> KitError:
-        """The error that it ends with."""
-        tail = self.folder.last_lines(after=self.logs_before)
-        if "Address already in use" in tail:
-            return PortBusyError(
-                f"Port {self.settings.port} or {self.settings.controller_port} on {LOOPBACK} was taken by another "
-                "program while the kit's broker started. Start it again, or choose other ports."
-            )
-        return BrokerStartError(f"The broker on {self.folder.root} {how}. Its last lines:\n{tail}")
-
-
-def wait_until_ready(leader: GroupLeader, start: BrokerStart) -> None:
-    """Return when the broker names itself to a client, which it does once its controller has registered it.
-
-    Raises:
-        PortBusyError: another program took a port while the broker started.
-        BrokerStartError: the broker ended, or was not ready at the deadline.
-    """
-    admin: AdminClient | None = None
-    while True:
-        if not leader.is_alive():
-            raise start.failure("ended while it started")
-        if time.monotonic() >= start.deadline:
-            raise start.failure(
-                f"was not ready within {start.timeout_s:g} s; a busy machine may need longer "
-                "(the kit's --start-timeout)"
-            )
-        # librdkafka backs off longer after each refused connection, so it is asked once the port is open.
-        if admin is None and _listens(start.settings.port):
-            admin = AdminClient({"bootstrap.servers": start.settings.bootstrap_servers}, logger=SILENT)
-        if admin is not None and _is_registered(admin, start.settings.node_id):
-            return
-        time.sleep(_PROBE_S)
-
-
 def _listens(port: int) -> bool:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
@@ -130,9 +79,6 @@ _ITERATIONS: Final = 4096
 
 def store_scram_users(bootstrap_servers: str, listeners: Iterable[SecuredListener], timeout_s: float) -> None:
     """Store the users of all listeners with SCRAM, or their newest passwords.
-
-    Args:
-        bootstrap_servers: of a listener where nobody has to log in.
 
     Raises:
         BrokerStartError: they could not be stored.
@@ -221,28 +167,61 @@ class EmbeddedBroker:
         java = [str(find_java()), "-cp", os.pathsep.join(str(jar) for jar in kafka_broker_jars())]
         with self.folder.held():
             self._refuse_what_is_taken()
-            start = BrokerStart(
-                settings=self.settings,
-                folder=self.folder,
-                logs_before=self.folder.log_sizes(),
-                deadline=time.monotonic() + timeout_s,
-                timeout_s=timeout_s,
-            )
+            logs_before, deadline = self.folder.log_sizes(), time.monotonic() + timeout_s
             self.folder.write_settings(self.settings.to_properties(self.folder.data), self.settings.log_level)
             if not self.folder.is_formatted():
                 format_storage(self.folder, self.settings, java, timeout_s)
             leader = self._launch(java)
             try:
-                wait_until_ready(leader, start)
+                self.await_ready(leader, deadline, timeout_s, logs_before)
                 store_scram_users(
                     self.settings.bootstrap_servers,
                     self.settings.secured_listeners,
-                    max(1.0, start.deadline - time.monotonic()),
+                    max(1.0, deadline - time.monotonic()),
                 )
             except BaseException:
                 self._kill(leader)
                 raise
         return self
+
+    def await_ready(
+        self, leader: GroupLeader, deadline: float, timeout_s: float, logs_before: Mapping[Path, int]
+    ) -> None:
+        """Return when the broker names itself to a client, which it does once its controller has registered it.
+
+        Args:
+            deadline: on the monotonic clock, in seconds.
+            timeout_s: how long it was given.
+            logs_before: how long its logs were (`BrokerFolder.log_sizes`): the rest is quoted in errors.
+
+        Raises:
+            PortBusyError: another program took a port while the broker started.
+            BrokerStartError: the broker ended, or was not ready at the deadline.
+        """
+        admin: AdminClient | None = None
+        while True:
+            if not leader.is_alive():
+                raise self._failure("ended while it started", logs_before)
+            if time.monotonic() >= deadline:
+                how = (
+                    f"was not ready within {timeout_s:g} s; a busy machine may need longer (the kit's --start-timeout)"
+                )
+                raise self._failure(how, logs_before)
+            # librdkafka backs off longer after each refused connection, so it is asked once the port is open.
+            if admin is None and _listens(self.settings.port):
+                admin = AdminClient({"bootstrap.servers": self.settings.bootstrap_servers}, logger=SILENT)
+            if admin is not None and _is_registered(admin, self.settings.node_id):
+                return
+            time.sleep(_PROBE_S)
+
+    def _failure(self, how: str, logs_before: Mapping[Path, int]) -> KitError:
+        tail = self.folder.last_lines(after=logs_before)
+        if "Address already in use" in tail:
+            return PortBusyError(
+                f"Port {self.settings.port} or {self.settings.controller_port} on {LOOPBACK} was taken by another "
+                "program while the kit's broker started. Start it again, or choose other ports."
+            )
+        return BrokerStartError(f"The broker on {self.folder.root} {how}. Its last lines:\n{tail}")
 
     def stop(self, timeout_s: float = 15.0) -> None:
         """Let the broker write everything to disk and end; kill its group when it takes longer.

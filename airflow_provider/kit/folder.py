@@ -43,7 +43,6 @@ class Tenant:
     controller_port: int
 
 
-@dataclass(frozen=True, slots=True)
 class BrokerFolder:
     """Owns the truth of which process runs on the folder; Kafka owns what is in `data`.
 
@@ -57,32 +56,10 @@ class BrokerFolder:
         server.properties, log4j2.properties    written at every start
     """
 
-    root: Path
-
-    @property
-    def data(self) -> Path:
-        """Kafka's log directory."""
-        return self.root / "data"
-
-    @property
-    def log_file(self) -> Path:
-        """Kafka's log."""
-        return self.root / "kafka.log"
-
-    @property
-    def console_file(self) -> Path:
-        """Java's own output."""
-        return self.root / "console.log"
-
-    @property
-    def properties_file(self) -> Path:
-        """Kafka's `server.properties`."""
-        return self.root / "server.properties"
-
-    @property
-    def log4j_file(self) -> Path:
-        """The settings of Kafka's log."""
-        return self.root / "log4j2.properties"
+    def __init__(self, root: Path) -> None:
+        self.root, self.data = root, root / "data"
+        self.log_file, self.console_file = root / "kafka.log", root / "console.log"
+        self.properties_file, self.log4j_file = root / "server.properties", root / "log4j2.properties"
 
     def tenant(self) -> Tenant | None:
         """Return the process that was started here last, alive or dead; None when there was none."""

@@ -89,7 +89,6 @@ class Child:
     Args:
         log_file: where its output goes, after what is already there.
         env: its whole environment; None for that of this process.
-        die_with_parent: whether it is killed when this process is gone, however that ended.
     """
 
     def __init__(
@@ -145,7 +144,6 @@ def end_groups(leaders: Sequence[GroupLeader], timeout_s: float) -> None:
 
     Args:
         leaders: of living groups, or our own children: another dead process's number may be in use again.
-        timeout_s: for all of them together.
     """
     for leader in leaders:
         leader.signal_group(signal.SIGTERM)

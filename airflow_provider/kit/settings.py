@@ -21,7 +21,6 @@ class SecuredListener:
     Who comes is the user of that name for the ACLs: the one who logged in, or the CN of the client's certificate.
 
     Args:
-        name: letters; of this listener alone.
         protocol: ``SSL``, ``SASL_PLAINTEXT`` or ``SASL_SSL``.
         mechanism: ``PLAIN``, ``SCRAM-SHA-256``, ``SCRAM-SHA-512`` or ``OAUTHBEARER``; needed with a SASL protocol.
         users: by name the password, for PLAIN and SCRAM; never in ``repr``. Those of SCRAM are kept in the cluster.
@@ -87,20 +86,16 @@ class BrokerSettings:
     cleaner and a sweep of timed-out transactions that run every second instead of every ten or fifteen.
 
     Args:
-        directory: the broker's folder: data, logs, and a note of which process runs on it.
         port: where clients connect, on loopback, without a login.
         controller_port: where the broker's own controller listens, on loopback.
         node_id: the broker's number. A folder keeps the number that it was formatted with.
         default_partitions: partitions of a topic that is made without a number of its own.
-        log_level: the least severe level that goes to the log file.
         cleaner_backoff_ms: how long the log cleaner rests when there is nothing to compact.
         session_timeout_ms: how long a broker that was killed is held for alive: its next start waits for that.
         transaction_sweep_ms: how often transactions that outlived their timeout are looked for and aborted.
         secured_listeners: further ones, at which clients say who they are.
         acls: whether who has a name may do only what ACLs allow; who has none, as at `port`, may do all.
-        die_with_parent: whether the broker is killed when the process that started it is gone.
         overrides: broker properties that take precedence, as Kafka names them.
-        java_options: further options of the Java that runs it.
     """
 
     directory: Path

@@ -78,12 +78,7 @@ def check_batching(
 
 @dataclass(frozen=True)
 class _Cut:
-    """Where micro-batches end, and what happens after some of them.
-
-    Args:
-        sizes: records of each micro-batch.
-        faults: by micro-batch from 0, what happens after it.
-    """
+    """Where micro-batches end, and what happens after some of them."""
 
     sizes: tuple[int, ...]
     faults: Mapping[int, str]

@@ -10,26 +10,18 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.kit.__main__ import main, topic_option
-from airflow_provider.kit.broker import BrokerStart, EmbeddedBroker, wait_until_ready
+from airflow_provider.kit.broker import EmbeddedBroker
 from airflow_provider.kit.errors import BrokerStartError
-from airflow_provider.kit.folder import BrokerFolder
 from airflow_provider.kit.ports import LOOPBACK, free_ports, require_free
 from airflow_provider.kit.process import GroupLeader
 from airflow_provider.kit.settings import BrokerSettings
 
 
 def test_start_that_takes_too_long_says_how_long_it_was_given_and_what_gives_more(tmp_path: Path) -> None:
-    folder = BrokerFolder(tmp_path)
-    start = BrokerStart(
-        settings=BrokerSettings.on_free_ports(tmp_path),
-        folder=folder,
-        logs_before=folder.log_sizes(),
-        deadline=time.monotonic(),
-        timeout_s=7.0,
-    )
+    broker = EmbeddedBroker(BrokerSettings.on_free_ports(tmp_path))
 
     with pytest.raises(BrokerStartError, match=r"not ready within 7 s; .* longer \(the kit's --start-timeout\)"):
-        wait_until_ready(GroupLeader.of(os.getpid()), start)
+        broker.await_ready(GroupLeader.of(os.getpid()), time.monotonic(), 7.0, {})
 
 
 @pytest.mark.parametrize("command", [["produce", "orders"], ["consume", "orders"], ["create", "orders:4"]])
