@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from airflow_provider.operators.assignment import AssignTasksOperator, FailOverOperator, PromoteStandbyOperator
     from airflow_provider.operators.checks import CheckBlackoutOperator, CheckDrillReadinessOperator, CheckSloOperator
     from airflow_provider.operators.drill import CheckRecoveryOperator, InjectFaultOperator
+    from airflow_provider.operators.held_task_question import AskAboutHeldTasksOperator
     from airflow_provider.operators.instance_commands import (
         CertifyStandbysOperator,
         PauseProcessingOperator,
@@ -22,12 +23,7 @@ if TYPE_CHECKING:
         StopInstanceOperator,
     )
     from airflow_provider.operators.instance_deployment import DeployInstanceOperator
-    from airflow_provider.operators.repair import (
-        AskAboutHeldTasksOperator,
-        HistoryOperator,
-        ListRepairsOperator,
-        ReportFailOverOperator,
-    )
+    from airflow_provider.operators.repair import HistoryOperator, ListRepairsOperator, ReportFailOverOperator
     from airflow_provider.operators.topics import CheckTopicsOperator, CreateChangelogTopicsOperator
 
 __all__ = [

@@ -132,8 +132,8 @@ def repair_dag(parts: Parts) -> DAG:
 
 def _ask(parts: Parts, before: Any, after: Any) -> None:
     """Ask a person what to do with held tasks; the redundancy of the others does not wait for the answer."""
+    from airflow_provider.operators.held_task_question import AskAboutHeldTasksOperator
     from airflow_provider.operators.instance_commands import ReplayChangelogOperator
-    from airflow_provider.operators.repair import AskAboutHeldTasksOperator
 
     callbacks = parts.stream.callbacks.on_hold
     ask = AskAboutHeldTasksOperator(

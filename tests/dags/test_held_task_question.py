@@ -20,7 +20,7 @@ from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
 from airflow_provider.kit.broker import EmbeddedBroker
 from airflow_provider.kit.ports import free_ports
-from airflow_provider.operators.repair import LEAVE, REPLAY
+from airflow_provider.operators.held_task_question import LEAVE, REPLAY
 from tests.acceptance.airflow_client import UserClient
 from tests.brokers import settings_of_broker
 from tests.dags.real_airflow import Home, Service, end_of_run, running

@@ -14,7 +14,7 @@ from airflow_provider.control.records.status import TaskState
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import BrokerUnreachableError, DeadlineError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
-from airflow_provider.operators.repair import LEAVE, REPLAY, AskAboutHeldTasksOperator
+from airflow_provider.operators.held_task_question import LEAVE, REPLAY, AskAboutHeldTasksOperator
 from tests.builders import active, assigned, instance, view_of
 
 BROKEN: dict[str, Any] = {"error": "no JSON\nat offset 7", "error_kind": "DecodeError"}
