@@ -57,6 +57,7 @@ def environment(ahead: Path | None = None) -> dict[str, str]:
     return {
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYTHONFAULTHANDLER": "1",
         "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
         **({"CHAOS_CLOCK": str(ahead)} if ahead else {}),
     }
@@ -304,7 +305,10 @@ class Accounts:
         return view.assignment is not None
 
     def wait(self, predicate: Callable[[], bool], what: str, deadline_s: float = 60.0) -> None:
-        """As `wait_until`, with the statuses and the ends of the logs where it fails."""
+        """As `wait_until`; where it fails, with the statuses, the ends of the logs and what every Python is about.
+
+        What a run of many tests keeps of it is its end, so that is where the copies stand.
+        """
         try:
             wait_until(predicate, deadline_s, what, poll_s=0.05)
         except AssertionError as error:
@@ -315,7 +319,21 @@ class Accounts:
                 for one in status.tasks
             )
             logs = "\n".join(f"--- {name}\n{self.log(name)[-3000:]}" for name in self._launched)
-            raise AssertionError(f"{logs}\n{statuses}\n{self.view.assignment}\n{error}: {copies}") from None
+            stacks = "\n".join(f"--- {name}\n{self._stacks(name)}" for name in self._launched)
+            found = f"{logs}\n{statuses}\n{self.view.assignment}\n{stacks}\n{error}: {copies}"
+            raise AssertionError(found) from None
+
+    def _stacks(self, name: str) -> str:
+        """Of all threads of an instance's driver and workers, which end by it (`PYTHONFAULTHANDLER`)."""
+        before = len(self.log(name))
+        for process in self.processes(name):
+            with contextlib.suppress(psutil.Error):
+                if "python" in process.name():
+                    process.send_signal(signal.SIGABRT)
+        time.sleep(2)
+        lines = self.log(name)[before:].splitlines()
+        told = ("Thread", "Current thread", "/airflow_provider/", "/tests/", "/pyspark/")
+        return "\n".join(line for line in lines if any(word in line for word in told))
 
     def wait_for_state(self, name: str, state: InstanceState, deadline_s: float = 60.0) -> InstanceStatus:
         def reported() -> bool:

@@ -51,13 +51,24 @@ class SharedAccounts:
 
 def make_whole(accounts: Accounts, tasks: Sequence[str]) -> None:
     needed = sorted({name for words in tasks for name in words.split()})
+
+    def all_run() -> bool:
+        for name in needed:
+            # Of an instance that a test has just killed the launcher lives on for a moment, and its status for longer.
+            if not accounts.launcher_lives(name):
+                launch(name)
+        return all(map(accounts.runs, needed))
+
+    def launch(name: str) -> None:
+        accounts.launch(name, ui=name == WITH_UI, call_timeout_s=CALL_TIMEOUT_S)
+
     for name in needed:
         if not accounts.runs(name):
-            accounts.launch(name, ui=name == WITH_UI, call_timeout_s=CALL_TIMEOUT_S)
+            launch(name)
     accounts.assign(*tasks)
-    accounts.wait(lambda: all(map(accounts.runs, needed)), "the instances to run", deadline_s=180)
+    accounts.wait(all_run, "the instances to run", deadline_s=180)
     accounts.orders.write(300, LIVE)
-    accounts.wait(accounts.settled, "all tasks to settle", deadline_s=180)
+    accounts.wait(lambda: all_run() and accounts.settled(), "all tasks to settle", deadline_s=180)
     accounts.check(deadline_s=180)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from airflow_provider.control.records.status import TaskState
 from airflow_provider.control.topics.publisher import AssignmentPublisher
@@ -71,9 +71,10 @@ def topic(bootstrap_servers: str, application_id: str) -> str:
 class Client:
     """One owner of a transactional id, which writes into one topic."""
 
-    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+    def __init__(self, bootstrap_servers: str, topic: str, timeout_ms: int = 60_000) -> None:
         self._bootstrap_servers, self.topic = bootstrap_servers, topic
-        config = {"bootstrap.servers": bootstrap_servers, "linger.ms": 1, "log_level": 0}
+        times = {"linger.ms": 1, "transaction.timeout.ms": timeout_ms}
+        config = {"bootstrap.servers": bootstrap_servers, "log_level": 0, **times}
         self.producer = TransactionalProducer(config, topic, timeout_s=30.0)
         self.producer.fence()
 
@@ -149,32 +150,81 @@ def test_late_end_between_two_transactions_ends_neither(topic: str, bootstrap_se
     assert second.committed() == ["first", "second"]
 
 
+OTHERS = {
+    "produce": [PRODUCE],
+    "add-partitions": [ADD_PARTITIONS_TO_TXN],
+    "add-offsets": [ADD_OFFSETS_TO_TXN],
+    "txn-offset-commit": [TXN_OFFSET_COMMIT],
+}
+
+
 @pytest.mark.parametrize(
-    "request_kind",
-    [PRODUCE, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, TXN_OFFSET_COMMIT],
-    ids=["produce", "add-partitions", "add-offsets", "txn-offset-commit"],
+    ("kinds", "place"),
+    [
+        *(pytest.param(kind, "between", id=f"{name}-between") for name, kind in OTHERS.items()),
+        *(pytest.param(kind, "in-the-middle", id=f"{name}-in-the-middle") for name, kind in OTHERS.items()),
+        pytest.param(
+            [kind for kinds in OTHERS.values() for kind in kinds],
+            "coordinator-loaded-again",
+            id="all-coordinator-loaded-again",
+        ),
+    ],
 )
 @pytest.mark.parametrize("committing", [True, False], ids=["then-commit", "then-abort"])
 def test_other_late_requests_change_no_transaction(
-    request_kind: int, committing: bool, topic: str, bootstrap_servers: str, proxy: KafkaProxy
-) -> None:
+    kinds: Sequence[int], place: str, committing: bool, topic: str, bootstrap_servers: str, proxy: KafkaProxy,
+    broker: EmbeddedBroker,
+) -> None:  # fmt: skip
     client = Client(bootstrap_servers, topic)
-    proxy.hold(request_kind)
+    proxy.hold(*kinds)
     client.producer.begin()
     client.write("first")
     client.send_offset(1)
     client.producer.commit()
-    assert proxy.held == 1
+    assert proxy.held == len(kinds)
 
+    if place == "between":
+        proxy.deliver()
     client.producer.client.begin_transaction()  # of the same epoch, whatever the producer knows
     client.write("half of the second")
-    client.send_offset(2)
-    proxy.deliver()
+    if place == "coordinator-loaded-again":
+        broker.stop()
+        broker.start()
+    client.send_offset(2)  # by which the coordinator is loaded
+    if place != "between":
+        proxy.deliver()
     client.write("the other half")
     (client.producer.commit if committing else client.producer.abort)()
 
     expected = ["first", *(["half of the second", "the other half"] if committing else [])]
     assert client.committed() == expected
+
+
+def test_late_partitions_of_an_idle_producer_cost_it_its_epoch_and_no_record(
+    topic: str, bootstrap_servers: str, proxy: KafkaProxy
+) -> None:
+    """They begin a transaction that nobody ends: the coordinator does, once `transaction.timeout.ms` is over."""
+    idle = Client(bootstrap_servers, topic, timeout_ms=10_000)
+    proxy.hold(ADD_PARTITIONS_TO_TXN)
+    idle.producer.begin()
+    idle.write("first")
+    idle.producer.commit()
+    before = ends_of(bootstrap_servers, topic)
+    assert proxy.held == 1
+    proxy.deliver()
+
+    assert idle.committed() == ["first"], "nobody who reads waits for a transaction without records"
+    wait_until(lambda: ends_of(bootstrap_servers, topic) != before, 60, "the coordinator's marker of an abort")
+    with pytest.raises(KafkaException):
+        _write_and_commit(idle, "never")
+    _write_and_commit(Client(bootstrap_servers, topic), "second")
+    assert idle.committed() == ["first", "second"]
+
+
+def _write_and_commit(client: Client, value: str) -> None:
+    client.producer.begin()
+    client.write(value)
+    client.producer.commit()
 
 
 class LateEnd:

@@ -13,6 +13,7 @@ from airflow_provider.streaming.aggregates.aggregate import Aggregation
 from airflow_provider.streaming.functions import count
 from airflow_provider.streaming.json.json_decoder import JsonDecoder
 from airflow_provider.streaming.json.misread_values import MisreadValues
+from airflow_provider.streaming.json.schema_misfit import SchemaMisfit
 from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec
 from airflow_provider.streaming.terms.error_policy import ErrorPolicy, OnError
 from airflow_provider.streaming.worker.step import arrival
@@ -100,6 +101,32 @@ def test_record_itself_is_kept_where_it_may_become_a_dead_letter() -> None:
     ((_, rows),) = rows_by_partition(spec(decoder=decoder, error_policy=policy), [piece((0, 1, b"{"))])
 
     assert rows.select(["__value", "__timestamp_ms"]).to_pylist() == [{"__value": b"{", "__timestamp_ms": 7}]
+
+
+def test_record_that_spark_refused_names_the_column_that_it_does_not_fit() -> None:
+    given = spec()
+    given = dataclasses.replace(
+        given, input=dataclasses.replace(given.input, json=True, misfit=SchemaMisfit("name STRING, amount INT"))
+    )
+    values = [b'{"name": "a", "amount": 1}', b'{"name": "a", "amount": "much"}', b"{"]
+    decoded_by_spark = pa.RecordBatch.from_pydict(
+        {
+            "__partition": pa.array([0, 0, 0], pa.int32()),
+            "__offset": pa.array([1, 2, 3], pa.int64()),
+            "__source_key": pa.array([b"k"] * 3, pa.binary()),
+            "__key": pa.array([b"a", None, None], pa.binary()),
+            "__filtered": pa.array([None] * 3, pa.int32()),
+            "__corrupt": pa.array([None, "no row of it", "no row of it"]),
+            "__value": pa.array(values, pa.binary()),
+        }
+    )
+
+    ((_, rows),) = rows_by_partition(given, [decoded_by_spark])
+
+    fits, refused, broken = rows.column("__corrupt").to_pylist()
+    assert fits is None
+    assert "'amount'" in refused
+    assert "amount" not in broken, "it is no JSON, whatever Spark says of it"
 
 
 def test_items_are_made_while_others_are_used() -> None:
