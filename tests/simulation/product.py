@@ -116,7 +116,7 @@ from airflow_provider.streaming.worker import slot as slot_module  # noqa: E402
 from airflow_provider.streaming.worker.calls import CallReport  # noqa: E402
 from airflow_provider.streaming.worker.slot import Slot  # noqa: E402
 from airflow_provider.streaming.worker.tasks import handover as handover_module  # noqa: E402
-from airflow_provider.triggers.incident import IncidentTrigger  # noqa: E402
+from airflow_provider.triggers import IncidentTrigger  # noqa: E402
 
 CONNECTION = KafkaConnection("simulated:9092")
 POSITION_KEY = RESERVED_PREFIX + b"position"
