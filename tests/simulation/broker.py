@@ -1,0 +1,403 @@
+"""Kafka's brokers as a model: logs with leaders, transactions with their coordinator, compaction. No clock of its own.
+
+It says no sooner yes than Kafka does. What it refuses it refuses with Kafka's codes (`Refused`), of which the client
+makes errors. `tests/integration/simulation` runs the same programs against it and against Kafka.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from confluent_kafka import KafkaError
+
+Partition = tuple[str, int]
+
+
+class Refused(Exception):
+    """A broker's answer that is a no."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(KafkaError(code).name())
+        self.code = code
+
+
+@dataclass
+class Record:
+    """A record, or the marker of a transaction's end."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    pid: int = -1
+    marker: str | None = None
+    state: str = "committed"
+    """``open``, ``committed`` or ``aborted``; of a record outside of transactions always ``committed``."""
+    transaction: int = 0
+    """Which transaction of the schedule it belongs to; 0 for none."""
+    headers: object = None
+
+
+@dataclass
+class _Producer:
+    epoch: int
+    sequences: list[tuple[int, int]] = field(default_factory=list)
+    """Sequence and offset of the newest batches, which are taken once however often they come."""
+
+
+class Log:
+    """A partition."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.start = self.end = 0
+        self.open: dict[int, int] = {}
+        """By producer, the offset of the first record of its open transaction."""
+        self.producers: dict[int, _Producer] = {}
+        self.no_leader_until = 0.0
+        self.reported_end: tuple[float, int] = (0.0, 0)
+        """Until when a new leader reports a lower end, and which."""
+
+    @property
+    def stable(self) -> int:
+        """The last stable offset."""
+        return min(self.open.values(), default=self.end)
+
+    def append(self, record: Record) -> int:
+        record.offset = self.end
+        self.records.append(record)
+        self.end += 1
+        return record.offset
+
+    def at(self, offset: int) -> int:
+        """Index of the first record from an offset on."""
+        low, high = 0, len(self.records)
+        while low < high:
+            middle = (low + high) // 2
+            if self.records[middle].offset < offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+
+@dataclass
+class Topic:
+    """A topic and what is set for it."""
+
+    name: str
+    id: str
+    partitions: list[Log]
+    compacted: bool = False
+    append_time: bool = False
+    delete_retention_s: float = 86_400.0
+
+
+@dataclass
+class Transaction:
+    """What the coordinator knows of a transactional id."""
+
+    id: str
+    pid: int
+    epoch: int
+    timeout_s: float
+    state: str = "empty"
+    """``empty``, ``ongoing``, ``prepare-commit``, ``prepare-abort``, ``committed``, ``aborted``."""
+    partitions: set[Partition] = field(default_factory=set)
+    groups: dict[str, dict[Partition, int]] = field(default_factory=dict)
+    began: float = 0.0
+    number: int = 0
+    marking: set[Partition] = field(default_factory=set)
+    fenced: bool = False
+
+
+class Broker:
+    """The cluster.
+
+    Args:
+        clock: seconds.
+        wall_ms: epoch ms.
+        later: calls something after some seconds.
+        pick: a number of seconds between two, at random.
+        on_append: told of each partition that can be read further.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        wall_ms: Callable[[], int],
+        later: Callable[[float, Callable[[], None]], None],
+        pick: Callable[[float, float], float],
+        on_append: Callable[[Partition], None],
+    ) -> None:
+        self._clock, self._wall_ms, self._later, self._pick, self._on_append = clock, wall_ms, later, pick, on_append
+        self.topics: dict[str, Topic] = {}
+        self.transactions: dict[str, Transaction] = {}
+        self.groups: dict[str, dict[Partition, int]] = {}
+        self.no_coordinator_until = 0.0
+        self.lose_marker: Partition | None = None
+        """The next end of a transaction is not marked there: Kafka 4.3 loses one while a partition has no leader."""
+        self.ended: list[Callable[[Transaction, bool], None]] = []
+        """Told when the outcome of a transaction is decided."""
+        self.marked: list[Callable[[Partition, int, bool], None]] = []
+        """Told when a transaction's end is marked in a partition: by producer."""
+        self._next_pid, self._topic_ids, self._numbers = 1000, 0, 0
+
+    # -- topics --------------------------------------------------------------------------------------------------
+
+    def create(self, name: str, partitions: int, **more: object) -> Topic:
+        self._topic_ids += 1
+        topic = Topic(name, f"topic-{self._topic_ids}", [Log() for _ in range(partitions)], **more)  # type: ignore[arg-type]
+        self.topics[name] = topic
+        return topic
+
+    def create_again(self, name: str) -> None:
+        """Delete a topic and create it under the same name."""
+        before = self.topics[name]
+        more = (before.compacted, before.append_time, before.delete_retention_s)
+        topic = self.create(name, len(before.partitions))
+        topic.compacted, topic.append_time, topic.delete_retention_s = more
+
+    def log(self, at: Partition, *, led: bool = True) -> Log:
+        topic = self.topics.get(at[0])
+        if topic is None or not 0 <= at[1] < len(topic.partitions):
+            raise Refused(KafkaError.UNKNOWN_TOPIC_OR_PART)
+        log = topic.partitions[at[1]]
+        if led and log.no_leader_until > self._clock():
+            raise Refused(KafkaError.NOT_LEADER_FOR_PARTITION)
+        return log
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    def bounds(self, at: Partition, committed: bool) -> tuple[int, int]:
+        log = self.log(at)
+        until, reported = log.reported_end
+        end = log.stable if committed else log.end
+        return log.start, min(end, max(log.start, reported)) if until > self._clock() else end
+
+    def fetch(self, at: Partition, offset: int, committed: bool, most: int) -> tuple[list[Record], int, int]:
+        """Records from an offset on, where to go on, and the end of what may be read.
+
+        Raises:
+            Refused: the offset is not in the log, or there is no leader.
+        """
+        log = self.log(at)
+        if offset < log.start or offset > log.end:
+            raise Refused(KafkaError.OFFSET_OUT_OF_RANGE)
+        end = log.stable if committed else log.end
+        found: list[Record] = []
+        records = log.records
+        for index in range(log.at(offset), len(records)):
+            record = records[index]
+            if record.offset >= end:
+                break
+            if record.marker is None and (record.state == "committed" or not committed):
+                if len(found) == most:
+                    return found, record.offset, end
+                found.append(record)
+        return found, max(offset, end), end
+
+    # -- writing -------------------------------------------------------------------------------------------------
+
+    def produce(
+        self, at: Partition, pid: int, epoch: int, sequence: int, records: Sequence[Record], transaction: str | None
+    ) -> int:
+        """Append a batch once; returns the offset of its first record."""
+        log = self.log(at)
+        producer = log.producers.get(pid)
+        if producer is not None and epoch < producer.epoch:
+            raise Refused(KafkaError.INVALID_PRODUCER_EPOCH)
+        number = 0
+        if transaction is not None:
+            # KIP-890 part 1: the coordinator is asked whether the partition is of an open transaction.
+            known = self.transactions.get(transaction)
+            if known is None or known.pid != pid:
+                raise Refused(KafkaError.INVALID_PRODUCER_ID_MAPPING)
+            if epoch < known.epoch:
+                raise Refused(KafkaError.INVALID_PRODUCER_EPOCH)
+            if known.state != "ongoing" or at not in known.partitions:
+                raise Refused(KafkaError.INVALID_TXN_STATE)
+            number = known.number
+        if producer is None or epoch > producer.epoch:
+            producer = log.producers[pid] = _Producer(epoch)
+        for known_sequence, offset in producer.sequences:
+            if known_sequence == sequence:
+                return offset
+        if producer.sequences and sequence < producer.sequences[-1][0]:
+            raise Refused(KafkaError.DUPLICATE_SEQUENCE_NUMBER)
+        first = log.end
+        for record in records:
+            wall_ms = self._wall_ms() if self.topics[at[0]].append_time else record.timestamp_ms
+            state = "committed" if transaction is None else "open"
+            log.append(dataclasses.replace(record, pid=pid, state=state, transaction=number, timestamp_ms=wall_ms))
+        producer.sequences = [*producer.sequences[-4:], (sequence, first)]
+        if transaction is not None:
+            log.open.setdefault(pid, first)
+        else:
+            self._on_append(at)
+        return first
+
+    def append(self, at: Partition, key: bytes | None, value: bytes | None) -> int:
+        """As a producer outside of the schedule does, which is never refused."""
+        offset = self.log(at, led=False).append(Record(0, key, value, self._wall_ms()))
+        self._on_append(at)
+        return offset
+
+    # -- transactions --------------------------------------------------------------------------------------------
+
+    def _coordinated(self) -> None:
+        if self.no_coordinator_until > self._clock():
+            raise Refused(KafkaError.NOT_COORDINATOR)
+
+    def _of(self, id: str, pid: int, epoch: int) -> Transaction:
+        self._coordinated()
+        known = self.transactions.get(id)
+        if known is None or known.pid != pid:
+            raise Refused(KafkaError.INVALID_PRODUCER_ID_MAPPING)
+        if known.epoch != epoch:
+            raise Refused(KafkaError.PRODUCER_FENCED)
+        return known
+
+    def init_producer(self, id: str | None, timeout_s: float) -> tuple[int, int]:
+        """A producer's id and epoch; what an earlier one of the same transactional id left open is aborted first."""
+        if id is None:
+            self._next_pid += 1
+            return self._next_pid, 0
+        self._coordinated()
+        known = self.transactions.get(id)
+        if known is None:
+            self._next_pid += 1
+            known = self.transactions[id] = Transaction(id, self._next_pid, -1, timeout_s)
+        if known.state.startswith("prepare"):
+            raise Refused(KafkaError.CONCURRENT_TRANSACTIONS)
+        if known.state == "ongoing":
+            known.epoch += 1  # PrepareEpochFence: from now on the earlier one is refused
+            self._decide(known, commit=False)
+            raise Refused(KafkaError.CONCURRENT_TRANSACTIONS)
+        known.epoch += 1
+        known.timeout_s, known.state = timeout_s, "empty"
+        return known.pid, known.epoch
+
+    def add_partitions(self, id: str, pid: int, epoch: int, partitions: Sequence[Partition]) -> None:
+        known = self._of(id, pid, epoch)
+        for at in partitions:
+            self.log(at, led=False)
+        self._open(known)
+        known.partitions.update(partitions)
+
+    def add_offsets(self, id: str, pid: int, epoch: int, group: str, offsets: dict[Partition, int]) -> None:
+        """AddOffsetsToTxn and TxnOffsetCommit."""
+        known = self._of(id, pid, epoch)
+        self._open(known)
+        known.groups.setdefault(group, {}).update(offsets)
+
+    def _open(self, known: Transaction) -> None:
+        if known.state.startswith("prepare"):
+            raise Refused(KafkaError.CONCURRENT_TRANSACTIONS)
+        if known.state == "ongoing":
+            return
+        self._numbers += 1
+        known.state, known.number, known.began = "ongoing", self._numbers, self._clock()
+        known.partitions, known.groups = set(), {}
+        self._later(known.timeout_s, lambda number=known.number: self._time_out(known, number))  # type: ignore[misc]
+
+    def _time_out(self, known: Transaction, number: int) -> None:
+        if known.state == "ongoing" and known.number == number:
+            known.epoch += 1
+            self._decide(known, commit=False)
+
+    def end(self, id: str, pid: int, epoch: int, commit: bool) -> None:
+        """EndTxn. It says which producer it is of, and not which transaction."""
+        known = self._of(id, pid, epoch)
+        if known.state.startswith("prepare"):
+            same = known.state == ("prepare-commit" if commit else "prepare-abort")
+            raise Refused(KafkaError.CONCURRENT_TRANSACTIONS if same else KafkaError.INVALID_TXN_STATE)
+        if known.state == ("committed" if commit else "aborted"):
+            return
+        if known.state != "ongoing":
+            raise Refused(KafkaError.INVALID_TXN_STATE)
+        self._decide(known, commit)
+
+    def _decide(self, known: Transaction, commit: bool) -> None:
+        known.state = "prepare-commit" if commit else "prepare-abort"
+        if commit:
+            for group, offsets in known.groups.items():
+                self.groups.setdefault(group, {}).update(offsets)
+        for tell in self.ended:
+            tell(known, commit)
+        known.marking = set(known.partitions)
+        epoch = known.epoch
+        if not known.marking:
+            known.state = "committed" if commit else "aborted"
+        for at in sorted(known.marking):
+            self._later(self._pick(0.0005, 0.02), lambda at=at: self._mark(known, at, commit, epoch))  # type: ignore[misc]
+
+    def _mark(self, known: Transaction, at: Partition, commit: bool, epoch: int) -> None:
+        if at[0] not in self.topics:
+            known.marking.discard(at)
+        elif self.lose_marker == at and commit:
+            self.lose_marker = None
+            known.marking.discard(at)
+        else:
+            log = self.log(at, led=False)
+            if log.no_leader_until > self._clock() or self.no_coordinator_until > self._clock():
+                self._later(self._pick(0.02, 0.1), lambda: self._mark(known, at, commit, epoch))
+                return
+            self._write_marker(log, at, known.pid, epoch, commit)
+            known.marking.discard(at)
+        if not known.marking:
+            known.state = "committed" if commit else "aborted"
+
+    def _write_marker(self, log: Log, at: Partition, pid: int, epoch: int, commit: bool) -> None:
+        first = log.open.pop(pid, None)
+        if first is not None:
+            for record in log.records[log.at(first) :]:
+                if record.pid == pid and record.state == "open":
+                    record.state = "committed" if commit else "aborted"
+        word = "commit" if commit else "abort"
+        log.append(Record(0, None, None, self._wall_ms(), pid, marker=word))
+        producer = log.producers.setdefault(pid, _Producer(epoch))
+        if epoch > producer.epoch:
+            log.producers[pid] = _Producer(epoch)
+        for tell in self.marked:
+            tell(at, pid, commit)
+        self._on_append(at)
+
+    # -- what happens to logs ------------------------------------------------------------------------------------
+
+    def compact(self, at: Partition, keep_last: int = 1) -> int:
+        """Clean what is stable, but for the newest records; returns how many are gone."""
+        topic, log = self.topics[at[0]], self.log(at, led=False)
+        end = min(log.stable, log.end - keep_last)
+        newest = {
+            r.key: r.offset for r in log.records if r.offset < end and r.marker is None and r.state == "committed"
+        }
+        old_ms = self._wall_ms() - int(topic.delete_retention_s * 1000)
+        before = len(log.records)
+        log.records = [
+            r
+            for r in log.records
+            if r.offset >= end
+            or r.marker is not None
+            or (
+                r.state == "committed"
+                and newest[r.key] == r.offset
+                and (r.value is not None or r.timestamp_ms > old_ms)
+            )
+        ]
+        return before - len(log.records)
+
+    def delete_records(self, at: Partition, before: int) -> int:
+        """Move a log's start; returns where it is."""
+        log = self.log(at)
+        if before > log.end:
+            raise Refused(KafkaError.OFFSET_OUT_OF_RANGE)
+        log.start = max(log.start, before)
+        log.records = log.records[log.at(log.start) :]
+        return log.start
+
+
+NO_PID: Final = -1

@@ -1,0 +1,352 @@
+"""What goes wrong, by intent: a list of values, so that a schedule can be run again with fewer of them.
+
+To add a fault: give it a line in `KINDS`, with how its details are chosen, and a method of its name in `Faults`. What
+it leaves behind has to be over after `Faults.heal`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final
+
+from tests.simulation import product
+from tests.simulation.job import APPLICATION, CHANGELOG, SINK
+from tests.simulation.kernel import Process
+from tests.simulation.product import FailPoint, assignment_topic, status_topic
+
+_SHORT: Final = (0.3, 1.0, 4.0)
+_LONG: Final = (6.0, 12.0, 35.0)
+"""Beyond an instance's timeout, beyond a request's."""
+_ANY: Final = (*_SHORT, *_LONG)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that goes wrong.
+
+    Args:
+        at: when, in seconds of the schedule.
+        kind: one of `KINDS`.
+        target: of what: a number, taken as the index of an instance or a partition.
+        what: how: a fail point, a request, a topic.
+        seconds: for how long, or how late.
+        count: at which passing.
+    """
+
+    at: float
+    kind: str
+    target: int = 0
+    what: str = ""
+    seconds: float = 0.0
+    count: int = 1
+
+    def __str__(self) -> str:
+        details = f" {self.what}" if self.what else ""
+        lasts = f" {self.seconds:g} s" if self.seconds else ""
+        return f"{self.at:.2f} {self.kind} {self.target}{details}{lasts} @{self.count}"
+
+
+_POINTS: Final = tuple(str(point) for point in FailPoint)
+_REQUESTS: Final = ("end", "end", "end", "produce", "add", "offsets", "init")
+_CONTROL: Final = ("assignment", "status")
+
+KINDS: Final[dict[str, tuple[tuple[str, ...], tuple[float, ...]]]] = {
+    "kill": ((), (0.0,)),
+    "kill_at": (_POINTS, (0.0,)),
+    "kill_worker": ((), (0.0,)),
+    "kill_worker_at": (_POINTS, (0.0,)),
+    "zombie_worker_at": (_POINTS, (0.5, 2.0, 7.0)),
+    "lose_host": (("disk stays", "disk stays", "disk gone"), (0.0,)),
+    "pause": ((), _ANY),
+    "pause_at": (_POINTS, _ANY),
+    "cut_out": ((), _ANY),
+    "cut_in": ((), _ANY),
+    "brokers_down": ((), (0.5, 3.0, 8.0)),
+    "new_leader": (("changelog", "changelog", "sink", "assignment", "status"), (0.1, 1.0, 5.0)),
+    "new_coordinator": ((), (0.1, 1.0, 5.0)),
+    "late": (_REQUESTS, (0.95, 1.1, 1.4, 2.5, 6.0)),
+    "unanswered": (_REQUESTS, (0.0,)),
+    "lost": (_REQUESTS, (0.0,)),
+    "lose_marker": (("changelog",), (0.0,)),
+    "compact": (("changelog", "changelog", "assignment", "status"), (0.0,)),
+    "create_again": (_CONTROL, (0.0,)),
+    "disk_full": ((), (1.0, 8.0)),
+    "remove_folder": ((), (0.0,)),
+    "break_store": ((), (0.0,)),
+    "kill_watcher": ((), (0.5, 5.0)),
+    "pause_watcher": ((), _ANY),
+    "fail_over_by_hand": ((), (0.0,)),
+    "two_failovers": ((), (0.0,)),
+    "assign_again": (("balance", "plain"), (0.0,)),
+    "add_instance": ((), (0.0,)),
+    "stop_instance": ((), (0.0,)),
+    "set_clock": ((), (-5000.0, -20.0, 20.0, 5000.0)),
+}
+"""By kind, the ways in which it happens and for how long."""
+
+
+def choose(random: Random, most: int, begin: float, end: float) -> list[Fault]:
+    """Some faults; now and then several soon after each other."""
+    found: list[Fault] = []
+    number = random.choice((0, 1, 1, 2, 2, 3, 3, 4, most))
+    kinds = random.sample(sorted(KINDS), k=min(len(KINDS), random.choice((2, 4, 8, len(KINDS)))))
+    at = random.uniform(begin, end)
+    for _ in range(number):
+        kind = random.choice(kinds)
+        what, seconds = KINDS[kind]
+        found.append(
+            Fault(
+                at=round(at, 3),
+                kind=kind,
+                target=random.randrange(12),
+                what=random.choice(what) if what else "",
+                seconds=random.choice(seconds),
+                count=random.choice((1, 1, 1, 2, 3)),
+            )
+        )
+        at = min(end, at + random.expovariate(1.0)) if random.random() < 0.5 else random.uniform(begin, end)
+    return sorted(found, key=lambda fault: fault.at)
+
+
+class Faults:
+    """Carries faults out.
+
+    Args:
+        world: in which.
+        faults: which.
+    """
+
+    def __init__(self, world: Any, faults: list[Fault]) -> None:
+        self._world, self._faults = world, faults
+        self._kernel = world.kernel
+        self._armed: list[tuple[Fault, Callable[[Process, Fault], None], int]] = []
+        self._healed = False
+        product.set_fail_points(self._hit)
+
+    def begin(self) -> None:
+        """Have each begin at its time."""
+        for fault in self._faults:
+            self._kernel.at(fault.at, lambda fault=fault: self._begin(fault))
+
+    def _begin(self, fault: Fault) -> None:
+        if not self._healed:
+            self._kernel.note("fault", fault)
+            self._kernel.passed(f"fault:{fault.kind}")
+            getattr(self, f"_{fault.kind}")(fault)
+
+    def heal(self) -> None:
+        """No further fault; what lasts is over, and people have done what is theirs to do."""
+        self._healed = True
+        world = self._world
+        self._armed.clear()
+        world.net.fates.clear()
+        now = self._kernel.now
+        world.net.down_until = min(world.net.down_until, now)
+        world.broker.lose_marker = None
+        world.disk.full.clear()
+        for host in world.hosts.values():
+            for process in host.processes():
+                process.cut_in_until = process.cut_out_until = 0.0
+                process.paused_until = min(process.paused_until, now)
+            host.start()
+        world.airflow.watch()
+        watcher = world.airflow.watcher
+        if watcher is not None:
+            watcher.paused_until = min(watcher.paused_until, now)
+
+    # -- who is meant --------------------------------------------------------------------------------------------
+
+    def _host(self, fault: Fault) -> Any:
+        hosts = list(self._world.hosts.values())
+        return hosts[fault.target % len(hosts)]
+
+    def _partition(self, fault: Fault) -> tuple[str, int]:
+        name = {
+            "changelog": CHANGELOG, "sink": SINK, "assignment": assignment_topic(APPLICATION),
+            "status": status_topic(APPLICATION),
+        }[fault.what]  # fmt: skip
+        return name, fault.target % len(self._world.broker.topics[name].partitions)
+
+    def _hit(self, point: str) -> None:
+        fiber = self._kernel.current
+        if fiber is None:
+            return
+        for at, (fault, act, left) in enumerate(self._armed):
+            if fault.what != point:
+                continue
+            if left > 1:
+                self._armed[at] = (fault, act, left - 1)
+                continue
+            del self._armed[at]
+            self._kernel.note("fault at", point, fault.kind)
+            self._kernel.passed(f"fault:{fault.kind} {point}")
+            act(fiber.process, fault)
+            return
+
+    def _arm(self, fault: Fault, act: Callable[[Process, Fault], None]) -> None:
+        self._armed.append((fault, act, fault.count))
+
+    def _host_of(self, process: Process) -> Any:
+        return self._world.hosts[process.name.partition("/")[0]]
+
+    # -- processes -----------------------------------------------------------------------------------------------
+
+    def _kill(self, fault: Fault) -> None:
+        self._host(fault).kill()
+
+    def _kill_at(self, fault: Fault) -> None:
+        self._arm(fault, lambda process, _: self._host_of(process).kill())
+
+    def _kill_worker(self, fault: Fault) -> None:
+        for process in self._host(fault).processes()[1:]:
+            self._kernel.kill(process)
+
+    def _kill_worker_at(self, fault: Fault) -> None:
+        self._arm(fault, lambda process, _: self._kernel.kill(process))
+
+    def _zombie_worker_at(self, fault: Fault) -> None:
+        """The driver is killed while its worker goes on for a while, and stands still in the middle of a step."""
+
+        def act(process: Process, fault: Fault) -> None:
+            host = self._host_of(process)
+            host.zombie_s = fault.seconds + 0.5
+            process.paused_until = self._kernel.now + fault.seconds
+            host.kill()
+            self._kernel.sleep(0.0)
+
+        self._arm(fault, act)
+
+    def _lose_host(self, fault: Fault) -> None:
+        host = self._host(fault)
+        host.reports_its_end = False
+        host.kill()
+        host.reports_its_end = True
+        if fault.what == "disk gone":
+            host.lose_folder()
+        else:
+            host.lose_unsynced()
+
+    def _pause(self, fault: Fault) -> None:
+        for process in self._host(fault).processes():
+            process.paused_until = self._kernel.now + fault.seconds
+
+    def _pause_at(self, fault: Fault) -> None:
+        def act(process: Process, fault: Fault) -> None:
+            for one in self._host_of(process).processes():
+                one.paused_until = self._kernel.now + fault.seconds
+            self._kernel.sleep(0.0)
+
+        self._arm(fault, act)
+
+    def _set_clock(self, fault: Fault) -> None:
+        host = self._host(fault)
+        host.clock_s += fault.seconds
+        for process in host.processes():
+            process.clock_s = host.clock_s
+
+    # -- the network and the brokers -----------------------------------------------------------------------------
+
+    def _cut_out(self, fault: Fault) -> None:
+        for process in self._host(fault).processes():
+            process.cut_out_until = self._kernel.now + fault.seconds
+
+    def _cut_in(self, fault: Fault) -> None:
+        for process in self._host(fault).processes():
+            process.cut_in_until = self._kernel.now + fault.seconds
+
+    def _brokers_down(self, fault: Fault) -> None:
+        self._world.net.down_until = self._kernel.now + fault.seconds
+
+    def _new_leader(self, fault: Fault) -> None:
+        log = self._world.broker.log(self._partition(fault), led=False)
+        log.no_leader_until = self._kernel.now + fault.seconds
+        if fault.count > 1:
+            log.reported_end = (log.no_leader_until + 1.0, log.end - self._kernel.random.randint(1, 4))
+
+    def _new_coordinator(self, fault: Fault) -> None:
+        self._world.broker.no_coordinator_until = self._kernel.now + fault.seconds
+
+    def _late(self, fault: Fault) -> None:
+        self._world.net.fates.append(("i", fault.what, "late", fault.seconds))
+
+    def _unanswered(self, fault: Fault) -> None:
+        self._world.net.fates.append(("i", fault.what, "unanswered", 0.0))
+
+    def _lost(self, fault: Fault) -> None:
+        self._world.net.fates.append(("i", fault.what, "lost", 0.0))
+
+    def _lose_marker(self, fault: Fault) -> None:
+        at = self._partition(fault)
+        self._world.broker.lose_marker = at
+        self._world.judge.tainted.add(at[1])
+
+    def _compact(self, fault: Fault) -> None:
+        at = self._partition(fault)
+        if fault.what == "changelog":
+            self._world.judge.compacted_at[at[1]] = self._world.broker.log(at, led=False).end
+        self._world.broker.compact(at)
+
+    def _create_again(self, fault: Fault) -> None:
+        name = f"{APPLICATION}-{fault.what}"
+        self._world.broker.create_again(name)
+        if fault.what == "assignment":
+            self._world.judge.forget_assignments()
+
+    # -- disks ---------------------------------------------------------------------------------------------------
+
+    def _disk_full(self, fault: Fault) -> None:
+        root = self._host(fault).root
+        self._world.disk.full.add(root)
+        self._kernel.after(fault.seconds, lambda: self._world.disk.full.discard(root))
+
+    def _remove_folder(self, fault: Fault) -> None:
+        self._host(fault).lose_folder()
+
+    def _break_store(self, fault: Fault) -> None:
+        found = list(self._world.disk.of_host(self._host(fault).root))
+        if found:
+            found[fault.count % len(found)].broken = True
+
+    # -- Airflow -------------------------------------------------------------------------------------------------
+
+    def _kill_watcher(self, fault: Fault) -> None:
+        airflow = self._world.airflow
+        if airflow.watcher is not None:
+            self._kernel.kill(airflow.watcher)
+        self._kernel.after(fault.seconds, airflow.watch)
+
+    def _pause_watcher(self, fault: Fault) -> None:
+        if self._world.airflow.watcher is not None:
+            self._world.airflow.watcher.paused_until = self._kernel.now + fault.seconds
+
+    def _fail_over_by_hand(self, fault: Fault) -> None:
+        self._world.airflow.fail_over(instance=self._host(fault).name)
+
+    def _two_failovers(self, fault: Fault) -> None:
+        for _ in range(2):
+            self._world.airflow.fail_over(instance=self._host(fault).name)
+
+    def _assign_again(self, fault: Fault) -> None:
+        airflow = self._world.airflow
+
+        def run() -> None:
+            try:
+                airflow.place(balance=fault.what == "balance")
+            except product.StatefulStreamsError as error:
+                self._kernel.note("assign", type(error).__name__)
+
+        self._kernel.spawn(Process("air/assign"), "assign", run)
+
+    def _add_instance(self, fault: Fault) -> None:
+        name = f"i{len(self._world.hosts) + 1}"
+        if len(self._world.hosts) < 5:
+            self._world.add_host(name).start()
+            self._world.airflow.repair(3.0)
+
+    def _stop_instance(self, fault: Fault) -> None:
+        """SIGTERM, as a reboot gives."""
+        host = self._host(fault)
+        if host.stop is not None and host.alive:
+            host.stop()

@@ -1,0 +1,129 @@
+"""The job that is simulated: it numbers each key's records, so that what is left out, doubled or moved is seen.
+
+A key belongs to one partition. Its state is how many records it had and the offset of the last one; each record puts
+out its offset and its number. So what has to come out follows from the input alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tests.simulation import spark
+from tests.simulation.disk import StoreOptions
+from tests.simulation.product import (
+    Changes,
+    CompiledJob,
+    CompiledStage,
+    InputSpec,
+    Operation,
+    SourceSpec,
+    StageSpec,
+    StoreSignature,
+    StoreSpec,
+    TaskId,
+)
+
+APPLICATION = "app"
+CHANGELOG = "app-state-changelog"
+SINK = "out"
+STORE = "state"
+DELETED_AT = 7
+"""Each so manieth record of a key deletes its state: the changelog gets a tombstone, and the count begins anew."""
+
+
+def after(state: bytes | None, offset: int) -> tuple[bytes | None, bytes]:
+    """A key's state after one more record, and what that puts out."""
+    count = 1 + (0 if state is None else int(state.partition(b" ")[0]))
+    output = b"%d %d" % (offset, count)
+    return (None if count == DELETED_AT else b"%d %d" % (count, offset)), output
+
+
+@dataclass(frozen=True)
+class Ledger(Operation):
+    """Numbers each key's records."""
+
+    columns: ClassVar[tuple[str, ...]] = ()
+
+    def signature(self, key_name: str, key_type: Any, schema: Any) -> StoreSignature:
+        return StoreSignature(key=key_name, key_type="string", operation="ledger")
+
+    def merge(self, batch: Any, state: Any, tolerant: bool) -> Changes:
+        offsets = batch.rows.column("__offset").to_pylist()
+        keys = batch.rows.column("__key").to_pylist()
+        distinct = list(dict.fromkeys(keys))
+        known: dict[bytes, bytes | None] = dict(zip(distinct, state.get_many(distinct), strict=True))
+        before, output = dict(known), []
+        for key, offset in zip(keys, offsets, strict=True):
+            known[key], value = after(known[key], offset)
+            output.append((key, value))
+        changed = [(key, value) for key, value in known.items() if value is not None or before[key] is not None]
+        return Changes(changed, output)
+
+
+class Oracle:
+    """What has to come of the input."""
+
+    def __init__(self, partitions: int) -> None:
+        self.keys: list[list[bytes]] = [[] for _ in range(partitions)]
+        self._states: list[list[dict[bytes, bytes]]] = [[{}] for _ in range(partitions)]
+        self.outputs: dict[bytes, list[bytes]] = {}
+        """By key, in order."""
+
+    def add(self, partition: int, key: bytes) -> int:
+        """One more record; returns its offset."""
+        offset = len(self.keys[partition])
+        self.keys[partition].append(key)
+        before = self._states[partition][-1]
+        state, output = after(before.get(key), offset)
+        following = {**before, key: state} if state is not None else {k: v for k, v in before.items() if k != key}
+        self._states[partition].append(following)
+        self.outputs.setdefault(key, []).append(output)
+        return offset
+
+    def state(self, partition: int, offset: int) -> dict[bytes, bytes]:
+        """The store when all before an offset is processed."""
+        return self._states[partition][offset]
+
+    def total(self, partition: int) -> int:
+        return len(self.keys[partition])
+
+
+def compiled(partitions: int, standby_delete_retention_ms: int = 86_400_000, timeout_ms: int = 60_000) -> CompiledJob:
+    """The job as driver and workers carry it out."""
+    operation = Ledger()
+    spec = StageSpec(
+        application_id=APPLICATION,
+        input=InputSpec(topic=spark.SOURCE, key_name="key"),
+        operation=operation,
+        store=StoreSpec(
+            name=STORE,
+            changelog=CHANGELOG,
+            rocksdb=StoreOptions(),  # type: ignore[arg-type]
+            delete_retention_ms=standby_delete_retention_ms,
+            signature=operation.signature("key", None, None),
+        ),
+        sink_topic=SINK,
+        certify_interval_s=None,
+        transaction_timeout_ms=timeout_ms,
+    )
+    source = SourceSpec(
+        application_id=APPLICATION,
+        topic=spark.SOURCE,
+        schema=None,
+        steps=(),
+        key_name="key",
+        columns=(),
+        decoded_by_worker=False,
+        keeps_records=False,
+        max_offsets_per_trigger=None,
+        kafka_options=(),
+    )
+    return CompiledJob(
+        APPLICATION, (CompiledStage(number=0, name="ledger", num_tasks=partitions, source=source, spec=spec),)
+    )
+
+
+def tasks(partitions: int) -> Sequence[TaskId]:
+    return [TaskId(0, number) for number in range(partitions)]

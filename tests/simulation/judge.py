@@ -1,0 +1,268 @@
+"""What has to hold after each step, and what has to come in the end, by Jepsen's names for Kafka where they fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from tests.simulation.broker import Log, Partition, Record, Transaction
+from tests.simulation.disk import Database
+from tests.simulation.job import APPLICATION, CHANGELOG, SINK, STORE, Oracle
+from tests.simulation.product import (
+    COMMIT_KEY,
+    POSITION_KEY,
+    Assignment,
+    TaskId,
+    assignment_topic,
+    publisher_transactional_id,
+    transactional_id,
+)
+
+
+class Violation(Exception):
+    """A promise was broken.
+
+    Args:
+        name: of the promise.
+    """
+
+    def __init__(self, name: str, what: str) -> None:
+        super().__init__(f"{name}: {what}")
+        self.name = name
+
+
+class _Source(msgspec.Struct):
+    offset: int
+
+
+class _Commit(msgspec.Struct):
+    sequence: int
+    generation: int
+    instance: str
+    incarnation: int
+    sources: dict[str, _Source]
+
+
+class _At(msgspec.Struct):
+    offset: int
+    own_commit_at: int | None = None
+    uncommitted_from: int | None = None
+
+
+class _Position(msgspec.Struct):
+    changelogs: dict[str, _At]
+    commit: bytes | None = None
+
+
+def commit_of(data: bytes) -> _Commit:
+    return msgspec.json.decode(data, type=_Commit)
+
+
+class Judge:
+    """Follows what the brokers decide and what the stores hold.
+
+    Args:
+        world: what is judged.
+        oracle: what has to come of the input.
+    """
+
+    def __init__(self, world: Any, oracle: Oracle) -> None:
+        self._world, self._oracle = world, oracle
+        self._tasks = {transactional_id(APPLICATION, TaskId(0, n)): n for n in range(world.partitions)}
+        self._publisher = publisher_transactional_id(APPLICATION)
+        self._committed: dict[bytes, int] = {}
+        self._owners: dict[tuple[int, int], str] = {}
+        self._newest: dict[int, _Commit] = {}
+        self._generation = 0
+        self._assignment: Assignment | None = None
+        self._seen: dict[tuple[Partition, bytes], int] = {}
+        self._marked: dict[Partition, int] = {}
+        self.compacted_at: dict[int, int] = {}
+        """By partition of the changelog, its end when it was compacted last."""
+        self.tainted: set[int] = set()
+        """Tasks of which the brokers lost a marker: of their outputs nothing is promised."""
+
+    # -- transactions --------------------------------------------------------------------------------------------
+
+    def ended(self, transaction: Transaction, commit: bool) -> None:
+        """The coordinator has decided."""
+        self._world.kernel.note("txn", transaction.id, transaction.epoch, "commit" if commit else "abort")
+        if not commit:
+            return
+        number = self._tasks.get(transaction.id)
+        if number is not None:
+            self._task_committed(number, transaction)
+        elif transaction.id == self._publisher:
+            self._published(transaction)
+
+    def _records(self, transaction: Transaction, at: Partition) -> list[Record]:
+        log: Log = self._world.broker.log(at, led=False)
+        first = log.open.get(transaction.pid)
+        if first is None:
+            return []
+        return [r for r in log.records[log.at(first) :] if r.transaction == transaction.number and r.marker is None]
+
+    def _task_committed(self, number: int, transaction: Transaction) -> None:
+        changelog = self._records(transaction, (CHANGELOG, number))
+        name = f"task 0_{number}"
+        if not changelog or changelog[-1].key != COMMIT_KEY:
+            raise Violation("torn transaction", f"{name} committed changes without a commit record behind them")
+        data = changelog[-1].value or b""
+        record = commit_of(data)
+        source = record.sources["orders"].offset
+        offsets = transaction.groups.get(APPLICATION, {})
+        if offsets != {("orders", number): source}:
+            raise Violation("inconsistent offsets", f"{name} commits {source}, and for its group {offsets}")
+        before = self._newest.get(number)
+        if before is not None and number not in self.tainted:
+            if record.generation < before.generation:
+                raise Violation(
+                    "generations grow", f"{name}: {record.generation} of {record.instance} behind {before.generation}"
+                )
+            if record.sequence != before.sequence + 1 or source < before.sources["orders"].offset:
+                raise Violation(
+                    "lost write",
+                    f"{name}: sequence {record.sequence} at {source} follows {before.sequence}, "
+                    f"{before.sources['orders'].offset}",
+                )
+        owner = self._owners.setdefault((number, record.generation), record.instance)
+        if owner != record.instance:
+            raise Violation("one owner a generation", f"{name}: {owner} and {record.instance} in {record.generation}")
+        if self._assignment is not None and record.generation <= self._generation:
+            known = self._assignment.tasks[TaskId(0, number)]
+            if known.active_since == record.generation and known.active != record.instance:
+                raise Violation("one owner a generation", f"{name} is {known.active}'s, {record.instance} committed")
+        begin = 0 if before is None else before.sources["orders"].offset
+        written = [r for at in sorted(transaction.partitions) if at[0] == SINK for r in self._records(transaction, at)]
+        if number not in self.tainted:
+            self._check_batch(number, begin, source, changelog[:-1], written)
+        self._newest[number] = record
+        self._committed[data] = number
+        self._world.kernel.passed("commit")
+
+    def _check_batch(self, number: int, begin: int, end: int, changes: list[Record], written: list[Record]) -> None:
+        """The changes and outputs of a commit are those of its input, each once."""
+        keys = self._oracle.keys[number][begin:end]
+        after, name = self._oracle.state(number, end), f"task 0_{number} from {begin} to {end}"
+        for change in changes:
+            if change.value != after.get(change.key or b""):
+                raise Violation("duplicate", f"{name}: {change.key!r} becomes {change.value!r}")
+        expected = sorted(keys)
+        found = sorted(record.key or b"" for record in written)
+        if found != expected:
+            what = "duplicate" if len(found) > len(expected) else "torn transaction"
+            raise Violation(what, f"{name} puts out {found}, expected {expected}")
+
+    def marked(self, at: Partition, pid: int, commit: bool) -> None:
+        """Readers see what ended, or do not: outputs are looked at as a reader of the sink sees them."""
+        if at[0] != SINK or not commit:
+            return
+        log: Log = self._world.broker.log(at, led=False)
+        for record in log.records[log.at(self._marked.get(at, 0)) :]:
+            if record.offset >= log.stable:
+                break
+            self._marked[at] = record.offset + 1
+            if record.marker is None and record.state == "committed":
+                self._output(at, record)
+
+    def _output(self, at: Partition, record: Record) -> None:
+        key = record.key or b""
+        expected, seen = self._oracle.outputs[key], self._seen.get((at, key), 0)
+        number = int(key[1:2])
+        if number in self.tainted:
+            return
+        if seen >= len(expected) or record.value != expected[seen]:
+            value = record.value or b""
+            what = "duplicate" if value in expected[:seen] else "lost write" if value in expected else "aborted read"
+            wanted = expected[seen] if seen < len(expected) else None
+            raise Violation(what, f"{at} offset {record.offset}: {key!r} {value!r}, expected {wanted!r}")
+        self._seen[at, key] = seen + 1
+
+    # -- assignments ---------------------------------------------------------------------------------------------
+
+    def forget_assignments(self) -> None:
+        """The topic was created again."""
+        self._generation, self._assignment = 0, None
+
+    def _published(self, transaction: Transaction) -> None:
+        kernel = self._world.kernel
+        for record in self._records(transaction, (assignment_topic(APPLICATION), 0)):
+            if record.key != b"assignment" or record.value is None:
+                continue
+            following = self._world.assignment_from(record.value)
+            kernel.note("generation", following.generation, following.reason)
+            kernel.passed("generation published")
+            if following.generation <= self._generation:
+                raise Violation("generations grow", f"{following.generation} behind {self._generation}")
+            if self._assignment is not None:
+                self._check_step(self._assignment, following)
+            self._generation, self._assignment = following.generation, following
+
+    def _check_step(self, before: Assignment, after: Assignment) -> None:
+        """No step of a decision takes a warm copy away that is needed, but from an instance that all is moved off."""
+        stay = after.instances
+        for task_id, task in before.tasks.items():
+            warm = [
+                name for name in (task.active, *task.standbys) if name in stay and self._world.is_warm(name, task_id)
+            ]
+            follows = after.tasks.get(task_id)
+            if follows is None:
+                continue
+            left = [name for name in warm if name in (follows.active, *follows.standbys)]
+            if len(left) < min(len(warm), 1 + self._world.standbys):
+                raise Violation(
+                    "warm copies stay", f"task {task_id}: warm on {warm}, generation {after.generation} leaves {left}"
+                )
+
+    # -- stores --------------------------------------------------------------------------------------------------
+
+    def written(self, path: str, database: Database) -> None:
+        """A store holds exactly a prefix of the commits."""
+        raw = database.families["default"].get(POSITION_KEY)
+        if raw is None:
+            return
+        position = msgspec.msgpack.decode(raw, type=_Position)
+        at = position.changelogs.get(CHANGELOG)
+        number = int(path.rpartition("/")[0].rpartition("_")[2])
+        if at is None or at.uncommitted_from is not None or number in self.tainted:
+            return
+        if position.commit is None:
+            if database.families.get(f"store-{STORE}"):
+                raise Violation("store is a prefix", f"{path} holds data and no commit")
+            return
+        if position.commit not in self._committed:
+            raise Violation("store is a prefix", f"{path} holds a commit that was never made")
+        if at.offset < self.compacted_at.get(number, 0):
+            return
+        source = commit_of(position.commit).sources["orders"].offset
+        found, expected = database.families.get(f"store-{STORE}", {}), self._oracle.state(number, source)
+        if found != expected:
+            raise Violation(
+                "store is a prefix", f"{path} at {at.offset}, source {source}: {_difference(found, expected)}"
+            )
+
+    # -- in the end ----------------------------------------------------------------------------------------------
+
+    def unfinished(self) -> str | None:
+        """What is still to come; None when everything is there."""
+        for number in range(self._world.partitions):
+            total, newest = self._oracle.total(number), self._newest.get(number)
+            done = 0 if newest is None else newest.sources["orders"].offset
+            if done < total:
+                return f"task 0_{number} has processed {done} of {total} records"
+            log = self._world.broker.log((CHANGELOG, number), led=False)
+            if log.open and number not in self.tainted:
+                return f"{CHANGELOG}[{number}] has a transaction without an end"
+        if not self.tainted:
+            for key, expected in self._oracle.outputs.items():
+                seen = sum(count for (_, of), count in self._seen.items() if of == key)
+                if seen != len(expected):
+                    return f"{seen} of {len(expected)} outputs of {key!r} can be read"
+        return None
+
+
+def _difference(found: Mapping[bytes, bytes], expected: Mapping[bytes, bytes]) -> str:
+    keys = sorted(k for k in {**found, **expected} if found.get(k) != expected.get(k))
+    return ", ".join(f"{k!r} is {found.get(k)!r}, expected {expected.get(k)!r}" for k in keys)

@@ -1,0 +1,113 @@
+"""One schedule: its seed, its faults, what came of it."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import hashlib
+import os
+import shutil
+import tempfile
+import traceback
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from tests.simulation import clients, disk
+from tests.simulation import kernel as kernels
+from tests.simulation.faults import Fault, Faults, choose
+from tests.simulation.judge import Violation
+from tests.simulation.world import World
+
+_CALM_S: Final = 2.0
+_LIVE_S: Final = 180.0
+"""Within this all has to be as it should be, once the faults are over."""
+_LOOK_S: Final = 0.5
+_MOST_STEPS: Final = 200_000
+
+
+@dataclass
+class Outcome:
+    """What came of a schedule.
+
+    Args:
+        violation: which promise was broken, and how; None where all were kept.
+        digest: of the trace: two runs with the same one took the same steps.
+        virtual_s: how long it was.
+        steps: how often the turn was given on.
+        seen: what was passed, and how often.
+    """
+
+    seed: int
+    faults: list[Fault]
+    violation: str | None
+    name: str | None
+    digest: str
+    virtual_s: float
+    steps: int
+    seen: Counter[str] = field(default_factory=Counter)
+    trace: list[str] = field(default_factory=list)
+
+
+def faults_of(seed: int, most: int = 6) -> list[Fault]:
+    """The faults of a seed."""
+    return choose(Random(f"{seed}/faults"), most, 1.5, 14.0)
+
+
+def run(seed: int, faults: Sequence[Fault] | None = None, traced: bool = False) -> Outcome:
+    """Run a schedule.
+
+    Args:
+        faults: in place of those of the seed.
+        traced: whether the trace is handed on.
+    """
+    chosen = faults_of(seed) if faults is None else list(faults)
+    folder = tempfile.mkdtemp(prefix="simulation-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
+    before = Path.cwd()
+    os.chdir(folder)
+    world = World(seed)
+    kernel = world.kernel
+    violation: Violation | BaseException | None = None
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        world.use()
+        until = max([6.0, *(fault.at + 2.0 for fault in chosen)])
+        trouble = Faults(world, chosen)
+        trouble.begin()
+        world.begin(until)
+        kernel.run(until)
+        trouble.heal()
+        world.airflow.repair(_CALM_S)
+        why: str | None = "nothing was looked at"
+        end = kernel.now + _LIVE_S
+        while kernel.failure is None and why is not None and kernel.now < end and kernel.steps < _MOST_STEPS:
+            kernel.run(kernel.now + _LOOK_S)
+            why = world.judge.unfinished() or world.unsettled(world.view())
+            if why is not None and kernel.now + _CALM_S < end and int(kernel.now * 2) % 40 == 0:
+                world.airflow.repair()
+        violation = kernel.failure
+        if violation is None and why is not None:
+            what = "livelock" if kernel.steps >= _MOST_STEPS else "liveness"
+            violation = Violation(what, f"{kernel.now - until:.0f} s after the faults: {why}")
+    finally:
+        kernel.close()
+        with contextlib.suppress(OSError):
+            os.chdir(before)
+        shutil.rmtree(folder, ignore_errors=True)
+        for use in (kernels.use, clients.use, disk.use):
+            use(None)
+        if was_on:
+            gc.enable()
+    text = None if violation is None else f"{type(violation).__name__}: {violation}"
+    kernel.trace.append(f"end {text}")
+    if violation is not None and not isinstance(violation, Violation):
+        text = f"{text}\n{''.join(traceback.format_exception(violation))}"
+    digest = hashlib.blake2b("\n".join(kernel.trace).encode(), digest_size=16).hexdigest()
+    name = None if violation is None else getattr(violation, "name", type(violation).__name__)
+    return Outcome(
+        seed, chosen, text, name, digest, kernel.now, kernel.steps, kernel.seen, kernel.trace if traced else []
+    )

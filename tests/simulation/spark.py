@@ -1,0 +1,268 @@
+"""What stands for Spark: calls into Python workers, and queries that bring a slot its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+
+from tests.simulation import clients
+from tests.simulation.broker import Partition, Refused
+from tests.simulation.kernel import Process, Waiters, the
+from tests.simulation.product import Slot, StatefulStreamsError, TaskId, slot_driver_module
+
+SOURCE = "orders"
+_TYPES = {
+    "__partition": pa.int32(),
+    "__offset": pa.int64(),
+    "__source_key": pa.binary(),
+    "__filtered": pa.int32(),
+    "__corrupt": pa.string(),
+    "__key": pa.binary(),
+}
+_SCHEMA = pa.schema(list(_TYPES.items()))
+
+
+def rows_of(records: list[tuple[int, int, bytes]]) -> pa.RecordBatch:
+    """The rows of a micro-batch, of records by partition, offset and key."""
+    partitions, offsets, keys = zip(*records, strict=True)
+    size = len(records)
+    columns = [
+        pa.array(partitions, pa.int32()),
+        pa.array(offsets, pa.int64()),
+        pa.array(keys, pa.binary()),
+        pa.nulls(size, pa.int32()),
+        pa.nulls(size, pa.string()),
+        pa.array(keys, pa.binary()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
+
+
+_PROGRAMMING = (RuntimeError, AssertionError, AttributeError, LookupError, TypeError, NameError, ValueError)
+
+
+def raised(error: Exception) -> None:
+    """Take note of an error: one that the product does not mean to raise ends the schedule."""
+    kernel = the()
+    kernel.note("raised", type(error).__name__)
+    kernel.passed(f"raised {type(error).__name__}")
+    if isinstance(error, _PROGRAMMING) and not isinstance(error, StatefulStreamsError):
+        kernel.fail(error)
+
+
+class WorkerDied(Exception):
+    """A Python worker ended in the middle of a call."""
+
+
+class Workers:
+    """The Python workers of an instance: one for each slot, begun anew where it died.
+
+    Args:
+        driver: their process ends with it.
+    """
+
+    def __init__(self, driver: Process) -> None:
+        self.driver = driver
+        self.processes: dict[int, Process] = {}
+        self.slots: dict[int, Slot] = {}
+        self._began = 0
+
+    def end(self) -> None:
+        """Spark ends its workers when it ends."""
+        for process in self.processes.values():
+            the().kill(process)
+
+    def worker(self, slot: int) -> Process:
+        known = self.processes.get(slot)
+        if known is not None and not known.dead:
+            return known
+        self._began += 1
+        process = Process(f"{self.driver.name}/w{slot}.{self._began}", self.driver.clock_s)
+        process.cut_in_until, process.cut_out_until = self.driver.cut_in_until, self.driver.cut_out_until
+        self.processes[slot] = process
+        self.slots.pop(slot, None)
+        return process
+
+    def call(self, plan: Any, rows: list[pa.RecordBatch]) -> Any:
+        """Run a call in the slot's worker, and wait for it or for the worker's end."""
+        kernel, process = the(), self.worker(plan.slot)
+        answer: dict[str, Any] = {}
+        done = Waiters()
+
+        def body() -> None:
+            try:
+                if plan.slot not in self.slots:
+                    self.slots[plan.slot] = Slot(plan)
+                answer["statuses"] = self.slots[plan.slot].call(plan, rows, False)
+            except Exception as error:
+                raised(error)
+                answer["error"] = error
+            kernel.wake(done)
+
+        process.on_death.append(lambda: kernel.wake(done, 0.01))
+        kernel.spawn(process, f"call-{plan.slot}", body, kernel.random.uniform(0.001, 0.02))
+        while not answer and not process.dead:
+            kernel.wait(done, 1.0)
+        process.on_death.pop()
+        if "error" in answer:
+            raise answer["error"]
+        if "statuses" not in answer:
+            raise WorkerDied("org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)")
+        return answer["statuses"]
+
+
+class Frame:
+    """A `DataFrame`, as much of it as a slot uses."""
+
+    def __init__(self, session: Session, rows: list[pa.RecordBatch]) -> None:
+        self._session, self._rows = session, rows
+        self.sparkSession = session
+
+    def withColumnRenamed(self, *_: str) -> Frame:
+        return self
+
+    def coalesce(self, _: int) -> Frame:
+        return self
+
+    def mapInArrow(self, function: Any, _: str) -> Any:
+        plan = function.args[0]
+        return SimpleNamespace(collect=lambda: self._collect(plan))
+
+    def _collect(self, plan: Any) -> list[Any]:
+        return [SimpleNamespace(report=self._session.report(self._session.workers.call(plan, self._rows)))]
+
+
+class Session:
+    """A `SparkSession`, as much of it as a slot uses.
+
+    Args:
+        report: makes the bytes that a call answers.
+    """
+
+    def __init__(self, workers: Workers, cores: int, report: Callable[[Any], bytes]) -> None:
+        self.workers, self.report = workers, report
+        self.conf = SimpleNamespace(get=lambda *_: "", set=lambda *_: None)
+        self.sparkContext = SimpleNamespace(master=f"local[{cores}]", environment={}, defaultParallelism=cores)
+
+    def range(self, *_: int) -> Frame:
+        return Frame(self, [])
+
+
+def spark_session(frame: Frame) -> Session:
+    return frame.sparkSession
+
+
+class SourceQuery:
+    """In place of `SourceQuery`: brings the rows of some tasks from where those stopped, in micro-batches."""
+
+    most = 4
+
+    def __init__(
+        self,
+        spark: Session,
+        source: Any,
+        connection: object,
+        tasks: Mapping[TaskId, int | None],
+        checkpoint: object,
+        on_batch: Callable[[SourceQuery, Frame], Mapping[int, int | None]],
+        open_wait: object = None,
+    ) -> None:
+        self.tasks = frozenset(tasks)
+        self._spark, self._on_batch = spark, on_batch
+        self._at: dict[Partition, int] = {(source.topic, task.partition): offset or 0 for task, offset in tasks.items()}
+        self._leaving = False
+        self._ended = Waiters()
+        self._input = Waiters()
+        self.active = False
+        self.error: str | None = None
+        self._started_at = 0.0
+
+    @property
+    def active_for_s(self) -> float:
+        return the().now - self._started_at if self.active else 0.0
+
+    @property
+    def leaving(self) -> bool:
+        return self._leaving
+
+    def start(self) -> None:
+        kernel = the()
+        kernel.sleep(kernel.random.uniform(0.05, 0.5))
+        self.active, self._started_at = True, kernel.now
+        assert kernel.current is not None
+        kernel.spawn(kernel.current.process, "query", self._run)
+
+    def leave(self) -> None:
+        self._leaving = True
+        the().wake(self._input)
+
+    def end(self) -> None:
+        self.leave()
+        while self.active:
+            the().wait(self._ended, 0.2)
+
+    def _run(self) -> None:
+        kernel = the()
+        try:
+            while not self._leaving:
+                records = self._next()
+                if records:
+                    kernel.sleep(kernel.random.uniform(0.005, 0.05))
+                    self._on_batch(self, Frame(self._spark, [rows_of(records)]))
+                else:
+                    kernel.wait(self._input, kernel.random.uniform(0.1, 0.4))
+        except Exception as error:
+            raised(error)
+            self.error = f"{type(error).__module__}.{type(error).__name__}: {error}"
+        self.active = False
+        kernel.wake(self._ended)
+
+    def _next(self) -> list[tuple[int, int, bytes]]:
+        """The next rows of each partition, as Spark's source reads them."""
+        net, kernel = clients.network, the()
+        assert kernel.current is not None
+        if not net.reachable(kernel.current.process):
+            return []
+        found: list[tuple[int, int, bytes]] = []
+        for at in self._at:
+            try:
+                records, following, _ = net.broker.fetch(at, self._at[at], True, kernel.random.randint(1, self.most))
+            except Refused:
+                continue
+            self._at[at] = following
+            found += [(at[1], record.offset, record.key or b"") for record in records]
+        return found
+
+
+class Ends:
+    """What a source topic holds, in place of `SourceEnds`."""
+
+    def __init__(self, make: Callable[[int, int, int], Any]) -> None:
+        self._make = make
+
+    def look(self, offsets: Mapping[int, int | None]) -> Mapping[int, Any]:
+        net, kernel = clients.network, the()
+        assert kernel.current is not None
+        if not net.reachable(kernel.current.process):
+            raise TimeoutError
+        found = {}
+        for partition, offset in offsets.items():
+            _, end = net.broker.bounds((SOURCE, partition), True)
+            found[partition] = self._make(end, offset or 0, 0)
+        return found
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def earliest(topic: str, partitions: Collection[int]) -> Mapping[int, int]:
+    return {number: clients.network.broker.log((topic, number), led=False).start for number in partitions}
+
+
+def latest(topic: str, partitions: Collection[int]) -> Mapping[int, int]:
+    return {number: clients.network.broker.log((topic, number), led=False).end for number in partitions}
+
+
+slot_driver_module.SourceQuery = SourceQuery  # type: ignore[assignment, attr-defined]

@@ -1,0 +1,192 @@
+"""Everything that a schedule is made of, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+from tests.simulation import clients, disk, product
+from tests.simulation import kernel as kernels
+from tests.simulation.airflow import Airflow
+from tests.simulation.broker import Broker
+from tests.simulation.clients import Network
+from tests.simulation.disk import Disk
+from tests.simulation.hosts import Host
+from tests.simulation.job import APPLICATION, CHANGELOG, SINK, Oracle, compiled
+from tests.simulation.judge import Judge
+from tests.simulation.kernel import EPOCH_S, Kernel
+from tests.simulation.product import (
+    Assignment,
+    ControlView,
+    InstanceState,
+    InstanceStatus,
+    Role,
+    TaskId,
+    TaskState,
+    apply_record,
+    assignment_topic,
+    status_topic,
+)
+from tests.simulation.spark import SOURCE
+
+_KEYS = 3
+
+
+class World:
+    """One application with its instances, brokers, disks, input, and Airflow.
+
+    Args:
+        seed: decides how large it is, and everything that is not a fault.
+    """
+
+    def __init__(self, seed: object) -> None:
+        random = Random(f"{seed}/world")
+        self.kernel = Kernel(seed)
+        self.partitions = random.choice((1, 1, 2, 2, 3))
+        self.standbys = random.choice((0, 1, 1, 1, 2))
+        self.balances = random.random() < 0.7
+        apart = random.random() < 0.3
+        self.airflow_clock_s = random.uniform(-3600, 3600) if apart else 0.0
+        self.broker = Broker(
+            lambda: self.kernel.now,
+            lambda: int((EPOCH_S + self.kernel.now) * 1000),
+            self.kernel.after,
+            self.kernel.random.uniform,
+            lambda at: self.net.appended(at),
+        )
+        self.net = Network(self.broker)
+        self.disk = Disk()
+        self.oracle = Oracle(self.partitions)
+        self.judge = Judge(self, self.oracle)
+        self.broker.ended.append(self.judge.ended)
+        self.broker.marked.append(self.judge.marked)
+        self.disk.written = self._stored
+        self.job = compiled(self.partitions)
+        count = random.choice((1, 2, 2, 2, 3, 3, 4))
+        self.hosts: dict[str, Host] = {}
+        for number in range(1, count + 1):
+            self.add_host(f"i{number}", random.uniform(-7200, 7200) if apart else 0.0, random.choice((1, 1, 2)))
+        self.airflow = Airflow(self)
+        self._input = random
+        self.records = random.randint(2, 8)
+        self._create_topics()
+
+    def add_host(self, name: str, clock_s: float = 0.0, cores: int = 1) -> Host:
+        self.hosts[name] = Host(self, name, clock_s, cores)
+        return self.hosts[name]
+
+    def _create_topics(self) -> None:
+        self.broker.create(SOURCE, self.partitions)
+        self.broker.create(SINK, 2)
+        self.broker.create(CHANGELOG, self.partitions, compacted=True)
+        self.broker.create(assignment_topic(APPLICATION), 1, compacted=True, append_time=True)
+        self.broker.create(status_topic(APPLICATION), 1, compacted=True, append_time=True)
+
+    def use(self) -> None:
+        """Make it what the product's clients, stores and clocks in this process are of."""
+        kernels.use(self.kernel)
+        clients.use(self.net)
+        disk.use(self.disk)
+        product.Handover.held.clear()
+
+    def begin(self, until: float) -> None:
+        """Instances start, tasks are assigned, a watcher watches, input comes."""
+        for host in self.hosts.values():
+            self.kernel.at(self.kernel.random.uniform(0.0, 0.5), host.start)
+        self.kernel.at(0.0, self.airflow.deploy)
+        self.kernel.at(0.5, self.airflow.watch)
+        for _ in range(self.records * self.partitions):
+            partition = self._input.randrange(self.partitions)
+            burst = self._input.choice((1, 1, 2, 5))
+            for _ in range(burst):
+                key = b"k%d%d" % (partition, self._input.randrange(_KEYS))
+                self.kernel.at(self._input.uniform(0.5, until), lambda p=partition, k=key: self._arrives(p, k))  # type: ignore[misc]
+
+    def _arrives(self, partition: int, key: bytes) -> None:
+        offset = self.oracle.add(partition, key)
+        found = self.broker.append((SOURCE, partition), key, b"")
+        assert found == offset
+
+    def _stored(self, path: str, database: Any) -> None:
+        try:
+            self.judge.written(path, database)
+        except Exception as error:
+            self.kernel.fail(error)
+
+    # -- what the control topics say -----------------------------------------------------------------------------
+
+    def view(self) -> ControlView:
+        """All of both topics, as their newest records are."""
+        view = ControlView(APPLICATION)
+        for topic in (assignment_topic(APPLICATION), status_topic(APPLICATION)):
+            for record in self._committed(topic):
+                apply_record(view, record.key or b"", record.value, record.timestamp_ms)
+        return view
+
+    def _committed(self, topic: str) -> Iterator[Any]:
+        newest = {}
+        log = self.broker.topics[topic].partitions[0]
+        for record in log.records:
+            if record.offset < log.stable and record.marker is None and record.state == "committed":
+                newest[record.key] = record
+        return iter(newest.values())
+
+    def last_status(self, instance: str) -> InstanceStatus | None:
+        """Its newest status; None where it sent none."""
+        key = f"instance/{instance}".encode()
+        for record in reversed(self.broker.topics[status_topic(APPLICATION)].partitions[0].records):
+            if record.key == key and record.value is not None:
+                view = ControlView(APPLICATION)
+                apply_record(view, record.key, record.value, record.timestamp_ms)
+                return view.statuses.get(instance)
+        return None
+
+    def assignment_from(self, value: bytes) -> Assignment:
+        view = ControlView(APPLICATION)
+        apply_record(view, b"assignment", value, 0)
+        assert view.assignment is not None, view.unreadable
+        return view.assignment
+
+    def newest_assignment(self) -> Assignment | None:
+        found = [r for r in self._committed(assignment_topic(APPLICATION)) if r.key == b"assignment"]
+        return self.assignment_from(found[0].value) if found and found[0].value else None
+
+    def is_warm(self, instance: str, task_id: TaskId) -> bool:
+        """Whether a copy that a failover counts on is warm, on an instance that lives."""
+        host = self.hosts.get(instance)
+        if host is None or not host.alive or host.driver is None or host.driver.paused_until > self.kernel.now:
+            return False
+        status = self.last_status(instance)
+        if status is None or status.state is not InstanceState.RUNNING or status.incarnation != host.incarnation:
+            return False
+        copy = status.task(task_id)
+        return copy is not None and copy.role is Role.STANDBY and copy.ready and not status.paused
+
+    def all_warm(self, view: ControlView) -> bool:
+        """Whether each task runs, and each standby that there should be is warm."""
+        return self.unsettled(view) is None
+
+    def unsettled(self, view: ControlView) -> str | None:
+        """What is not as it should be by the control topics; None where nothing is."""
+        assignment = view.assignment
+        if assignment is None:
+            return "nothing is assigned"
+        wanted = min(self.standbys, len([h for h in self.hosts.values() if h.wanted]) - 1)
+        for task_id, task in assignment.tasks.items():
+            status = None if task.active is None else view.statuses.get(task.active)
+            found = None if status is None else status.task(task_id)
+            if found is None or found.state is not TaskState.RUNNING or found.generation != task.active_since:
+                return f"task {task_id} does not run on {task.active}: {_said(found)}"
+            if len(task.standbys) < wanted:
+                return f"task {task_id} has the standbys {task.standbys} of {wanted}"
+            for name in task.standbys:
+                status = view.statuses.get(name)
+                copy = None if status is None else status.task(task_id)
+                if copy is None or copy.state is not TaskState.FOLLOWING or not copy.ready:
+                    return f"task {task_id} is not warm on {name}: {_said(copy)}"
+        return None
+
+
+def _said(task: Any) -> str:
+    return "nothing is said" if task is None else f"{task.state.name} in {task.generation}, {task.error}"
