@@ -8,11 +8,10 @@ from typing import Any
 from airflow.sdk import Context
 
 from airflow_provider.common.clock import now_ms
-from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.application.tasks import parse_tasks
+from airflow_provider.common.task_id import TaskId, parse_tasks
 from airflow_provider.control.history.builder import restore_record, restores_of
 from airflow_provider.control.records.command import Command, CommandKind
-from airflow_provider.control.records.task_restore import TaskRestore
+from airflow_provider.control.records.task_state import TaskRestore
 from airflow_provider.control.waiting.conditions import TasksReplayed
 from airflow_provider.errors import AssignmentError, InstanceError, StatefulStreamsError
 from airflow_provider.operators.control import ControlOperator

@@ -7,18 +7,12 @@ from typing import Any, Final
 
 from airflow.sdk import Context
 
-from airflow_provider.bases.arguments import (
-    parse_if_given,
-    parse_mapping,
-    parse_names,
-    parse_optional,
-    parse_whole,
-)
+from airflow_provider.bases.arguments import parse_if_given, parse_mapping, parse_names, parse_optional, parse_whole
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.control.application.job_text import description_text, mermaid
 from airflow_provider.control.records.job_description import TopicKind
 from airflow_provider.kafka.topic_spec import control_specs, history_spec, metrics_spec
-from airflow_provider.launch.job_file_description import describe_job_file
+from airflow_provider.launch.job_file import describe_job_file
 from airflow_provider.operators.control import ControlOperator
 
 _NONE: Final[tuple[Any, ...]] = ("", "[]", (), [])

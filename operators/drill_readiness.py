@@ -16,10 +16,9 @@ from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.control.drills.blackout import blackout_at, parse_blackouts
 from airflow_provider.control.drills.readiness import readiness_problems
-from airflow_provider.control.history.builder import skipped_drill_record
-from airflow_provider.control.history.note import note_history
+from airflow_provider.control.history.builder import note_history, skipped_drill_record
 from airflow_provider.control.records.drill_fault import DrillKind, parse_drill_kind
-from airflow_provider.control.records.watcher import SILENT_AFTER_S
+from airflow_provider.control.records.incident import SILENT_AFTER_S
 from airflow_provider.errors import InstanceError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.operators.control import ControlOperator

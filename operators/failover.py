@@ -15,9 +15,13 @@ from airflow_provider.bases.arguments import parse_whole
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import from_plain, to_plain
 from airflow_provider.control.failover.detection import detect
-from airflow_provider.control.failover.failover_answer import FailoverAnswer
-from airflow_provider.control.failover.incident_answer import IncidentFinder, answer_incidents, wrong_now
-from airflow_provider.control.failover.incident_event import IncidentEvent
+from airflow_provider.control.failover.incident_answer import (
+    FailoverAnswer,
+    IncidentEvent,
+    IncidentFinder,
+    answer_incidents,
+    wrong_now,
+)
 from airflow_provider.control.history.builder import failover_record
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.incident import Incident, IncidentRecord

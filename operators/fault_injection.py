@@ -9,11 +9,11 @@ from airflow.sdk import Context
 
 from airflow_provider.bases.arguments import parse_flag, parse_if_given, parse_seconds, parse_whole
 from airflow_provider.common.json_codec import to_plain
-from airflow_provider.control.drills.waits import fault_taken
+from airflow_provider.control.drills.readiness import fault_taken
 from airflow_provider.control.history.builder import drill_record
+from airflow_provider.control.records.deployment import InstanceHandle
 from airflow_provider.control.records.drill_fault import DrillKind, parse_drill_kind
 from airflow_provider.control.records.history import HistoryOutcome
-from airflow_provider.control.records.instance_handle import InstanceHandle
 from airflow_provider.errors import InstanceError, StatefulStreamsError
 from airflow_provider.links.instance_log import InstanceLogLink
 from airflow_provider.operators.control import ControlOperator

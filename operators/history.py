@@ -9,7 +9,7 @@ from typing import Any
 from airflow.sdk import Context
 
 from airflow_provider.bases.arguments import parse_optional, parse_whole
-from airflow_provider.control.history.table import history_table
+from airflow_provider.control.history.report import history_table
 from airflow_provider.control.records.history import HistoryKind, history_plain
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.operators.control import ControlOperator

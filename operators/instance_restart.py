@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_provider.control.placement.hand_over import publish_hand_over
+from airflow_provider.control.placement.moves import publish_hand_over
 from airflow_provider.control.records.command import RESTART, Command, CommandKind
 from airflow_provider.control.records.status import InstanceStatus
-from airflow_provider.control.waiting.shutdown import await_shutdown
+from airflow_provider.control.waiting.instance import await_shutdown
 from airflow_provider.errors import InstanceError
 from airflow_provider.operators.control import ControlOperator
 

@@ -9,9 +9,9 @@ from airflow.sdk import Context
 
 from airflow_provider.bases.arguments import parse_flag
 from airflow_provider.common.json_codec import from_plain
-from airflow_provider.control.placement.hand_over import publish_hand_over
+from airflow_provider.control.placement.moves import publish_hand_over
 from airflow_provider.control.records.command import Command, CommandKind
-from airflow_provider.control.records.instance_handle import InstanceHandle
+from airflow_provider.control.records.deployment import InstanceHandle
 from airflow_provider.control.waiting.conditions import InstanceEnded
 from airflow_provider.errors import InstanceError
 from airflow_provider.links.instance_log import InstanceLogLink

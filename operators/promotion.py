@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context
 
-from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.application.tasks import parse_tasks
-from airflow_provider.control.placement.promotion import promote
+from airflow_provider.common.task_id import TaskId, parse_tasks
+from airflow_provider.control.placement.moves import promote
 from airflow_provider.control.waiting.conditions import TasksRunning
 from airflow_provider.errors import AssignmentError
 from airflow_provider.operators.control import ControlOperator

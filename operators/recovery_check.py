@@ -9,8 +9,8 @@ from airflow.sdk import Context, XComArg
 
 from airflow_provider.bases.arguments import parse_if_given, parse_seconds, parse_whole
 from airflow_provider.common.json_codec import from_plain, to_plain
-from airflow_provider.control.drills.waits import redundancy_back
-from airflow_provider.control.history.table import history_table
+from airflow_provider.control.drills.readiness import redundancy_back
+from airflow_provider.control.history.report import history_table
 from airflow_provider.control.records.drill_fault import InjectedFault
 from airflow_provider.errors import StatefulStreamsError
 from airflow_provider.links.failover_run import FailoverRun, FailoverRunLink
@@ -109,7 +109,7 @@ class CheckRecoveryOperator(ControlOperator):
         return {
             "fault": dict(self.fault),
             "progress": {str(task): count for task, count in judged.progress.items()},
-            "failover": None if judged.failover is None else judged.failover.to_plain(),
+            "failover": None if judged.failover is None else to_plain(judged.failover),
             "restores": to_plain(judged.restores),
             "outputs": to_plain(done.outputs),
         }

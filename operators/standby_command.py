@@ -9,9 +9,9 @@ from airflow.sdk import Context
 
 from airflow_provider.bases.arguments import parse_names, parse_optional
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.application.tasks import parse_tasks
+from airflow_provider.common.task_id import parse_tasks
 from airflow_provider.control.records.command import CommandKind
-from airflow_provider.control.waiting.standby_command import done, standby_commands
+from airflow_provider.control.waiting.standby import done, standby_commands
 from airflow_provider.errors import InstanceError
 from airflow_provider.operators.control import ControlOperator
 

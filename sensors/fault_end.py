@@ -8,7 +8,7 @@ from typing import Any
 from airflow.sdk import XComArg
 
 from airflow_provider.common.json_codec import from_plain
-from airflow_provider.control.drills.waits import fault_over
+from airflow_provider.control.drills.readiness import fault_over
 from airflow_provider.control.records.drill_fault import InjectedFault
 from airflow_provider.control.waiting.conditions import Condition
 from airflow_provider.sensors.control import ControlSensor

@@ -8,7 +8,7 @@ from typing import Any
 from airflow.sdk import Context
 
 from airflow_provider.common.json_codec import from_plain
-from airflow_provider.control.records.instance_handle import InstanceHandle
+from airflow_provider.control.records.deployment import InstanceHandle
 from airflow_provider.control.records.status import InstanceState
 from airflow_provider.control.waiting.conditions import Condition, InstanceInState
 from airflow_provider.links.instance_log import InstanceLogLink

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_provider.bases.arguments import parse_seconds
-from airflow_provider.control.outlook.rto_basis import rto_basis
+from airflow_provider.control.outlook.predicted_rto import rto_basis
 from airflow_provider.control.waiting.conditions import Condition, PredictedRtoWithin
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.sensors.control import ControlSensor

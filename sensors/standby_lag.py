@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_provider.bases.arguments import parse_if_given, parse_seconds, parse_whole
-from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.application.tasks import parse_tasks
+from airflow_provider.common.task_id import TaskId, parse_tasks
 from airflow_provider.control.waiting.conditions import Condition, StandbysWarm
 from airflow_provider.sensors.control import ControlSensor
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.application.tasks import parse_task
+from airflow_provider.common.task_id import TaskId, parse_task
 from airflow_provider.control.records.status import TaskState
 from airflow_provider.control.waiting.conditions import Condition, TaskInState
 from airflow_provider.sensors.control import ControlSensor

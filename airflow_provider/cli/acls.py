@@ -10,7 +10,7 @@ from airflow_provider.control.application.rights import Role, acls_of
 from airflow_provider.control.records.job_description import JobDescription
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_name
-from airflow_provider.launch.job_file_description import describe_job_file
+from airflow_provider.launch.job_file import describe_job_file
 
 _ROLES: Final = tuple(role.value for role in Role)
 

@@ -11,9 +11,8 @@ from airflow_provider.cli.options import set_defaults_of_environment
 from airflow_provider.control.records.status import InstanceState
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.launch.instance_lock import InstanceLock
-from airflow_provider.launch.pulse import Beat, Pulse
-from airflow_provider.launch.run_folder import RUN_DIR, RunFolder
+from airflow_provider.launch.run_folder import RUN_DIR, Beat, Pulse, RunFolder
+from airflow_provider.launch.sole_instance import InstanceLock
 
 
 def add_health(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

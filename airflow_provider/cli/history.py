@@ -11,7 +11,7 @@ from typing import Final
 from airflow_provider.cli.cluster import add_application_options, cluster_of
 from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.history.table import history_table
+from airflow_provider.control.history.report import history_table
 from airflow_provider.control.history.topic import read_history
 from airflow_provider.control.records.history import HistoryKind, history_plain
 

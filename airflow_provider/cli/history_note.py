@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from airflow_provider.cli.waiting import say
-from airflow_provider.control.history.note import note_history
+from airflow_provider.control.history.builder import note_history
 from airflow_provider.control.history.topic import write_history
 from airflow_provider.control.records.history import HistoryRecord
 from airflow_provider.kafka.connection import KafkaConnection

@@ -5,7 +5,7 @@ from __future__ import annotations
 from airflow_provider.cli.history_note import note
 from airflow_provider.cli.waiting import say, say_waiting
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.history.incident_resolution import resolve_incident
+from airflow_provider.control.history.builder import resolve_incident
 from airflow_provider.control.records.incident import IncidentRecord
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.topics.view import ControlView

@@ -7,11 +7,11 @@ import time
 
 from airflow_provider.cli.cluster import add_application_options, cluster_of
 from airflow_provider.cli.exit_status import ExitStatus
-from airflow_provider.control.placement.hand_over import publish_hand_over
+from airflow_provider.control.placement.moves import publish_hand_over
 from airflow_provider.control.records.command import Command, CommandKind
 from airflow_provider.control.records.status import InstanceState
 from airflow_provider.control.topics.liveness import Timeouts
-from airflow_provider.control.topics.publication import publish_by
+from airflow_provider.control.topics.publisher import publish_by
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.topics.writer import write_control
 from airflow_provider.errors import DeadlineError, InstanceError

@@ -19,8 +19,8 @@ from airflow_provider.control.history.topic import read_history
 from airflow_provider.control.outlook.losses import LATELY_MS, recent_losses
 from airflow_provider.control.outlook.metrics_topic import read_metrics
 from airflow_provider.control.records.history import HistoryRecord
+from airflow_provider.control.records.incident import SILENT_AFTER_S
 from airflow_provider.control.records.metrics import MetricsRecord
-from airflow_provider.control.records.watcher import SILENT_AFTER_S
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, TopicMissingError

@@ -17,11 +17,10 @@ from airflow_provider.common.clock import now_ms
 from airflow_provider.common.interruption import interruptible
 from airflow_provider.control.outlook.losses import LATELY_MS, recent_losses
 from airflow_provider.control.records.history import HistoryRecord
+from airflow_provider.control.records.incident import SILENT_AFTER_S, Watcher
 from airflow_provider.control.records.metrics import MetricsRecord
-from airflow_provider.control.records.watcher import SILENT_AFTER_S, Watcher
-from airflow_provider.control.topics.liveness import Timeouts
+from airflow_provider.control.topics.liveness import SilenceClock, Timeouts
 from airflow_provider.control.topics.reader import ControlReader
-from airflow_provider.control.topics.silence import SilenceClock
 from airflow_provider.control.topics.view import ControlView
 
 _CLEAR: Final = "\x1b[H\x1b[2J"

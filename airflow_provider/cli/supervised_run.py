@@ -34,11 +34,9 @@ from airflow_provider.errors import (
     TopicMissingError,
 )
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.launch.instance_lock import InstanceLock
 from airflow_provider.launch.instance_start import Started
-from airflow_provider.launch.leftovers import InstanceProcesses
-from airflow_provider.launch.pulse import Pulse, Silence
-from airflow_provider.launch.run_folder import RunFolder
+from airflow_provider.launch.run_folder import Pulse, RunFolder, Silence
+from airflow_provider.launch.sole_instance import InstanceLock, InstanceProcesses
 
 _POLL_S: Final = 0.5
 _WAIT_PAUSE_S: Final = 5.0

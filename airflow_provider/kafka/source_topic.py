@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from airflow_provider.common.empty_state import EMPTY_STATE
+from airflow_provider.common.store_signature import EMPTY_STATE
 from airflow_provider.errors import TopicMismatchError
 from airflow_provider.kafka.topic_spec import TopicSpec
 

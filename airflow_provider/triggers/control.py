@@ -13,7 +13,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider.common import json_codec
 from airflow_provider.control.records.command import TASK_KILLED, Command, CommandKind
-from airflow_provider.control.records.instance_handle import InstanceHandle
+from airflow_provider.control.records.deployment import InstanceHandle
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.waiting.conditions import Condition, WaitResult, from_plain
 from airflow_provider.errors import StatefulStreamsError

@@ -13,7 +13,7 @@ import numpy as np
 import psutil
 from confluent_kafka import Producer
 
-from airflow_provider.control.application.application_tasks import application_tasks
+from airflow_provider.control.application.job_topics import application_tasks
 from airflow_provider.control.placement.assignor import assign
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.status import InstanceState

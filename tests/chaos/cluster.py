@@ -22,8 +22,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.assignment import Assignment, TaskAssignment
 from airflow_provider.control.records.command import Command, CommandKind
 from airflow_provider.control.records.status import InstanceState, InstanceStatus
-from airflow_provider.control.topics.publication import retry_fenced
-from airflow_provider.control.topics.publisher import AssignmentPublisher
+from airflow_provider.control.topics.publisher import AssignmentPublisher, retry_fenced
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.control.topics.writer import ControlWriter
 from airflow_provider.errors import BrokerUnreachableError, FencedError, StatefulStreamsError

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.placement.assignor import assign
-from airflow_provider.control.placement.hand_over import hand_over
+from airflow_provider.control.placement.moves import hand_over
 from airflow_provider.control.records.assignment import Assignment, TaskAssignment
 from airflow_provider.control.records.status import InstanceState
 from airflow_provider.control.topics.liveness import highest_generation

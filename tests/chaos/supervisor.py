@@ -27,8 +27,7 @@ from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.publisher import AssignmentPublisher
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.control.waiting.conditions import StandbysWarm
-from airflow_provider.control.waiting.evaluation import Outcome
-from airflow_provider.control.waiting.observation import Observation
+from airflow_provider.control.waiting.evaluation import Observation, Outcome
 from airflow_provider.errors import BrokerUnreachableError, FencedError, StatefulStreamsError
 from airflow_provider.kafka.connection import KafkaConnection
 

@@ -21,7 +21,7 @@ from airflow_provider.control.topics.cursor import (
     consumer_config,
     missing,
 )
-from airflow_provider.control.topics.silence import SilenceClock
+from airflow_provider.control.topics.liveness import SilenceClock
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.kafka.broker_error import refusal, refusal_to_describe
 from airflow_provider.kafka.connection import KafkaConnection
@@ -56,7 +56,6 @@ class ControlFollower:
         self._hearing = False
 
     async def __aenter__(self) -> ControlFollower:
-        """Begin at the beginning of both topics."""
         self._consumer = self._new_consumer()
         try:
             await self._require_topics()
@@ -70,7 +69,6 @@ class ControlFollower:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave the cluster."""
         await self._close(self._consumer)
 
     @property

@@ -6,11 +6,13 @@ import functools
 import time
 from collections.abc import Callable, Collection, Mapping
 from types import TracebackType
+from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from airflow_provider.control.topics.cursor import (
     LOOK_TIMEOUT_S,
+    MISSING_S,
     UNKNOWN_TOPIC,
     ControlCursor,
     Ends,
@@ -24,6 +26,7 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.connection_errors import ConnectionErrors
 from airflow_provider.kafka.leader_change import ask_leader
 from airflow_provider.kafka.names import assignment_topic, status_topic
+from airflow_provider.kafka.topic_admin import TopicAdmin
 
 
 class ControlReader:
@@ -44,13 +47,11 @@ class ControlReader:
         self._consumer = self._opened()
 
     def __enter__(self) -> ControlReader:
-        """Itself."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close."""
         self.close()
 
     def close(self) -> None:
@@ -97,7 +98,6 @@ class ControlReader:
 
         Args:
             expected: names those that are waited for, asked after each record.
-            timeout_s: how long to wait at most.
             since: by instance, the append time (`ControlView.heard_at_ms`) after which one counts; None for now.
 
         Returns:
@@ -118,9 +118,6 @@ class ControlReader:
 
     def listen_for_watcher(self, timeout_s: float) -> bool:
         """Wait until a watcher says that it watches: what it said before proves nothing of now.
-
-        Args:
-            timeout_s: how long to wait at most.
 
         Returns:
             Whether one did.
@@ -194,3 +191,26 @@ class ControlReader:
         consumer = Consumer(consumer_config(self._connection, self.view.application_id) | {"error_cb": self._errors})
         consumer.assign([TopicPartition(topic, 0, offset) for topic, offset in self._cursor.restart().items()])
         return consumer
+
+
+_PAUSE_S: Final = 1.0
+
+
+def stay_absent(connection: KafkaConnection, application_id: str) -> bool:
+    """Whether the brokers do not know both control topics of an application, asked again and again for 20 s.
+
+    Returns:
+        False as soon as both are known, and where no broker answers: then nothing can be said.
+    """
+    topics = (assignment_topic(application_id), status_topic(application_id))
+    deadline = time.monotonic() + MISSING_S
+    while True:
+        try:
+            admin = TopicAdmin(connection)  # a new client: an old one remembers what it was answered
+            if all(admin.describe(topic) is not None for topic in topics):
+                return False
+        except BrokerUnreachableError:
+            return False
+        if time.monotonic() >= deadline:
+            return True
+        time.sleep(_PAUSE_S)

@@ -31,7 +31,7 @@ from tests.builders import active, assigned, standby
 from tests.integration.airflow.conftest import Deploy, make_pair
 from tests.integration.airflow.running import context, run
 from tests.integration.launch.application import Application
-from tests.unit.control.history.test_drill_age import PASSED
+from tests.unit.control.outlook.test_drill_age import PASSED
 
 IN_A_WORKER: dict[str, Any] = {"deferrable": False, "poke_interval": 0.1}
 

@@ -17,8 +17,7 @@ from typing import Any, Final
 import psutil
 from confluent_kafka import KafkaError, Message, Producer
 
-from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.application.tasks import tasks_of
+from airflow_provider.common.task_id import TaskId, tasks_of
 from airflow_provider.control.records.assignment import Assignment, TaskAssignment
 from airflow_provider.control.records.command import Command, CommandKind
 from airflow_provider.control.records.status import InstanceState, InstanceStatus, Role, TaskState

@@ -2,9 +2,7 @@ from __future__ import annotations
 
 from airflow_provider.cli.failover import answer_found, answers_text, unmoved
 from airflow_provider.control.failover.detection import detect
-from airflow_provider.control.failover.failover_answer import FailoverAnswer
-from airflow_provider.control.failover.incident_answer import IncidentFinder, wrong_now
-from airflow_provider.control.failover.incident_event import IncidentEvent
+from airflow_provider.control.failover.incident_answer import FailoverAnswer, IncidentEvent, IncidentFinder, wrong_now
 from airflow_provider.control.records.status import InstanceState, TaskState
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView

@@ -3,8 +3,8 @@ from __future__ import annotations
 from airflow_provider.cli.instances_expected import expected_instances
 from airflow_provider.cli.status_watch import HeartbeatWatch, WatcherWatch, fitted
 from airflow_provider.common.clock import now_ms
+from airflow_provider.control.records.incident import Watcher
 from airflow_provider.control.records.status import InstanceState
-from airflow_provider.control.records.watcher import Watcher
 from airflow_provider.control.topics.liveness import Timeouts
 from tests.builders import active, assigned, instance, standby, view_of
 

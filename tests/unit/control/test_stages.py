@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.application.tasks import tasks_of
+from airflow_provider.common.task_id import TaskId, tasks_of
 from airflow_provider.control.drills.continuity import source_offsets
 from airflow_provider.control.failover.decide import Action, decide
 from airflow_provider.control.failover.detection import detect
 from airflow_provider.control.placement.assignor import assign
-from airflow_provider.control.placement.promotion import promote
+from airflow_provider.control.placement.moves import promote
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.incident import IncidentKind
 from airflow_provider.control.records.status import InstanceState, InstanceStatus, TaskState

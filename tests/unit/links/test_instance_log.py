@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.control.records.instance_handle import InstanceHandle
+from airflow_provider.control.records.deployment import InstanceHandle
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.links.instance_log import InstanceLogLink, log_url
 from airflow_provider.operators.instance_deployment import DeployInstanceOperator

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.control.records.instance_handle import InstanceHandle
+from airflow_provider.control.records.deployment import InstanceHandle
 from airflow_provider.links.spark_ui import SparkUiLink
 from airflow_provider.sensors.instance_state import InstanceStateSensor
 from tests.builders import instance

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.control.failover.detection import detect
-from airflow_provider.control.failover.incident_event import IncidentEvent
+from airflow_provider.control.failover.incident_answer import IncidentEvent
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.history import HistoryOutcome, HistoryRecord
 from airflow_provider.control.records.incident import IncidentRecord

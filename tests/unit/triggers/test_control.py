@@ -6,7 +6,7 @@ import pytest
 from airflow.serialization.encoders import encode_trigger
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.records.instance_handle import InstanceHandle
+from airflow_provider.control.records.deployment import InstanceHandle
 from airflow_provider.control.waiting.conditions import StandbysWarm
 from airflow_provider.errors import DeadlineError, InstanceError, StatefulStreamsError
 from airflow_provider.triggers.control import ControlTrigger, result_of

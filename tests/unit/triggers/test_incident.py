@@ -12,10 +12,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from airflow_provider.control.failover.decide import Action, decide
 from airflow_provider.control.failover.detection import detect
-from airflow_provider.control.failover.incident_event import IncidentEvent
-from airflow_provider.control.records.incident import IncidentRecord
+from airflow_provider.control.failover.incident_answer import IncidentEvent
+from airflow_provider.control.records.incident import IncidentRecord, Watcher
 from airflow_provider.control.records.status import InstanceState, TaskState
-from airflow_provider.control.records.watcher import Watcher
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.triggers.incident import IncidentTrigger

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from airflow_provider.control.drills.waits import fault_over, fault_taken, redundancy_back
+from airflow_provider.control.drills.readiness import fault_over, fault_taken, redundancy_back
 from airflow_provider.control.records.drill_fault import DrillKind
 from airflow_provider.control.waiting.conditions import (
     FaultEnded,

@@ -11,7 +11,7 @@ from airflow_provider.control.waiting.condition_wait import ConditionRecords
 from airflow_provider.control.waiting.conditions import Needs
 from airflow_provider.errors import TopicMissingError
 from tests.builders import APPLICATION
-from tests.unit.control.history.test_drill_age import PASSED
+from tests.unit.control.outlook.test_drill_age import PASSED
 
 NOWHERE: Any = None
 

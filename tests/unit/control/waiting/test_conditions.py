@@ -7,7 +7,7 @@ import pytest
 
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.outlook.rto_basis import rto_basis
+from airflow_provider.control.outlook.predicted_rto import rto_basis
 from airflow_provider.control.records.command import TASK_KILLED
 from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.records.status import (
@@ -46,7 +46,7 @@ from airflow_provider.control.waiting.conditions import (
     TasksRunning,
     from_plain,
 )
-from airflow_provider.control.waiting.observation import Observation
+from airflow_provider.control.waiting.evaluation import Observation
 from airflow_provider.errors import ConfigurationError
 from tests.builders import APPLICATION, active, assigned, instance, seen, standby
 from tests.unit.control.outlook.test_rto_basis import failover, restored

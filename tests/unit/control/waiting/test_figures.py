@@ -31,7 +31,7 @@ from airflow_provider.control.waiting.conditions import (
     StandbysWarm,
 )
 from tests.builders import active, assigned, instance, seen, standby
-from tests.unit.control.history.test_drill_age import DAY_MS, PASSED
+from tests.unit.control.outlook.test_drill_age import DAY_MS, PASSED
 
 PAIR = assigned("a b", "b a")
 T0, T1 = TaskId(0, 0), TaskId(0, 1)
