@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
@@ -66,9 +65,7 @@ class ControlFollower:
         self._polled_at = time.monotonic()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._close(self._consumer)
 
     @property

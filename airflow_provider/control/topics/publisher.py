@@ -7,7 +7,6 @@ import random
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from types import TracebackType
 from typing import Final, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
@@ -101,14 +100,6 @@ class AssignmentPublisher:
                 f"a newer version or another program wrote it into {assignment_topic(application_id)}. Use that "
                 "version, or write a valid record under the same key."
             )
-
-    def __enter__(self) -> AssignmentPublisher:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Nothing is open: a transaction is begun and ended within `publish`."""
 
     def publish(self, assignment: Assignment | None, *beside: _Beside) -> None:
         """Publish a generation together with the records that belong to it, all or nothing.
@@ -256,8 +247,8 @@ def publish_by(
             return act(_Onlooker(view))
 
     def publish() -> T:
-        with AssignmentPublisher(connection, application_id) as publisher:
-            result = act(publisher)
+        publisher = AssignmentPublisher(connection, application_id)
+        result = act(publisher)
         if gone := outdated(publisher.view, now_ms()):
             with ControlWriter(connection, application_id) as writer:
                 for value in gone:

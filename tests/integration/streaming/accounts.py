@@ -265,11 +265,11 @@ class Accounts:
         return self._publish(wanted, tuple(active))
 
     def _publish(self, wanted: Mapping[TaskId, TaskAssignment], tasks: Sequence[TaskId]) -> Assignment:
-        with AssignmentPublisher(self.connection, self.id) as publisher:
-            newest = publisher.view.assignment or Assignment.empty(self.id, tasks)
-            publisher.publish(newest.next(wanted, "the test says so"))
-            assert publisher.view.assignment is not None
-            return publisher.view.assignment
+        publisher = AssignmentPublisher(self.connection, self.id)
+        newest = publisher.view.assignment or Assignment.empty(self.id, tasks)
+        publisher.publish(newest.next(wanted, "the test says so"))
+        assert publisher.view.assignment is not None
+        return publisher.view.assignment
 
     def command(self, kind: CommandKind, name: str, tasks: tuple[int, ...] = ()) -> str:
         """Give a command and wait until it is carried out; a stop is not waited for. Its id."""

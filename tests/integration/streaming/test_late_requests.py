@@ -355,13 +355,13 @@ def test_publisher_publishes_nothing_more_once_its_end_may_come_late(
     connection = KafkaConnection(bootstrap_servers)
     TopicAdmin(connection).ensure(control_specs(application_id))
     following = assigned("a", generation=2, application_id=application_id)
-    with AssignmentPublisher(connection, application_id) as publisher:
-        proxy.hold(END_TXN)
-        publisher.publish(assigned("a", application_id=application_id))
-        assert proxy.held == 1
+    publisher = AssignmentPublisher(connection, application_id)
+    proxy.hold(END_TXN)
+    publisher.publish(assigned("a", application_id=application_id))
+    assert proxy.held == 1
 
-        with pytest.raises(FencedError, match="may come a second time"):
-            publisher.publish(following)
-    with AssignmentPublisher(connection, application_id) as publisher:
-        assert error_codes(proxy.deliver()) <= REFUSED
+    with pytest.raises(FencedError, match="may come a second time"):
         publisher.publish(following)
+    publisher = AssignmentPublisher(connection, application_id)
+    assert error_codes(proxy.deliver()) <= REFUSED
+    publisher.publish(following)

@@ -73,8 +73,8 @@ class Pages(Accounts):
         self.launch("i1")
         self.connection = plain
         given = {task: TaskAssignment(active="i1", standbys=()) for task in TASKS}
-        with AssignmentPublisher(self.guarded.another, self.id) as publisher:
-            publisher.publish(Assignment.empty(self.id, TASKS).next(given, "the test says so"))
+        publisher = AssignmentPublisher(self.guarded.another, self.id)
+        publisher.publish(Assignment.empty(self.id, TASKS).next(given, "the test says so"))
 
     def visit(self) -> None:
         """A round: each page in each of two windows, from each partition of the source."""
